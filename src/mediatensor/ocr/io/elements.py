@@ -1,8 +1,8 @@
 """Elements of a recognised document: a tree of pages, blocks, lines and words, or pages of predictions.
 
 Names, arguments and exported dictionaries are the same as in docTR, so code written for docTR and stored exports keep
-working. Geometries are relative to the page: ((xmin, ymin), (xmax, ymax)), or four points TL, TR, BR, BL in reading
-direction.
+working. Geometries are in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners (x,
+y), clockwise, starting at the top left of the text.
 """
 
 from __future__ import annotations
@@ -56,22 +56,23 @@ _MAX_PAGES_SHOWN = 5
 
 
 class Page(PageExportsMixin):
-    """A page: its image and its blocks of text.
+    """A page of a document, with its image and all text that was recognised on it.
 
     Args:
-        page: The image, uint8: an array (H, W, 3) or a tensor (3, H, W), on any device. It is not exported.
+        page: The image, an array (H, W, 3) or a tensor (3, H, W) on any device, uint8. It is not exported.
         blocks: The blocks of text.
         page_idx: The index of the page in its document, from 0.
         dimensions: Height and width in pixels.
         orientation: How far the page is rotated clockwise, in degrees: ``{"value": 90, "confidence": None}``.
         language: The language: ``{"value": "en", "confidence": 0.9}``.
         layout: The layout regions of the page.
-        tables: The tables. Their words are not in the blocks.
-        error: The reason why the page could not be read; the page is then empty. Exported only if set.
-        unread: Lines that were detected but not read, or not completely. Exported only if there are any.
-        fields: Keys with their values. Their words are also in the blocks and tables. Exported only if there are any.
-        in_reading_order: Whether blocks, lines and layout regions are already in reading order, as on pages from a
-            predictor. If not, exports determine the order. Exported only if true.
+        tables: The tables. The words of their cells are not in ``blocks``.
+        error: The reason why the page could not be read, in which case it has no text. Exported only if set.
+        unread: Lines that were detected, but not read or only partly read. Exported only if there are any.
+        fields: The fields of a form, an invoice or a receipt: keys with their values. Their words are also in
+            ``blocks`` or ``tables``. Exported only if there are any.
+        in_reading_order: Whether blocks, lines and layout regions are already in reading order, as on pages that a
+            predictor returns. If not, export methods compute the order. Exported only if true.
 
     Example:
         >>> import numpy as np
@@ -122,15 +123,17 @@ class Page(PageExportsMixin):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from a result of `export`, from this library or from docTR.
+        """Restore a page from the dictionary that `export` returned, in this library or in docTR.
 
         Args:
-            save_dict: The export. "layout" and "tables" may be missing, as in exports of docTR before 1.1.
-            page: The image, which is not in the export. Without it, the page can neither be shown nor written as PDF.
+            save_dict: The dictionary. "layout" and "tables" are optional, because docTR before 1.1 does not export
+                them.
+            page: The image, which is not part of the dictionary. Without it, the page can neither be shown nor written
+                as PDF.
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if any other key is missing; the message names the key.
+            InvalidArgumentError: if any other key is missing. The message names the key.
         """
         return cls(
             blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
@@ -144,7 +147,7 @@ class KIEPage(KIEPageExportsMixin):
     """A page of key information extraction: its image, and predictions grouped by class.
 
     Args:
-        predictions: For each class, its predictions.
+        predictions: A dictionary from the name of each class to its list of predictions.
         page, page_idx, dimensions, orientation, language, layout, error, unread, fields: As for `Page`.
 
     Example:
@@ -179,12 +182,12 @@ class KIEPage(KIEPageExportsMixin):
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Draw the predictions on a blank page; arguments as for ``synthesize_kie_page``, see `Page.synthesize`."""
+        """Draw the predictions on a blank page. See `Page.synthesize` for the arguments and the result."""
         return synthesize_kie_page(self.export(), **kwargs)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from a result of `export`, from this library or from docTR; see `Page.from_dict`."""
+        """Restore a page from the dictionary that `export` returned. See `Page.from_dict` for the arguments."""
         predictions = {
             class_name: [Prediction.from_dict(prediction) for prediction in group]
             for class_name, group in stored(save_dict, "predictions", cls).items()
@@ -193,10 +196,10 @@ class KIEPage(KIEPageExportsMixin):
 
 
 class Document(DocumentExportsMixin):
-    """A document, as a sequence of pages.
+    """A recognised document: a sequence of pages.
 
     Args:
-        pages: The pages.
+        pages: The pages, each a `Page`.
 
     Example:
         >>> from mediatensor.ocr.io import Document
@@ -214,7 +217,7 @@ class Document(DocumentExportsMixin):
         super().__init__(pages=list(pages))
 
     def show(self, **kwargs: Any) -> None:
-        """Show the pages one after the other, with the arguments of `Page.show`."""
+        """Show the pages one after the other. See `Page.show` for the arguments."""
         for page in self.pages:
             page.show(**kwargs)
 
@@ -229,20 +232,24 @@ class Document(DocumentExportsMixin):
         return "".join(shown) + (f"<small>and {more} more pages</small>" if more else "")
 
     def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
-        """Draw the text of all pages on blank pages, with the arguments of `Page.synthesize`."""
+        """Draw the text of each page on a blank page, and return the drawings.
+
+        See `Page.synthesize` for the arguments.
+        """
         return [page.synthesize(**kwargs) for page in self.pages]
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], pages: Sequence[PageImage] | None = None, **kwargs: Any) -> Self:
-        """Restore a document from a result of `export`, from this library or from docTR.
+        """Restore a document from the dictionary that `export` returned, in this library or in docTR.
 
         Args:
-            save_dict: The export.
-            pages: The images of all pages, which are not in the export.
+            save_dict: The dictionary.
+            pages: The images of all pages, which are not part of the dictionary. Without them, the document can neither
+                be shown nor written as PDF.
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if a key is missing, or there are not as many images as pages.
+            InvalidArgumentError: if a key is missing, or the number of images differs from the number of pages.
         """
         exports = stored(save_dict, "pages", cls)
         if pages is not None and len(pages) != len(exports):
@@ -258,7 +265,7 @@ class Document(DocumentExportsMixin):
 
 
 class KIEDocument(Document):
-    """A document of key information extraction, as a sequence of pages.
+    """The result of key information extraction on a document: a sequence of pages.
 
     Args:
         pages: The pages, each a `KIEPage`.

@@ -1,7 +1,7 @@
-"""Exporters, one class for each format; and mixins with the export methods of pages and documents.
+"""Exporters, one class for each format; and mixin classes that add export methods to pages and documents.
 
-The mixins give pages and documents a method for each format (`Page.export_as_html`, ...). They also have `export_as`,
-which takes the name of the format. To change a format, subclass its exporter class.
+Pages and documents get a method for each format (`Page.export_as_html`, ...), and `export_as`, which takes the name of
+the format. To change how a format is written, subclass its exporter.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ _METHODS = {
 
 
 class _Exports(Element, Generic[_HocrType]):
-    """Export methods of pages, prediction pages and documents. For documents, only hOCR has another result type."""
+    """Export methods that `Page`, `KIEPage`, `Document` and `KIEDocument` have in common.
+
+    Most methods return the same type for a page and for a document. hOCR returns one file for a page, and a list of
+    files for a document.
+    """
 
     @overload
     def export_as(self, format: Literal["json", "dict"], **kwargs: Any) -> dict[str, Any]: ...
@@ -87,20 +91,20 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as(self, format: str, **kwargs: Any) -> Any: ...
 
     def export_as(self, format: str, **kwargs: Any) -> Any:
-        """Export in the named format.
+        """Export the page or document in the format with this name.
 
         Args:
             format: One of the names listed under Returns, in lower or upper case.
-            **kwargs: Arguments of the method for the format.
+            **kwargs: Arguments of the method for the format, such as `export_as_alto` for 'alto'.
 
         Returns:
             The type depends on the format:
 
             * 'json' or 'dict': a dictionary of plain types that ``json.dumps`` accepts;
             * 'text' or 'txt', 'markdown' or 'md', 'asciidoc' or 'adoc', 'html', 'tsv', 'csv': a ``str``;
-            * 'xml' or 'hocr': a tuple of the file (UTF-8 ``bytes``) and its ``ElementTree``; for a document, a list
-              with such a tuple for each page;
-            * 'alto': such a tuple; a document becomes one file as well;
+            * 'xml' or 'hocr': for a page, a tuple of the file (UTF-8 ``bytes``) and its ``ElementTree``; for a
+              document, a list with such a tuple for each page;
+            * 'alto': a tuple of the file (UTF-8 ``bytes``) and its ``ElementTree``, for a page or for a whole document;
             * 'pdf' or 'xlsx': ``bytes``.
 
         Raises:
@@ -125,15 +129,15 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_alto(
         self, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export as ALTO 4 XML, the format of digital libraries. A document becomes one file.
+        """Export as ALTO 4, an XML format that digital libraries use. All pages of a document are in one file.
 
         Args:
-            file_name: The name of the image or document, which the description in the file mentions.
+            file_name: The name of the image or document, to be stored in the file as a description of the source.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
 
         Returns:
-            The file in UTF-8, and its tree.
+            The file (UTF-8), and the same content as an ``ElementTree``.
         """
         return AltoExporter().export(self, file_name=file_name, direction=direction, reading_order=reading_order)
 
@@ -151,8 +155,9 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_csv(self) -> str:
         """Export the tables as CSV (RFC 4180), one after the other, with an empty line between them.
 
-        The text of a spanning cell is in its first row and column. Texts are written unchanged. A program that opens
-        the file may therefore take a text that begins with ``=`` for a formula, unlike with `export_as_xlsx`.
+        If a cell spans several rows or columns, its text is only in the first of them. Texts are not escaped: a
+        spreadsheet program that opens the file can take a text that begins with ``=`` for a formula. With
+        `export_as_xlsx`, it cannot.
 
         Returns:
             The CSV text; empty if there are no tables. Lines end with ``"\\r\\n"``.
@@ -170,12 +175,13 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_xlsx(self, path: str | PathLike[str] | None = None) -> bytes:
         """Export the tables as an Excel workbook, with a sheet for each table.
 
-        Spanning cells are merged. Header rows are bold and frozen. If all cells of a column are plain numbers, such as
-        12 or 0.75, they become numbers. All other cells stay text, including texts that begin with ``=``. A column with
-        3.597 stays text as well, because in some countries the dot separates thousands.
+        Cells that span rows or columns are merged. Header rows are bold, and stay in view while you scroll. If all
+        cells of a column look like 12 or 0.75, the column is stored as numbers. All other cells stay text, even if they
+        begin with ``=``. Numbers such as 3.597 also keep their column as text, because in some countries they mean
+        3597.
 
         Args:
-            path: File to write atomically; ``None`` writes no file.
+            path: The file to write, if any. It appears under its name only when it is complete.
 
         Returns:
             The contents of the file. If there are no tables, it has one empty sheet.
@@ -195,14 +201,14 @@ class _Exports(Element, Generic[_HocrType]):
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
         """Export as searchable PDF, in which every page has an invisible text layer.
 
-        Pages that come from PDF files are otherwise unchanged. All other pages become images.
+        Pages that come from PDF files are copied, and only the text layer is added. All other pages become images.
 
-        Exporting does not redact text. The text layer has all words of the page or document, whatever the images show.
-        If you paint over a name in ``page.page``, search and copy still find the name, even with ``keep_pages=False``,
-        which exports the image of every page. To redact the name, also remove its words from the page.
+        Exporting does not redact text: the text layer has all words that were recognised. Suppose you paint over a name
+        in ``page.page``, and export with ``keep_pages=False``, so that the changed image is used. The name is no longer
+        visible, but search and copy still find it. To redact the name, also remove its words from the page.
 
         Args:
-            path: File to write atomically; ``None`` writes no file.
+            path: The file to write, if any. It appears under its name only when it is complete.
             **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
 
         Returns:
@@ -216,17 +222,17 @@ class _Exports(Element, Generic[_HocrType]):
         return _written(path, PDFExporter(**kwargs).export(self))
 
     def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
-        """Write a searchable PDF; arguments as for `export_as_pdf`. This does not redact text."""
+        """Write a searchable PDF to ``path``. This does not redact text. See `export_as_pdf` for the arguments."""
         self.export_as_pdf(path, **kwargs)
 
 
 class _PageExports(_Exports[tuple[bytes, ElementTree]]):
-    """Export methods that pages of blocks and pages of predictions have in common."""
+    """Export methods that `Page` and `KIEPage` have in common."""
 
     def export_as_xml(
         self, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree]:
-        """Export the page as hOCR 1.2, including rotated text.
+        """Export the page as hOCR 1.2, that is, HTML with the positions of lines and words. Rotated text is included.
 
         Args:
             file_title: The title of the file.
@@ -234,13 +240,13 @@ class _PageExports(_Exports[tuple[bytes, ElementTree]]):
             reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
 
         Returns:
-            The file in UTF-8, and its tree.
+            The file (UTF-8), and the same content as an ``ElementTree``.
         """
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
 
 class PageExportsMixin(_PageExports, TextPage):
-    """Export methods of pages of blocks."""
+    """The export methods of `Page`."""
 
     def render(
         self,
@@ -252,13 +258,14 @@ class PageExportsMixin(_PageExports, TextPage):
     ) -> str:
         """Return the text of the page in reading order.
 
-        Rows of cells, on receipts, forms and in tables, become lines of text in which spaces keep the columns aligned.
+        Where texts stand next to each other in columns, as on receipts and forms, spaces keep the columns aligned.
 
         Args:
             block_break: The separator between blocks.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_furniture: Whether to include page headers, page footers and footnotes.
-            layout: Whether to imitate the layout of the page, with spaces, empty lines and columns next to each other.
+            layout: Whether to imitate the layout of the whole page with spaces and empty lines, so that columns of text
+                stand next to each other.
 
         Example:
             >>> import numpy as np
@@ -276,9 +283,9 @@ class PageExportsMixin(_PageExports, TextPage):
         """Export the page, without its image, as nested dictionaries of plain types.
 
         Args:
-            reading_order: Whether to export paragraphs in reading order as blocks, as all other formats do. If
-                ``False``, ``page.blocks`` are exported.
-            characters: Whether words include their characters, if they are known.
+            reading_order: Whether to export new blocks, one for each paragraph, in reading order, as all other formats
+                do. If ``False``, ``page.blocks`` are exported as they are.
+            characters: Whether to include the characters of each word, if they are known.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
@@ -293,7 +300,7 @@ class PageExportsMixin(_PageExports, TextPage):
         return exported
 
     def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
-        """Return the blocks and tables of the page in reading order.
+        """Return the paragraphs (as blocks) and the tables of the page in reading order.
 
         Args:
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
@@ -321,21 +328,21 @@ class PageExportsMixin(_PageExports, TextPage):
         )
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True, include_furniture: bool = True) -> str:
-        """Export the page as AsciiDoc, in reading order; arguments as for `export_as_markdown`."""
+        """Export the page as AsciiDoc, in reading order. See `export_as_markdown` for the arguments."""
         return AsciiDocExporter().export_page(
             self, direction=direction, escape=escape, include_furniture=include_furniture
         )
 
     def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
-        """Export the page as an HTML fragment, in reading order; arguments as for `export_as_markdown`."""
+        """Export the page as an HTML fragment, in reading order. See `export_as_markdown` for the arguments."""
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
 class KIEPageExportsMixin(_PageExports, PredictionPage):
-    """Export methods of pages of predictions."""
+    """The export methods of `KIEPage`."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
-        """Return the predictions as ``class: text``, those of each class in reading order.
+        """Return all predictions in the form ``class: text``, class by class, and in reading order within each class.
 
         Args:
             prediction_break: The separator between predictions.
@@ -352,7 +359,7 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
 
         Args:
             reading_order: Whether to sort the predictions of each class into reading order.
-            characters: Whether predictions include their characters, if they are known.
+            characters: Whether to include the characters of each prediction, if they are known.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads.
@@ -369,29 +376,32 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
         return exported
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as Markdown, with a list for each class; arguments as for `Page.export_as_markdown`."""
+        """Export the page as Markdown, with a list for each class. See `Page.export_as_markdown` for the arguments."""
         return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as AsciiDoc, with a list for each class; arguments as for `Page.export_as_asciidoc`."""
+        """Export the page as AsciiDoc, with a list for each class. See `Page.export_as_asciidoc` for the arguments."""
         return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_html(self, direction: str = "auto") -> str:
-        """Export the page as an HTML fragment, with a list for each class; arguments as for `Page.export_as_html`."""
+        """Export the page as an HTML fragment, with a list for each class.
+
+        See `Page.export_as_html` for the arguments.
+        """
         return HTMLExporter().export_kie_page(self, direction=direction)
 
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
-    """Export methods of documents, which join the exports of the pages."""
+    """The export methods of `Document` and `KIEDocument`, which export each page and join the results."""
 
     def joined_tables(self) -> list[Table]:
-        """Return all tables of the document. Parts of a table that continues on the next page are joined.
+        """Return all tables of the document. A table that continues on the next page is returned as a single table.
 
-        The last table of a page and the first table of the next page are joined if their columns are the same and at
-        the same positions. If the head is repeated, the second copy is left out.
+        The last table of a page and the first table of the next page are joined if they have the same number of
+        columns, at the same positions. If the second table repeats the header rows of the first, the copy is left out.
 
         Returns:
-            New tables. The geometry of a cell refers to the page that the cell comes from.
+            New tables. The geometry of each cell refers to the page that the cell comes from.
 
         Example:
             >>> from mediatensor.ocr.io import Document
@@ -405,40 +415,40 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
 
         Args:
             page_break: The separator between pages.
-            **kwargs: Arguments of the ``render`` method of the pages.
+            **kwargs: Arguments of `Page.render` or, for pages of predictions, of `KIEPage.render`.
         """
         return _join_pages(page_break, (page.render(**kwargs) for page in self.pages))
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the document as nested dictionaries of plain types; arguments as for `Page.export`."""
+        """Export the document as nested dictionaries of plain types. See `Page.export` for the arguments."""
         return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
 
     def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
         """Export as hOCR 1.2, one file for each page.
 
         Args:
-            **kwargs: Arguments of ``export_as_xml`` of the pages.
+            **kwargs: Arguments of `Page.export_as_xml`.
 
         Returns:
-            For each page, the file in UTF-8, and its tree.
+            For each page, the file (UTF-8), and the same content as an ``ElementTree``.
         """
         return XMLExporter().export_document(self, **kwargs)
 
     def export_as_markdown(self, page_break: str = "\n\n---\n\n", **kwargs: Any) -> str:
-        """Export as Markdown.
+        """Export all pages as one Markdown text.
 
         Args:
             page_break: The separator between pages.
-            **kwargs: Arguments of ``export_as_markdown`` of the pages.
+            **kwargs: Arguments of `Page.export_as_markdown`.
         """
         return _join_pages(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
 
     def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
-        """Export as AsciiDoc; arguments as for `export_as_markdown`."""
+        """Export all pages as one AsciiDoc text. See `export_as_markdown` for the arguments."""
         return _join_pages(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
 
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
-        """Export as an HTML fragment; arguments as for `export_as_markdown`."""
+        """Export all pages as one HTML fragment. See `export_as_markdown` for the arguments."""
         return _join_pages(page_break, (page.export_as_html(**kwargs) for page in self.pages))
 
 

@@ -34,7 +34,10 @@ _URL_CHARACTERS = "%/:=&?~+!$,;'@()*[]#"
 
 
 class Fetched(NamedTuple):
-    """The response of a server: URL after all redirections, body, content type, and character set or ``None``."""
+    """The response of a web server.
+
+    ``url`` is the address after all redirections, and ``charset`` is ``None`` if not stated.
+    """
 
     url: str
     data: bytes
@@ -43,7 +46,7 @@ class Fetched(NamedTuple):
 
 
 def web_scheme(url: object) -> str | None:
-    """Return the scheme of a web URL, "https" or "http"; ``None`` for any other value.
+    """Return "https" or "http" if ``url`` is a web address, or ``None`` if it is anything else.
 
     >>> web_scheme("HTTPS://example.com"), web_scheme("file:///etc/hosts"), web_scheme(17)
     ('https', None, None)
@@ -53,7 +56,7 @@ def web_scheme(url: object) -> str | None:
 
 
 def fetch(url: str) -> Fetched:
-    """Fetch a file from a web server. Errors are raised as in `DocumentFile.from_url`."""
+    """Download a file from a web server. Errors are raised as in `DocumentFile.from_url`."""
     if web_scheme(url) is None:
         raise InvalidArgumentError(f"url = {url!r} should be a str that begins with https:// or http://.")
     try:
@@ -122,9 +125,10 @@ def _body(response: http.client.HTTPResponse) -> bytes:
 def read_html(url: str, **kwargs: Any) -> bytes:
     """Print a web page to a PDF file. Needs the extra ``html``.
 
-    For a web page, images and styles are fetched only by https, or also by http if the page itself was. A web page
-    cannot make this function read local files. For a local page, nothing but the page itself is read. If you trust the
-    page, pass a ``url_fetcher`` that fetches everything, such as ``weasyprint.urls.URLFetcher()``.
+    What a page can load is restricted. A page that was fetched by https can load images and styles only by https; a
+    page that was fetched by http can use both. Neither can make this function read local files. If the page is itself a
+    local file, it can load nothing else. If you trust the page, you can lift these restrictions with a ``url_fetcher``
+    such as ``weasyprint.urls.URLFetcher()``.
 
     Args:
         url: The URL of the page, or any other first argument of ``weasyprint.HTML``, such as the path of a file.
@@ -154,7 +158,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
 
 
 def print_page(page: Fetched, **kwargs: Any) -> bytes:
-    """Print a fetched web page to a PDF file; ``kwargs`` are arguments of ``weasyprint.HTML``."""
+    """Print a web page that was already downloaded to a PDF file. ``kwargs`` are arguments of ``weasyprint.HTML``."""
     weasyprint = _import_weasyprint()
     wanted = {"encoding": page.charset, "base_url": page.url, "url_fetcher": _fetcher(weasyprint, page), **kwargs}
     pdf: bytes = weasyprint.HTML(file_obj=io.BytesIO(page.data), **wanted).write_pdf()
@@ -173,7 +177,7 @@ def _import_weasyprint() -> Any:
 
 
 def _local_fetcher(weasyprint: Any, page: str) -> Any:
-    """Return a fetcher for a local page. It reads only the page itself and ``data:`` URLs."""
+    """Return the URL fetcher for a local file ``page``, which lets it load only itself and ``data:`` URLs."""
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]
         def fetch(self, url: str, headers: Any = None) -> Any:
@@ -187,7 +191,10 @@ def _local_fetcher(weasyprint: Any, page: str) -> Any:
 
 
 def _fetcher(weasyprint: Any, page: Fetched) -> Any:
-    """Return a fetcher for the images and styles of a web page."""
+    """Return the URL fetcher for a web page. It lets the page load images and styles only from web servers.
+
+    ``data:`` URLs are also allowed. A page that was fetched by https can load nothing by http.
+    """
     schemes = ("https",) if web_scheme(page.url) == "https" else ("https", "http")
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]

@@ -36,24 +36,25 @@ def read_img_as_numpy(
     *,
     max_pixels: int | None = MAX_PIXELS,
 ) -> NDArray[np.uint8]:
-    """Read the only or the first image of an image file.
+    """Read an image file. If it contains several images, such as an animation, read the first.
 
-    The result always has three uint8 channels. The EXIF orientation is applied, palettes are resolved, transparent
-    parts become white, 16-bit samples are rounded to 8 bits, and CMYK is converted. Colour profiles are not applied.
+    The result always has three uint8 channels. The EXIF orientation is applied, palette indices become colours,
+    transparent parts become white, 16-bit samples are rounded to 8 bits, and CMYK is converted to RGB. Colour profiles
+    are not applied.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read from its
             beginning. The format may be JPEG, PNG, WebP, GIF, AVIF, HEIC (with the extra ``heic``), BMP or TIFF.
-        output_size: (height, width) in pixels, to which to resize bilinearly with antialiasing; ``None`` keeps the
-            size.
-        rgb_output: Whether the order of channels is RGB; otherwise BGR.
+        output_size: The size (height, width) in pixels of the result. The image is resized bilinearly with
+            antialiasing. ``None`` keeps the original size.
+        rgb_output: Whether the order of channels is RGB rather than BGR.
         max_pixels: Images with more pixels are rejected before decoding; ``None`` means no limit.
 
     Returns:
         (H, W, 3) uint8, contiguous.
 
     Raises:
-        SourceTypeError: (a TypeError) if ``file`` has another type.
+        SourceTypeError: (a TypeError) if ``file`` has an unsupported type.
         SourceNotFoundError: (a FileNotFoundError) if the file does not exist.
         OpenError: (a ValueError) if the file is empty or not an image.
         PageError: (a ValueError) if the image is damaged, incomplete or too large.
@@ -75,17 +76,18 @@ def read_img_as_numpy(
 
 
 def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Read the only or the first image of an image file as a tensor.
+    """Read an image file as a tensor. If it contains several images, such as an animation, read the first.
 
     Args:
         img_path: A path, or any other source that `read_img_as_numpy` takes.
-        dtype: ``torch.uint8``; or ``torch.float16`` or ``torch.float32``, for which values are divided by 255.
+        dtype: ``torch.uint8``, ``torch.float16`` or ``torch.float32``. For float types, values are divided by 255.
 
     Returns:
         The image (3, H, W), RGB, of type ``dtype``.
 
     Raises:
-        InvalidArgumentError: (a ValueError) for another dtype. Other errors as for `read_img_as_numpy`.
+        InvalidArgumentError: (a ValueError) if ``dtype`` is not supported.
+        MediaTensorError: if the file cannot be read; see `read_img_as_numpy`.
 
     Example:
         >>> from mediatensor.ocr.io import read_img_as_tensor
@@ -97,7 +99,7 @@ def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Ten
 
 
 def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Decode the only or the first image of an image file to a tensor.
+    """Decode the bytes of an image file to a tensor. If it contains several images, decode the first.
 
     Args:
         img_content: The bytes of the whole file.
@@ -107,7 +109,8 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
         The image (3, H, W), RGB, of type ``dtype``.
 
     Raises:
-        SourceTypeError: if ``img_content`` is a path. Other errors as for `read_img_as_tensor`.
+        SourceTypeError: if ``img_content`` is a path.
+        MediaTensorError: for the same reasons as in `read_img_as_tensor`.
 
     Example:
         >>> from pathlib import Path
@@ -127,15 +130,15 @@ def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) ->
     """Convert a Pillow image to a tensor with the same channels. Palette indices become colours.
 
     Args:
-        pil_img: The image, with at most 8 bits per sample, or with 16-bit gray.
-        dtype: ``torch.uint8``; or ``torch.float16`` or ``torch.float32``, for which values are divided by 255.
+        pil_img: The image. Its samples must have at most 8 bits, or be 16-bit gray.
+        dtype: ``torch.uint8``, ``torch.float16`` or ``torch.float32``. For float types, values are divided by 255.
 
     Returns:
         The image (C, H, W), of type ``dtype``.
 
     Raises:
         SourceTypeError: if ``pil_img`` is not a Pillow image.
-        InvalidArgumentError: for another mode or dtype.
+        InvalidArgumentError: if the image has more bits per sample, or ``dtype`` is not supported.
 
     Example:
         >>> from PIL import Image
@@ -162,14 +165,15 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
 
     Args:
         npy_img: The image (H, W, C) or (H, W), uint8 or floating point. Floating-point values are not scaled.
-        dtype: ``torch.uint8``; or ``torch.float16`` or ``torch.float32``, for which uint8 values are divided by 255.
+        dtype: ``torch.uint8``, ``torch.float16`` or ``torch.float32``. For float types, uint8 values are divided by
+            255.
 
     Returns:
         A copy of the image (C, H, W), of type ``dtype``, contiguous.
 
     Raises:
         SourceTypeError: if ``npy_img`` is not an array.
-        InvalidArgumentError: if the array has another dtype or shape, or ``dtype`` is none of these.
+        InvalidArgumentError: if the dtype or shape of the array, or ``dtype``, is not supported.
 
     Example:
         >>> import numpy as np
@@ -193,7 +197,7 @@ def tensor_from_numpy(npy_img: NDArray[Any], dtype: torch.dtype = torch.float32)
 
 
 def get_img_shape(img: Tensor) -> tuple[int, int]:
-    """Return (height, width) of an image whose channels are its first dimension.
+    """Return (height, width) of an image (C, H, W).
 
     >>> import torch
     >>> from mediatensor.ocr.io import get_img_shape

@@ -34,22 +34,24 @@ class DocumentFile:
 
     @classmethod
     def from_images(cls, files: Any, **kwargs: Any) -> Pages:
-        """Open image files. Each file is one page, but a multi-page TIFF or an animation has a page for each image.
+        """Open image files.
 
-        Opening checks the formats, and raises an error if a file is not an image. Pages are decoded when they are
-        accessed, so a damaged page raises an error only when it is read.
+        A file with a single image is one page; a TIFF file or an animation has a page for each image.
+
+        If a file is not an image, an error is raised at once. Pages are decoded only when they are accessed, so damage
+        to an image may not be noticed earlier.
 
         Args:
             files: A path (``str`` or ``Path``), the ``bytes`` of a file or a binary file object; or several of these in
                 a list, tuple or other iterable.
-            **kwargs: ``output_size``, ``rgb_output`` and ``max_pixels`` as in `read_img_as_numpy`; ``pages`` as in
-                `read_pdf`, numbered across all files.
+            **kwargs: ``output_size``, ``rgb_output`` and ``max_pixels``, as in `read_img_as_numpy`; and ``pages``, as
+                in `read_pdf`, but with numbers that continue from one file to the next.
 
         Returns:
             The pages, each (H, W, 3) uint8.
 
         Raises:
-            SourceTypeError: (a TypeError) if a file has another type.
+            SourceTypeError: (a TypeError) if an element of ``files`` has an unsupported type.
             SourceNotFoundError: (a FileNotFoundError) if a file does not exist.
             OpenError: (a ValueError) if a file is empty or not an image.
             InvalidArgumentError: if there are no files, or another argument is invalid.
@@ -87,10 +89,12 @@ class DocumentFile:
 
     @classmethod
     def from_url(cls, url: str, **kwargs: Any) -> Pages:
-        """Open a URL: of an image, a PDF file, or a web page, which is printed to PDF (needs the extra ``html``).
+        """Download and open an image, a PDF file or a web page.
+
+        Web pages are printed to PDF (needs the extra ``html``).
 
         Args:
-            url: An https or http URL. Redirections from https to http are not followed.
+            url: An https or http URL. A redirection from https to http raises an error.
             **kwargs: Arguments of `read_pdf`, or of `from_images` if the URL is an image.
 
         Returns:
@@ -99,7 +103,7 @@ class DocumentFile:
         Raises:
             InvalidArgumentError: if ``url`` is not an https or http URL.
             SourceNotFoundError: if the server reports that the file does not exist.
-            OpenError: if the response is empty or cannot be opened.
+            OpenError: if the download fails, or the response is empty or in an unsupported format.
             MissingDependencyError: if the URL is a web page and weasyprint is not installed.
 
         Example:
@@ -120,7 +124,7 @@ class DocumentFile:
 
 
 def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_options: Any) -> Pages:
-    """Open a PDF file or an image, whose format is recognised by its first bytes.
+    """Open a PDF file or an image file. The first bytes of the file decide which of the two it is.
 
     Args:
         file: A path, a URL, bytes, or a binary file object.

@@ -1,4 +1,4 @@
-"""Networks that find and read text, and predictors made of them."""
+"""Networks that find and read text, and predictors that combine them."""
 
 from . import builder, classification, detection, layout, reading_order, recognition, table_structure, utils
 from ._networks.registry import ModelCard, list_models, model_card

@@ -1,5 +1,6 @@
-"""The tree of a recognised document: `elements` has the base class and the elements of text, `pages` the pages.
+"""The elements of a recognised document, which form a tree: document, pages, blocks, lines, words, characters.
 
-Elements convert themselves to and from the dictionaries that docTR exports (`export`, `from_dict`), and render their
-text. This package depends neither on reading documents nor on other formats.
+`elements` has the base class, and the elements of text. `pages` has pages with their layout regions, tables and fields.
+Elements can export themselves as dictionaries in docTR's format, restore themselves from such dictionaries, and render
+their text. This package imports neither the modules that read documents nor those that write other formats.
 """

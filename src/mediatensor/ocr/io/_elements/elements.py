@@ -1,4 +1,4 @@
-"""The base class of all elements; and the elements of text: characters, words, lines, blocks, and unread lines."""
+"""The base class of all elements, and the elements of text: characters, words, lines, blocks, and unread lines."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def to_json_safe(value: Any) -> Any:
 
 
 def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
-    """Return the geometry that encloses geometries: a box if all are boxes, otherwise the rectangle of least area.
+    """Return the smallest geometry that encloses all ``geometries``.
 
-    The first side of the rectangle points in the mean direction of the first sides of ``geometries``. A line of
-    upside-down words is therefore an upside-down line. Without geometries, the result is an empty box at the origin.
-    The rectangle is an array if all geometries are arrays.
+    If all are upright boxes, the result is a box. Otherwise, it is the rotated rectangle of least area. Its first
+    corner is chosen so that it has the same reading direction as most ``geometries``: a line of upside-down words is
+    itself upside down. The rectangle is an array if all ``geometries`` are arrays. If there are none, the result is an
+    empty box at the origin.
     """
     if not geometries:
         return _NO_EXTENT
@@ -76,22 +77,22 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
 
 
 def mean_score(scores: Iterable[float]) -> float:
-    """Return the mean of scores; 0.0 for no scores."""
+    """Return the mean of ``scores``, or 0.0 if there are none."""
     values = list(scores)
     return float(np.mean(values)) if values else 0.0
 
 
 class Element(Nested):
-    """A node of the document tree.
+    """Base class of all elements: a node of the tree that represents a document.
 
-    A subclass lists the names of its children in ``_children_names``, and the attributes that ``export`` includes in
-    ``_exported_keys``.
+    A subclass lists the names of its lists of children (such as "words") in ``_children_names``. It lists the names of
+    all other attributes that are exported in ``_exported_keys``.
 
     Args:
-        **kwargs: The children, by name.
+        **kwargs: The lists of children, by name.
 
     Raises:
-        KeyError: if the class has no children of this name.
+        KeyError: if a name is not in ``_children_names``.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -115,7 +116,7 @@ class Element(Nested):
         """Export the element and its descendants as nested dictionaries of plain types.
 
         Args:
-            characters: Whether words include their characters, if they are known, under ``"characters"``.
+            characters: Whether to include the characters of each word, if they are known, under ``"characters"``.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``from_dict`` reads.
@@ -138,10 +139,10 @@ class Element(Nested):
 
         Args:
             save_dict: The exported dictionary, from this library or from docTR.
-            **kwargs: Further arguments of some elements, such as the image of a page.
+            **kwargs: Values that are not in the export, such as the image of a page. Most elements have none.
 
         Raises:
-            InvalidArgumentError: if a key is missing or its value has another type; the message names the key.
+            InvalidArgumentError: if a key is missing or its value has the wrong type. The message names the key.
         """
         values = cls._stored_values(save_dict)
         for name, child in cls._children_types.items():
@@ -158,7 +159,7 @@ class Element(Nested):
 
 
 class TypedRegion(Element):
-    """A region of the page that has a type but no text."""
+    """Base class of page regions that have a type, a confidence and a position, but no text."""
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "type", "confidence"]
 
@@ -169,7 +170,7 @@ class TypedRegion(Element):
         self.confidence = confidence
 
     def render(self) -> str:
-        """Return the type as a tag: ``<[LOGO]>``."""
+        """Return the type in capitals as a tag, such as ``<[LOGO]>``."""
         return f"<[{self.type.upper()}]>"
 
     def extra_repr(self) -> str:
@@ -186,7 +187,11 @@ _MAX_COORDINATE = 1e9
 
 
 def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """Return the value of a key in an export; raise `InvalidArgumentError` if it is missing or of another type."""
+    """Return ``save_dict[key]`` from an exported dictionary, after checking it.
+
+    Raise `InvalidArgumentError` if the key is missing or its value has the wrong type. ``owner`` is the class that is
+    being restored, for the message.
+    """
     if not isinstance(save_dict, Mapping):
         raise InvalidArgumentError(
             f"A stored {owner.__name__} is a dictionary, as from export(); got {type(save_dict).__name__}."
@@ -207,7 +212,7 @@ def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
 
 
 def stored_list(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
-    """Return the list under a key in an export, like `stored`; an empty tuple if the key is missing."""
+    """Return the list ``save_dict[key]``, checked as by `stored`, or an empty tuple if the key is missing."""
     return stored(save_dict, key, owner) if key in save_dict else ()
 
 
@@ -268,7 +273,10 @@ OTHER_WORDS_EXPONENT = 1.6
 
 
 def line_confidence(confidences: Iterable[float]) -> float:
-    """Return the probability that a line was read exactly, from its words' confidences; 0.0 if it has no words."""
+    """Return the probability that all words of a line were read correctly. ``confidences`` are the words' confidences.
+
+    The result is 0.0 if there are no words.
+    """
     known = sorted(min(max(confidence, 0.0), 1.0) for confidence in confidences)
     if not known or not known[0]:
         return 0.0
@@ -278,14 +286,14 @@ def line_confidence(confidences: Iterable[float]) -> float:
 
 
 class TextElement(Element):
-    """An element with a text, a confidence and a geometry."""
+    """Base class of elements that have a text, a confidence and a position."""
 
     value: str
     confidence: float
     geometry: Geometry
 
     def render(self) -> str:
-        """Return the text of the element; it may be empty."""
+        """Return the text, which may be empty."""
         return self.value
 
     def extra_repr(self) -> str:
@@ -298,8 +306,8 @@ class Character(TextElement):
     Args:
         value: The character.
         confidence: The confidence of the recogniser, in [0, 1].
-        geometry: Position of the character, relative to the page: ((xmin, ymin), (xmax, ymax)), or four points in
-            reading direction.
+        geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
+            (x, y), clockwise, starting at the top left of the text.
 
     Example:
         >>> from mediatensor.ocr.io import Character
@@ -321,12 +329,13 @@ class Word(TextElement):
 
     Args:
         value: The text of the word.
-        confidence: The confidence of the recogniser, in [0, 1].
+        confidence: The recogniser's confidence that the text is right, in [0, 1].
         geometry: Position of the word, as for `Character`.
-        objectness_score: The confidence of the detector, in [0, 1].
+        objectness_score: The detector's confidence that there is text, in [0, 1].
         crop_orientation: Rotation of the word's crop in degrees, and the confidence that it is right: ``{"value": 0,
             "confidence": None}``.
-        characters: The characters, if the recogniser reports them. `export` includes them only on request.
+        characters: The characters with their positions, if the recogniser reports them. `export` includes them only if
+            you ask for them.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -358,7 +367,7 @@ class Word(TextElement):
         """Export the word as a dictionary of plain types.
 
         Args:
-            characters: Whether to include the characters, if they are known, under ``"characters"``.
+            characters: Whether to include the word's characters, if they are known, under ``"characters"``.
         """
         exported = super().export()
         if characters and self.characters:
@@ -387,18 +396,20 @@ class Prediction(Word):
 
 
 class UnreadLine(TextElement):
-    """A line of text that was detected on a page, but not read, or not read completely.
+    """A line of text that was detected on a page, but was not read, or only partly.
 
     Args:
-        geometry: Position of the line, relative to the page: ((xmin, ymin), (xmax, ymax)), or four corners, starting at
-            the top left of the text.
-        reason: ``"no text"``: the model read no text, for example because it does not know the script. ``"low
-            confidence"``: text was read, but is not on the page; see ``min_confidence``. ``"gaps"``: the text is on the
-            page, but does not cover all ink of the line. ``"script"``: the model cannot read the script of the line.
-        value: The text that was read. For ``"script"``, it is empty, or consists of characters that look similar.
+        geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
+            (x, y), starting at the top left of the text.
+        reason: Why the line counts as unread. ``"no text"``: the model returned no text, for example because it does
+            not know the script. ``"low confidence"``: the text was read, but left out of the result because of
+            ``min_confidence``. ``"gaps"``: the text is in the result, but some ink of the line was not read.
+            ``"script"``: the model cannot read the script of the line.
+        value: The text that was read. For the reason ``"script"``, it is empty, or consists of characters that only
+            look similar.
         confidence: The confidence of ``value``, in [0, 1].
         script: If ``reason`` is ``"script"``, the ISO 15924 name of the script, such as "Cyrillic"; or "Vietnamese" for
-            Latin letters with two marks. Otherwise ``None``.
+            Latin letters that carry two marks at once. Otherwise ``None``.
 
     Example:
         >>> from mediatensor.ocr.io import UnreadLine
@@ -423,7 +434,10 @@ class UnreadLine(TextElement):
         return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Return the line as a dictionary, with the key ``"script"`` if the script is known; see `Element.export`."""
+        """Export the line as a dictionary. It has the key ``"script"`` only if the script is known.
+
+        See `Element.export` for the arguments.
+        """
         exported = super().export(characters=characters)
         if self.script is not None:
             exported["script"] = self.script
@@ -444,7 +458,7 @@ class Artefact(TypedRegion):
     Args:
         artefact_type: The type, such as "qr_code".
         confidence: The confidence that the type is right, in [0, 1].
-        geometry: Position of the artefact, relative to the page.
+        geometry: Position in fractions of the page's width and height.
 
     Example:
         >>> from mediatensor.ocr.io import Artefact
@@ -461,10 +475,10 @@ class Line(Element):
 
     Args:
         words: The words, in order.
-        geometry: Position relative to the page. By default, it encloses the words: a box; or, if words have four
-            points, the rectangle of least area, in reading direction.
-        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0 if there
-            are none.
+        geometry: Position in fractions of the page's width and height. By default, the box around the words or, if they
+            have four corners, the rotated rectangle around them.
+        objectness_score: The detector's confidence that there is text, in [0, 1]. By default, the mean over the words,
+            or 0.0 if there are none.
 
     Example:
         >>> from mediatensor.ocr.io import Line, Word
@@ -491,12 +505,14 @@ class Line(Element):
 
     @property
     def confidence(self) -> float:
-        """The probability that the line was read exactly, in [0, 1]; 0.0 without words.
+        """The probability that all words of the line were read correctly, in [0, 1]; 0.0 if there are no words.
 
-        It grows with the confidence of each word. For a single word, it is the confidence of the word. Words of one
-        line are right or wrong together more often than words of different lines. For several words, the result is
-        therefore more than the product of their confidences. It is a probability only if the confidences of words are
-        probabilities. Those of the default recogniser are; those of docTR's architectures are not.
+        For a single word, it is the confidence of this word. For several words, it is more than the product of their
+        confidences, because errors are not independent: words of one line tend to be all right or all wrong. The higher
+        the confidence of any word, the higher the result.
+
+        The result is a probability only if the confidences of the words are probabilities. With the default recogniser,
+        they are; with docTR's architectures, they are not.
         """
         return line_confidence(word.confidence for word in self.words)
 
@@ -511,10 +527,10 @@ class Block(Element):
     Args:
         lines: The lines, in order.
         artefacts: The parts of the block that are not text.
-        geometry: Position relative to the page. By default, it encloses the words and artefacts; without any, it is an
-            empty box.
-        objectness_score: The confidence of the detector, in [0, 1]; by default the mean over the words, 0.0 if there
-            are none.
+        geometry: Position in fractions of the page's width and height. By default, it encloses all words and artefacts,
+            and is an empty box if there are none.
+        objectness_score: The detector's confidence that there is text, in [0, 1]. By default, the mean over the words,
+            or 0.0 if there are none.
 
     Example:
         >>> from mediatensor.ocr.io import Block, Line, Word

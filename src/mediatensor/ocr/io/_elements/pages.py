@@ -1,4 +1,4 @@
-"""Pages with their image, size and orientation; and the layout regions, tables and fields on them."""
+"""Pages, with their image, size and orientation; and the layout regions, tables and fields on a page."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class LayoutElement(TypedRegion):
     Args:
         layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
         confidence: The confidence that the class is right, in [0, 1].
-        geometry: Position of the region, relative to the page.
-        level: The level of a section header, from 1 for sections directly under the title. 0 if the level is unknown,
-            and for all other regions. Exported only if it is known.
+        geometry: Position in fractions of the page's width and height.
+        level: The level of a section header: 1 for sections directly under the title, 2 for their subsections, and so
+            on. 0 if the level is unknown, and for regions that are not section headers. Not exported if it is 0.
 
     Example:
         >>> from mediatensor.ocr.io import LayoutElement
@@ -77,14 +77,14 @@ class TableCell(TextElement):
     Args:
         value: The text of the cell.
         confidence: The mean confidence of the words, in [0, 1].
-        geometry: Position of the cell, relative to the page.
+        geometry: Position in fractions of the page's width and height.
         row_start: First row that the cell spans, from 0.
         row_end: Last row that the cell spans, from 0.
         col_start: First column that the cell spans, from 0.
         col_end: Last column that the cell spans, from 0.
         is_header: Whether the cell belongs to the head of the table. Exported only if true.
-        words: The words with their positions, in reading order. Exported only if there are any. docTR's cells have
-            none.
+        words: The words with their positions, in reading order. Exported only if there are any. Cells that docTR
+            exported have no words.
 
     Example:
         >>> from mediatensor.ocr.io import TableCell
@@ -138,7 +138,7 @@ class TableCell(TextElement):
         """Export the cell, with ``"is_header"`` only if it is true, and ``"words"`` only if there are any.
 
         Args:
-            characters: Whether words include their characters, if they are known, under ``"characters"``.
+            characters: Whether to include the characters of each word, if they are known, under ``"characters"``.
         """
         exported = super().export() | ({"is_header": True} if self.is_header else {})
         if self.words:
@@ -154,14 +154,14 @@ class TableCell(TextElement):
 
 
 class Table(Element):
-    """A table as a grid of cells. Its words are not in the blocks of the page.
+    """A table as a grid of cells. The words of its cells are only here, and not also in the blocks of the page.
 
     Args:
         cells: The cells, in any order.
         num_rows: Number of rows.
         num_cols: Number of columns.
-        geometry: Position of the whole table, relative to the page.
-        confidence: The confidence that the structure is right, in [0, 1].
+        geometry: Position of the whole table, in fractions of the page's width and height.
+        confidence: The confidence that rows, columns and cells were found correctly, in [0, 1].
 
     Example:
         >>> from mediatensor.ocr.io import Table, TableCell
@@ -188,11 +188,11 @@ class Table(Element):
         """Return the texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
 
         Returns:
-            ``num_rows`` lists of ``num_cols`` texts. The text of a cell that spans several positions is at the top left
-            position. Its other positions, and positions without a cell, are empty.
+            ``num_rows`` lists of ``num_cols`` texts. If a cell spans several rows or columns, its text is only in the
+            first of them, and the rest is empty. Positions without a cell are also empty.
 
         Raises:
-            InvalidArgumentError: if the table has more than a million positions.
+            InvalidArgumentError: if ``num_rows`` times ``num_cols`` is more than a million.
         """
         sides = self.num_rows, self.num_cols
         if min(sides) < 0 or max(sides) > _MAX_GRID_SIZE or sides[0] * sides[1] > _MAX_GRID_SIZE:
@@ -207,7 +207,7 @@ class Table(Element):
 
     @property
     def num_header_rows(self) -> int:
-        """The number of rows in the head, that is, of rows at the top in which every cell has ``is_header``."""
+        """The number of rows at the top of the table that consist only of header cells (``is_header``)."""
         bodies = [cell.row_start for cell in self.cells if not cell.is_header]
         heads = [cell.row_end + 1 for cell in self.cells if cell.is_header]
         return max(0, min(min(bodies, default=self.num_rows), max(heads, default=0), self.num_rows))
@@ -215,14 +215,14 @@ class Table(Element):
     def to_dataframe(self) -> pandas.DataFrame:
         """Return the table as a ``pandas.DataFrame`` of texts.
 
-        The head becomes the column names: for each column, the texts of all head cells above it, joined from top to
-        bottom. Without a head, columns are numbered from 0.
+        The header rows become the column names. If there are several, the texts above a column are joined from top to
+        bottom. If there are none, columns are numbered from 0.
 
         Returns:
             A frame of ``num_rows - num_header_rows`` rows and ``num_cols`` columns.
 
         Raises:
-            InvalidArgumentError: if the table has more than a million positions.
+            InvalidArgumentError: if ``num_rows`` times ``num_cols`` is more than a million.
             MissingDependencyError: if pandas is not installed.
 
         Example:
@@ -245,7 +245,7 @@ class Table(Element):
         return pandas.DataFrame(self.to_grid()[head:], columns=self.column_names() if head else None)
 
     def column_names(self) -> list[str]:
-        """Return, for each column, the texts of the head above it, joined from top to bottom; ``""`` without a head.
+        """Return the name of each column: the texts of its header cells from top to bottom, or "" if there are none.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
@@ -277,7 +277,7 @@ class Table(Element):
         return text.getvalue()
 
     def render(self, row_break: str = "\n", col_break: str = "\t") -> str:
-        """Return the texts of the cells, separated by ``col_break`` and ``row_break``."""
+        """Return the texts of all cells, with ``col_break`` between columns and ``row_break`` between rows."""
         return row_break.join(col_break.join(row) for row in self.to_grid())
 
     def extra_repr(self) -> str:
@@ -288,13 +288,13 @@ class Field(Element):
     """A key with its value on a form, an invoice or a receipt.
 
     Args:
-        key: The printed label, such as "Invoice No."; empty if only the value was found, by its pattern.
+        key: The printed label, such as "Invoice No.". It is empty if the value was recognised by its pattern, without a
+            label.
         value: The value as printed.
         confidence: The confidence that key and value belong together, in [0, 1].
-        geometry: Position of the value, relative to the page.
-        key_geometry: Position of the key; ``None`` without a key.
-        name: The name of the field if it was requested, such as "total"; empty if the field was found without a
-            request.
+        geometry: Position of the value, in fractions of the page's width and height.
+        key_geometry: Position of the key, or ``None`` if there is no key.
+        name: If you asked for fields by name, the name of this one, such as "total". Otherwise, it is empty.
 
     Example:
         >>> from mediatensor.ocr.io import Field
@@ -322,7 +322,7 @@ class Field(Element):
         self.key_geometry = key_geometry
 
     def render(self) -> str:
-        """Return the key and the value. If no key is printed, return the name and the value."""
+        """Return the key and the value, such as "Total: 21.49". If there is no key, the name takes its place."""
         key = self.key.rstrip().removesuffix(":") or self.name
         return f"{key}: {self.value}" if key else self.value
 
@@ -341,10 +341,11 @@ _SHOW_OPTIONS = ("words_only", "display_artefacts", "display_layout")
 
 
 def page_pixels(image: PageImage) -> NDArray[np.uint8]:
-    """Return the image of a page as a contiguous uint8 array (H, W, 3), RGB.
+    """Return the image of a page as a contiguous RGB array, (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the image is empty, as after ``from_dict`` without one, or has another shape or dtype.
+        InvalidArgumentError: if the page has no image, as when it was restored by ``from_dict`` without an image, or if
+            the image has another shape or dtype.
     """
     if isinstance(image, torch.Tensor):
         if image.ndim == 3 and image.shape[0] == 3 and image.shape[2] != 3:
@@ -362,12 +363,15 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
 
 
 def page_origin(page: PageBase) -> Callable[[], PageImage] | None:
-    """Return the function that reads the image of a page for each access; ``None`` if the image is in memory."""
+    """Return the function that reads the image of a page on each access, or ``None`` if the image is in memory."""
     return page._page if callable(page._page) else None
 
 
 class PageBase(Element):
-    """A page: its image, size, orientation and language, and the error if it could not be read."""
+    """Base class of pages.
+
+    It holds the image, size, orientation and language, and the error if the page could not be read.
+    """
 
     _exported_keys: ClassVar[list[str]] = ["page_idx", "dimensions", "orientation", "language"]
     layout: list[LayoutElement]
@@ -397,7 +401,10 @@ class PageBase(Element):
 
     @property
     def page(self) -> PageImage:
-        """The image. If it comes from a file, every access reads it again, so that long documents fit into memory."""
+        """The image of the page.
+
+        If it comes from a file, each access reads it again, so a long document does not fill the memory.
+        """
         return self._page() if callable(self._page) else self._page
 
     @page.setter
@@ -409,7 +416,7 @@ class PageBase(Element):
         return f"dimensions={self.dimensions}{error}" + (f"\nunread={len(self.unread)}" if self.unread else "")
 
     def _export_stored(self, characters: bool) -> dict[str, Any]:
-        """Export the content of the page in the order in which it is stored."""
+        """Export the page without changing the order of its content."""
         exported = Element.export(self, characters=characters)
         if self.error is not None:
             exported["error"] = self.error
@@ -423,7 +430,7 @@ class PageBase(Element):
         """Show the page with its text drawn over it.
 
         Args:
-            interactive: Whether the text of a word appears while the mouse pointer is over the word.
+            interactive: Whether a word's text pops up when you move the mouse pointer over the word.
             preserve_aspect_ratio: Accepted for compatibility with docTR.
             **kwargs: ``words_only``, ``display_artefacts`` and ``display_layout`` select what to draw. All other
                 arguments are passed to ``matplotlib.pyplot.show``.
@@ -447,7 +454,7 @@ class PageBase(Element):
         raise NotImplementedError
 
     def _repr_png_(self) -> bytes | None:
-        """Return an image for notebooks: the page with its boxes and its recognised text."""
+        """Return a PNG image for notebooks: the page with its boxes and its recognised text."""
         try:
             picture = Image.fromarray(overlay(self))
         except InvalidArgumentError:  # the page has no image, or one that is not uint8
@@ -457,7 +464,7 @@ class PageBase(Element):
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
-        """Return from an export the constructor arguments that all kinds of pages have."""
+        """Read the constructor arguments that `TextPage` and `PredictionPage` share from an exported dictionary."""
         values = cls._stored_values(save_dict)
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
@@ -468,7 +475,7 @@ class PageBase(Element):
 
 
 class TextPage(PageBase):
-    """A page of text: blocks of lines, tables, and layout regions."""
+    """Base class of pages whose content is text: blocks of lines, tables, and layout regions."""
 
     blocks: list[Block]
     tables: list[Table]
@@ -476,12 +483,12 @@ class TextPage(PageBase):
 
 
 class PredictionPage(PageBase):
-    """A page of predictions, grouped by class (key information extraction)."""
+    """Base class of pages whose content is predictions of key information extraction, grouped by class."""
 
     predictions: dict[str, list[Prediction]]
 
 
 class DocumentBase(Element):
-    """A sequence of pages of text or of predictions."""
+    """Base class of documents: a sequence of pages, either of text or of predictions."""
 
     pages: list[Any]

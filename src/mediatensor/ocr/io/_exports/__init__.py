@@ -1,5 +1,6 @@
-"""Write documents: text, Markdown, AsciiDoc, HTML, hOCR, ALTO, TSV, searchable PDF; tables as CSV and workbooks.
+"""Write documents as text, Markdown, AsciiDoc, HTML, hOCR, ALTO, TSV or searchable PDF, and tables as CSV or workbooks.
 
-Text formats use `reading`, which puts the content of a page into reading order. Formats with positions use `regions`,
-which adds positions in pixels. Exporters take elements, and do not call the export methods of pages.
+Exporters of text formats use `reading`, which puts the content of a page into reading order. Exporters of formats with
+positions use `regions`, which also computes positions in pixels. Exporters must not call the methods
+``Page.export_as_...``, because these call the exporters.
 """

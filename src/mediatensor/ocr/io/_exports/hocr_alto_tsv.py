@@ -1,7 +1,7 @@
-"""Formats with positions: hOCR 1.2, ALTO 4 and tesseract's TSV.
+"""Export to formats that store the position of each word: hOCR 1.2, ALTO 4 and tesseract's TSV.
 
-hOCR is HTML with positions (https://github.com/kba/hocr-spec/blob/master/1.2/spec.md). ALTO is the XML of digital
-libraries (https://www.loc.gov/standards/alto/).
+hOCR is HTML with positions (https://github.com/kba/hocr-spec/blob/master/1.2/spec.md). ALTO is an XML format that
+digital libraries use (https://www.loc.gov/standards/alto/).
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ def _add(parent: ElementTree.Element, tag: str, kind: str, identifier: str, titl
 class XMLExporter:
     """Export to hOCR.
 
-    White space separates words and lines, so that the text content of the file is the text of the page. If the language
-    of the page is known, the file states it.
+    Words and lines are separated by white space, so if you remove all tags from the file, the text of the page remains.
+    If the language of the page is known, the file states it.
 
-    Rotated text is exported as well: ``bbox`` is the enclosing box. A skewed line has its slope in ``baseline``, and
-    any other rotated line has its angle in ``textangle``.
+    For rotated text, ``bbox`` is the upright box around it. The slope of a slightly rotated line is in its property
+    ``baseline``. The angle of any other rotated line is in ``textangle``.
 
-    A line that was not read becomes an area with one line without words. The property ``x_unread`` of the area has the
-    reason. If the script could not be read, ``x_script`` has its name: ``x_unread "script"; x_script "Cyrillic"``.
+    A line that was detected but not read becomes an area that contains one line without words. The area's property
+    ``x_unread`` states the reason. If the reason is an unknown script, ``x_script`` has the name of the script:
+    ``x_unread "script"; x_script "Cyrillic"``.
 
     Example:
         >>> import numpy as np
@@ -75,7 +76,7 @@ class XMLExporter:
     def export_page(
         self, page: Any, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree.ElementTree]:
-        """Export a `Page` or `KIEPage`; arguments and result as for `Page.export_as_xml`."""
+        """Export a `Page` or `KIEPage`. See `Page.export_as_xml` for the arguments and the result."""
         root, body = self._new_file(file_title, language_tag(page))
         height, width = page.dimensions
         title = f"bbox 0 0 {width} {height}; ppageno {page.page_idx}"
@@ -87,15 +88,15 @@ class XMLExporter:
         return ElementTree.tostring(root, encoding="utf-8", method="xml"), ElementTree.ElementTree(root)
 
     def export_kie_page(self, page: Any, **kwargs: Any) -> tuple[bytes, ElementTree.ElementTree]:
-        """Export a page of predictions; arguments and result as for `export_page`."""
+        """Export a page of predictions. See `export_page` for the arguments and the result."""
         return self.export_page(page, **kwargs)
 
     def export_document(self, document: Any, **kwargs: Any) -> list[tuple[bytes, ElementTree.ElementTree]]:
-        """Export each page of a document; arguments and results as for `export_page`."""
+        """Export each page of a document as a separate file. See `export_page` for the arguments and each result."""
         return [self.export_page(page, **kwargs) for page in document.pages]
 
     def _new_file(self, title: str, language: str | None) -> tuple[ElementTree.Element, ElementTree.Element]:
-        """Return the root element, which already contains its head, and the body, which is still empty."""
+        """Return the elements (root, body) of a new hOCR file. The head is complete, and the body is empty."""
         root = ElementTree.Element("html", {"xmlns": "http://www.w3.org/1999/xhtml"})
         if language is not None:
             # XML programs use the first, browsers the second.
@@ -121,7 +122,10 @@ def _area_title(region: Region) -> str:
 
 
 def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
-    """Add an area with one paragraph and its lines. Identifiers are made as in docTR."""
+    """Add a region to the page as an area that contains one paragraph with all its lines.
+
+    ``counters`` has the numbers for the next identifiers, which have the same form as in docTR.
+    """
     number = counters[region.kind]
     # In identifiers, all characters except letters, digits, ".", "-" and "_" become "_".
     prefix = re.sub(r"[^\w.-]", "_", region.class_name)
@@ -141,7 +145,10 @@ def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str
 def _add_line(
     paragraph: ElementTree.Element, row: TextRow, area: tuple[str, str, int], counters: dict[str, int]
 ) -> None:
-    """Add a line with its words. ``area`` has the kind, the prefix and the number of the area around it."""
+    """Add a line and its words to a paragraph.
+
+    ``area`` is (kind, prefix, number) of the area that contains the paragraph, from which identifiers are formed.
+    """
     kind, prefix, number = area
     counters["line"] += kind == "block"
     line_name = {
@@ -175,10 +182,12 @@ _SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-2.xsd"
 class AltoExporter:
     """Export to ALTO 4.2.
 
-    Positions are in pixels. Rotated text has its enclosing box and its outline (``Shape``). Lines have a baseline.
-    Words have a confidence and, if known, their characters (``Glyph``). A line that was not read is a ``TextBlock``
-    without lines. Its tag (``OtherTag`` of type "unread") has the reason as label. If the script could not be read, the
-    description of the tag names it.
+    Positions are in pixels. Rotated text has both an upright box and an outline (``Shape``). Lines have a baseline.
+    Words have a confidence and, if known, their characters (``Glyph``).
+
+    A line that was detected but not read becomes a ``TextBlock`` without lines. It refers to an ``OtherTag`` of type
+    "unread", whose label states the reason. If the reason is an unknown script, the tag's description has the name of
+    the script.
 
     Example:
         >>> import numpy as np
@@ -192,7 +201,7 @@ class AltoExporter:
     def export(
         self, source: Any, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree.ElementTree]:
-        """Export a page or a document as one file; arguments and result as for `Page.export_as_alto`."""
+        """Export a page or a whole document as one file. See `Page.export_as_alto` for the arguments and the result."""
         root = ElementTree.Element(
             "alto",
             {
@@ -230,7 +239,10 @@ class AltoExporter:
 
 
 def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str, str | None], str]:
-    """Add a tag for each (reason, script) of lines that were not read; return the tag identifiers by this pair."""
+    """Add a tag for each combination (reason, script) that occurs in unread lines.
+
+    Return the identifiers of the tags by (reason, script).
+    """
     kinds = dict.fromkeys((line.reason, line.script) for page in pages for line in unread_lines(page))
     if not kinds:
         return {}
@@ -273,7 +285,10 @@ def _add_string(line: ElementTree.Element, token: Token, name: str, size: tuple[
 def _placed(
     parent: ElementTree.Element, tag: str, name: str, place: Place, attributes: dict[str, str] | None = None
 ) -> ElementTree.Element:
-    """Add an element with its box. If it is rotated, add its outline as well, which must be the first child."""
+    """Add an XML element with the identifier ``name`` and the box of ``place``.
+
+    If the place is rotated, its outline is added as the first child, as the ALTO schema demands.
+    """
     left, top, right, bottom = place.box
     box = {"HPOS": left, "VPOS": top, "WIDTH": right - left, "HEIGHT": bottom - top}
     texts = {key: str(value) for key, value in box.items()}
@@ -294,12 +309,14 @@ _COLUMNS = (
 
 
 class TSVExporter:
-    """Export to the table that ``tesseract image out tsv`` writes.
+    """Export to a table with the same columns as the output of ``tesseract image out tsv``.
 
-    Each page (level 1), block (2), paragraph (3), line (4) and word (5) is a row. A row has the numbers of its page,
-    block, paragraph, line and word, counted from 1; numbers of lower levels are 0. It also has the enclosing box in
-    pixels. The row of a word has the confidence in percent and the text, without tabs and line breaks. All other rows
-    have -1 and an empty text. A line that was not read has no words.
+    There is a row for each page (level 1), block (2), paragraph (3), line (4) and word (5). A row states which page,
+    block, paragraph, line and word it is or belongs to, counted from 1. Numbers that do not apply are 0: a line, for
+    example, has the word number 0. Each row also has the upright box in pixels.
+
+    Only rows of words have a text (without tabs and line breaks) and a confidence in percent. In all other rows, the
+    text is empty and the confidence is -1. A line that was detected but not read has a row, but no words.
 
     Example:
         >>> import numpy as np
@@ -311,7 +328,7 @@ class TSVExporter:
     """
 
     def export(self, source: Any, direction: str = "auto", reading_order: bool = True) -> str:
-        """Export a page or a document; arguments and result as for `Page.export_as_tsv`."""
+        """Export a page or a whole document. See `Page.export_as_tsv` for the arguments and the result."""
         rows = [row for page in document_pages(source) for row in _page_rows(page, direction, reading_order)]
         return "".join("\t".join(map(str, row)) + "\n" for row in [_COLUMNS, *rows])
 

@@ -1,4 +1,4 @@
-"""Markdown, AsciiDoc and HTML."""
+"""Export to the markup formats Markdown, AsciiDoc and HTML."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ASCIIDOC_MARKER = re.compile(r"^(?=\s*(?:[=.\-/:']|(?:\d+|[A-Za-z])\.\s|(?:NOTE
 
 
 def _one_head(table: Table) -> list[list[str]]:
-    """Return the grid of a table with its whole head in one row, for formats with only one head row."""
+    """Return the grid of a table with all header rows joined into one, for formats that allow only one header row."""
     grid, num_rows = table.to_grid(), table.num_header_rows
     return grid if num_rows < 2 else [table.column_names(), *grid[num_rows:]]
 
 
 class MarkdownExporter(TextFormat):
-    """Export to Markdown (CommonMark, tables of GitHub).
+    """Export to Markdown: CommonMark, with tables in GitHub's syntax.
 
     Example:
         >>> import numpy as np
@@ -52,19 +52,19 @@ class MarkdownExporter(TextFormat):
         return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
 
     def finalize_line(self, line: str) -> str:
-        """Return the line with a backslash before markup that would start a list, a quotation or a heading."""
+        """Put a backslash before characters that would make the line a list, a quotation or a heading."""
         line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """Return a list. Items that are numbered keep their numbers."""
+        """Return the texts as a bulleted list. Texts that already start with a number get no bullet."""
         return "\n".join(
             text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
             for text in texts
         )
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table in GitHub's syntax. Its head or, if no head is known, its first row becomes the head row."""
+        """Return the table in GitHub's syntax. If it has no header row, its first row is used as one."""
         rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
@@ -77,8 +77,8 @@ class MarkdownExporter(TextFormat):
 class AsciiDocExporter(TextFormat):
     """Export to AsciiDoc.
 
-    Special characters become character references instead of backslash escapes. AsciiDoc shows a backslash if the
-    character after it has no special meaning in its context.
+    Special characters are written as character references. Backslashes would be visible wherever the character after
+    them happens to have no special meaning.
 
     Example:
         >>> import numpy as np
@@ -97,16 +97,16 @@ class AsciiDocExporter(TextFormat):
     page_break: ClassVar[str] = "\n\n<<<\n\n"
 
     def escape_text(self, text: str) -> str:
-        """Return the text with each special character of AsciiDoc replaced by a character reference."""
+        """Replace each special character of AsciiDoc by a character reference."""
         text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
         return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
 
     def finalize_line(self, line: str) -> str:
-        """Return the line with an empty attribute before markup that would start a list, a block or a comment."""
+        """If the line starts like a list, a block or a comment, put ``{empty}`` before it, which stays invisible."""
         return _ASCIIDOC_MARKER.sub("{empty}", line)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table. Its head or, if no head is known, its first row becomes the head row."""
+        """Return the table in AsciiDoc syntax. If it has no header row, its first row is used as one."""
         rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
@@ -122,10 +122,12 @@ class AsciiDocExporter(TextFormat):
 class HTMLExporter(TextFormat):
     """Export to an HTML fragment: headings, paragraphs, lists and tables, without ``<html>``.
 
-    Text is escaped. With ``escape=False``, text of the page could become markup, so never give the result to a browser.
+    Text is escaped by default. With ``escape=False``, the text of the page could act as markup, even as a script, so
+    never show such a result in a browser.
 
-    A line that was not read becomes an empty paragraph of class "unread" with reason, script and box in pixels: ``<p
-    class="unread" data-reason="script" data-script="Cyrillic" data-bbox="10 20 200 40"></p>``.
+    A line that was detected but not read becomes an empty paragraph of class "unread". Its attributes state the reason,
+    the script if it is known, and the box in pixels: ``<p class="unread" data-reason="script" data-script="Cyrillic"
+    data-bbox="10 20 200 40"></p>``.
 
     Example:
         >>> from mediatensor.ocr.io import HTMLExporter
@@ -139,16 +141,16 @@ class HTMLExporter(TextFormat):
     page_break: ClassVar[str] = "\n<hr>\n"
 
     def escape_text(self, text: str) -> str:
-        """Return the text with ``&``, ``<`` and ``>`` replaced by character references."""
+        """Replace ``&``, ``<`` and ``>`` by character references."""
         return html.escape(one_line(text), quote=False)
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """Return ``<h1>`` for titles, ``<h2>`` to ``<h6>`` for section headers."""
+        """Return an ``<h1>`` for a title, or an ``<h2>`` to ``<h6>`` for a section header, depending on ``level``."""
         mark = f"h{min(int(self.headings[kind][1:]) + level - 1, 6)}"
         return f"<{mark}>{text}</{mark}>"
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """Return a list as ``<ul>``."""
+        """Return the texts as items of a ``<ul>``."""
         return "<ul>\n" + "\n".join(f"<li>{text}</li>" for text in texts) + "\n</ul>"
 
     def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
@@ -156,7 +158,7 @@ class HTMLExporter(TextFormat):
         return "<p>" + "<br>\n".join(lines) + "</p>"
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return a paragraph with the rows as lines."""
+        """Return one paragraph in which each row is a line."""
         return self.render_paragraph([row.strip() for row in rows], escape)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
@@ -168,9 +170,9 @@ class HTMLExporter(TextFormat):
         return f"<p {' '.join(named)}></p>"
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return a ``<table>``. The cells of its head, or of its first row if no head is known, are ``<th>``.
+        """Return the table as a ``<table>``. Cells that span rows or columns have ``rowspan`` or ``colspan``.
 
-        Spanning cells have ``rowspan`` and ``colspan``.
+        Cells of header rows are ``<th>``. If there are no header rows, the cells of the first row are.
         """
         num_header_rows = table.num_header_rows or 1
         grid = table.to_grid()

@@ -1,6 +1,6 @@
-"""The content of a page in reading order: blocks and tables; the words of a line; predictions.
+"""Put the content of a page into reading order: blocks and tables, the words of a line, and predictions.
 
-`ocr._reading_order` computes the order of boxes.
+The order of boxes is computed by `ocr._reading_order`. This module applies it to elements.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Item = tuple[list[int], str | None]
 
 
 def page_language(page: PageBase) -> Any:
-    """Return the stored language of a page; ``None`` if it has none."""
+    """Return the language of a page, or ``None`` if it is unknown."""
     return page.language.get("value") if isinstance(page.language, dict) else None
 
 
@@ -50,7 +50,10 @@ def _extents(geometries: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
-    """Turn segments into items. All lines of a list-item region form one item; any other segment is one item."""
+    """Convert ``segments``, each the indices of lines that belong together, to items, each of which becomes a block.
+
+    A segment becomes one item, except in regions of list items, where all lines of the same region become one item.
+    """
     items: list[_Item] = []
     last_region = -1
     for segment in segments:
@@ -69,14 +72,17 @@ def _group_segments(segments: list[list[int]], labels: Sequence[str | None], reg
 
 
 def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Block | Table], list[str | None], str]:
-    """Return the content of a page in reading order, with lines grouped into paragraphs.
+    """Return the blocks and tables of a page in reading order.
+
+    Lines are grouped into new blocks, one for each paragraph.
 
     Args:
         page: The page. It is not changed.
         direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
     Returns:
-        The blocks and tables in order; for each of them, the type of its layout region or ``None``; and the direction.
+        A tuple of: the list of blocks and tables in order; a list with the type of each one's layout region, or
+        ``None``; and the reading direction.
 
     Raises:
         InvalidArgumentError: if ``direction`` is invalid.
@@ -116,7 +122,10 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
-    """Return the blocks in stored order with the tables inserted, and for each the type of its layout region."""
+    """Return the blocks of a page in their present order, with the tables inserted at their places.
+
+    The second list has the type of each block's or table's layout region, or ``None``.
+    """
     items: list[Block | Table] = _insert(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
     if page.layout:
@@ -126,7 +135,7 @@ def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]
 
 
 def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
-    """Return the level of each item that is a section header, from 1; 0 for other items, or if it is unknown."""
+    """Return the heading level of each item: 1 or more for section headers of known level, 0 for all other items."""
     headers = [region for region in page.layout if region.level]
     if not headers:
         return [0] * len(items)
@@ -136,12 +145,12 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """Return the lines of a page that were not read. Lines read in part are left out: their text is in the blocks."""
+    """Return the lines of a page whose text is missing. Lines of which a part was read are left out."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 
 def with_unread_lines(page: PageBase, items: Sequence[Block | Table]) -> list[Block | Table | UnreadLine]:
-    """Insert the lines that were not read among the ordered blocks and tables of a page."""
+    """Insert the unread lines of a page between its blocks and tables. ``items`` are in reading order."""
     return _insert(page, items, unread_lines(page))
 
 
@@ -149,10 +158,10 @@ _Others = TypeVar("_Others", Table, UnreadLine)
 
 
 def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Others]) -> list[Block | Table | _Others]:
-    """Insert other elements among items that are in reading order.
+    """Insert ``others`` between ``items``, which are in reading order.
 
-    An element comes after the nearest item of its column if that item begins above the middle of the element. Otherwise
-    it comes before that item.
+    Each of the others is compared with the nearest item in the same column. If the item starts above the middle of the
+    other, the other comes after it. Otherwise, it comes before it.
     """
     ordered: list[Block | Table | _Others] = []
     if not items:
@@ -178,9 +187,10 @@ def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Ot
 def _upright_geometries(
     page: PageBase, elements: Sequence[Block | Line | Table], regions: Sequence[LayoutElement | Table | UnreadLine] = ()
 ) -> tuple[list[Any], list[Any]]:
-    """Return the geometries of elements and of regions on the page after turning it upright.
+    """Return the geometries of ``elements`` and of ``regions`` after turning the page upright.
 
-    Geometries of four points show the rotation of the page. For boxes, it is the ``crop_orientation`` of most words.
+    If geometries have four corners, these show how the page is rotated. For boxes, the rotation is the
+    ``crop_orientation`` that most words have.
     """
     lines = [line for item in elements for line in (item.lines if isinstance(item, Block) else [item])]
     words = [word for line in lines if isinstance(line, Line) for word in line.words]
@@ -199,14 +209,14 @@ def _upright_geometries(
 
 
 def _quarter_turns(words: Sequence[Word]) -> int:
-    """Return the number of clockwise quarter turns by which most words are rotated."""
+    """Return by how many quarter turns clockwise most of the words are rotated, from 0 to 3."""
     turns = [word.crop_orientation.get("value") or 0 for word in words]
     quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
     return int(quarters[counts.argmax()]) if len(turns) else 0
 
 
 def _rotate_back(geometry: Any, quarters: int) -> Any:
-    """Return where a relative box lies after the page was turned counter-clockwise by ``quarters`` quarter turns."""
+    """Return the box of ``geometry`` after the page was turned counter-clockwise by this number of quarter turns."""
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
         points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
@@ -220,7 +230,11 @@ def _rows(
     kinds: Sequence[tuple[str | None, int]],
     direction: str,
 ) -> list[list[int]]:
-    """Group elements into rows. Lines of one region at the same height form a row; any other element is its own row."""
+    """Group elements into rows, given as lists of indices.
+
+    Lines form a row if they are at the same height and have the same entry in ``kinds``, that is, (type, number) of
+    their layout region. Each of the remaining elements is a row of its own. ``boxes`` has the boxes of ``lines`` first.
+    """
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
         return rows
@@ -241,14 +255,15 @@ def _rows(
 
 
 def line_boxes(page: PageBase, lines: Sequence[Line]) -> NDArray[np.float64]:
-    """Return boxes of lines on the page turned upright, float64 (N, 4), as multiples of the page's width."""
+    """Return the box of each line after turning the page upright, float64 (N, 4). The unit is the page's width."""
     return _without_slope(page, lines, _extents(_upright_geometries(page, lines)[0]))
 
 
 def _without_slope(page: PageBase, lines: Sequence[Line], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return upright boxes of lines, as multiples of the page's width, after removing a slight slope.
+    """Convert ``boxes`` of lines to units of the page's width, and correct a slight slope of the page.
 
-    The straight boxes of a slightly rotated page do not show its angle, but the positions of words in long lines do.
+    The slope is measured on long lines, from the positions of their first and last words. Each box is then moved up or
+    down.
     """
     height, width = page.dimensions
     quarters = _quarter_turns([word for line in lines for word in line.words])
@@ -277,7 +292,10 @@ def _without_slope(page: PageBase, lines: Sequence[Line], boxes: NDArray[np.floa
 
 
 def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
-    """Make a block from the lines of each item. Artefacts of a stored block go with the first of its lines."""
+    """Return a block for each item that consists of lines, and the table for each item that is a table.
+
+    Artefacts of a block in ``blocks`` go to the new block that contains the first of its lines.
+    """
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}
     built: list[Block | Table] = []
@@ -297,10 +315,10 @@ def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: S
 
 
 def line_direction(line: Line, direction: str, auto: bool) -> str:
-    """Return the reading direction of a line.
+    """Return the reading direction of a line. ``direction`` is the direction of the page.
 
-    With ``auto``, the direction of the page was detected from its text. The direction of the line is then detected in
-    the same way. It may differ, for example for a Latin quotation on a Hebrew page.
+    ``auto`` states that the direction of the page was detected from its text. In this case, the direction of each line
+    is also detected, because it can differ: for example, a Hebrew page may contain a quotation in English.
     """
     if direction in _VERTICAL or not auto or len(line.words) < 2:
         return direction
@@ -312,10 +330,10 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     """Return the words of a line in reading order.
 
     Args:
-        line: The line, whose words must be stored from left to right.
+        line: The line. Its words must be stored from left to right.
         direction: The direction of the page.
-        auto: Whether the direction of the page was detected from its text. If so, the direction of the line is detected
-            as well.
+        auto: Whether the direction of the page was detected from its text. If so, the direction of the line is also
+            detected, instead of using that of the page.
 
     Returns:
         The words, in reading order.
@@ -343,7 +361,7 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
 def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
     """Divide the words of a table cell, given in reading order, into lines.
 
-    A word starts a new line if its middle, seen in reading direction, is not level with the previous word.
+    A word starts a new line if its middle is clearly higher or lower than the middle of the previous word.
     """
     lines: list[list[Word]] = []
     before: NDArray[np.float64] | None = None
@@ -367,7 +385,7 @@ def predictions_in_reading_order(
     """Return the predictions of one class in reading order.
 
     Args:
-        page: The page of the predictions, whose size and language are used.
+        page: The page that the predictions are on. Only its size and language are used.
         predictions: The predictions.
         direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 

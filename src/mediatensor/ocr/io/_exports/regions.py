@@ -1,4 +1,4 @@
-"""The content of a page for formats with positions: regions with lines and words, and positions in pixels."""
+"""Convert a page to regions, lines and words with positions in pixels, for formats that store positions."""
 
 from __future__ import annotations
 
@@ -47,31 +47,35 @@ _REACH = (-1.0, 2.0)
 
 @dataclass(frozen=True)
 class Place:
-    """A position in pixels: TL, TR, BR, BL in reading direction, (4, 2). ``straight`` if it was given as a box."""
+    """A position in pixels.
+
+    ``quad`` (4, 2) has the corners, clockwise, starting at the top left of the text. ``straight`` is true if the
+    position was given as an upright box.
+    """
 
     quad: NDArray[np.float64]
     straight: bool
 
     @classmethod
     def of(cls, geometry: Geometry, width: int, height: int) -> Place:
-        """Return the place of a relative geometry on a page of this size in pixels."""
+        """Convert a geometry, in fractions of the page's size, to pixels of a page of this width and height."""
         points = np.nan_to_num(np.asarray(geometry, dtype=np.float64).reshape(-1, 2), nan=0.0)
         return cls.at(np.clip(points, *_REACH) * (width, height))
 
     @classmethod
     def at(cls, points: NDArray[np.float64]) -> Place:
-        """Return the place of two or four points that are in pixels."""
+        """Make a place from two corners of a box, or from four corners, in pixels."""
         return cls(to_quad(points), len(points) != 4)
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """Left, top, right and bottom of the enclosing box, rounded to pixels."""
+        """(left, top, right, bottom) of the upright box around the position, rounded to pixels."""
         left, top, right, bottom = box_around(self.quad).tolist()
         return round(left), round(top), round(right), round(bottom)
 
     @property
     def size(self) -> float:
-        """The height of the text: the mean length of the left and right sides."""
+        """The height of the text in pixels: the mean length of the left and right sides."""
         return float(np.linalg.norm(self.quad[[3, 2]] - self.quad[[0, 1]], axis=1).mean())
 
     @property
@@ -84,9 +88,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Token:
-    """One word; or the text of a table cell whose words are not known.
+    """One word; or, if the words of a table cell are not known, the whole text of the cell.
 
-    In tables, ``cell`` has the number of the cell in its row and the number of the word in its cell, both from 0.
+    In tables, ``cell`` is (number of the cell in its row, number of the word in the cell), both counted from 0.
     """
 
     text: str
@@ -98,9 +102,9 @@ class Token:
 
 @dataclass(frozen=True)
 class TextRow:
-    """One line of text, or one row of a table with its words in reading order, cell by cell.
+    """One line of text; or one row of a table, with the words of all its cells in reading order.
 
-    ``index`` is the number of the line in its region, or of the row in its table, from 0.
+    ``index`` is the number of the line in its region or of the row in its table, counted from 0.
     """
 
     tokens: tuple[Token, ...]
@@ -110,9 +114,10 @@ class TextRow:
 
     @property
     def descent(self) -> float:
-        """The distance from the baseline to the bottom of the line's box, in pixels.
+        """The distance in pixels from the baseline to the bottom of the line's box.
 
-        Words without descenders end at the baseline, so their boxes show where it is. Without such words, this is 0.0.
+        It is measured on words such as "one", without letters that reach below the baseline: the boxes of such words
+        end at the baseline. If there are no such words, the result is 0.0.
         """
         below = [
             (self.place.quad[[3, 2]].mean(axis=0) - token.place.quad[[3, 2]].mean(axis=0)) @ self._down
@@ -123,7 +128,7 @@ class TextRow:
 
     @property
     def baseline(self) -> NDArray[np.float64]:
-        """The start and the end of the baseline in pixels, float64 (2, 2)."""
+        """Both ends of the baseline in pixels, float64 (2, 2): first the start, then the end."""
         baseline: NDArray[np.float64] = self.place.quad[[3, 2]] - self._down * self.descent
         return baseline
 
@@ -136,9 +141,10 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Region:
-    """One block, table or prediction; or a line that was not read, as one row without words.
+    """One block, table or prediction; or a line that was detected but not read, which has one row without words.
 
-    ``kind`` is 'block', 'table', 'prediction' or 'unread'. ``class_name`` is the class of a prediction.
+    ``kind`` is 'block', 'table', 'prediction' or 'unread'. ``class_name`` is the class of a prediction, and otherwise
+    empty.
     """
 
     kind: str
@@ -149,18 +155,18 @@ class Region:
 
 
 def document_pages(source: Any) -> Sequence[Any]:
-    """Return the pages of a document; for a page, a list with only this page."""
+    """Return the pages of a document. If ``source`` is itself a page, return a list with this page."""
     return source.pages if hasattr(source, "pages") else [source]
 
 
 def language_tag(page: Any) -> str | None:
-    """Return the language of a page as a BCP 47 tag such as "en"; ``None`` if it is unknown or not such a tag."""
+    """Return the language of a page as a BCP 47 tag such as "en", or ``None`` if the page has no valid tag."""
     value = page_language(page)
     return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else None
 
 
 def percent(confidence: float) -> float:
-    """Return a confidence in [0, 1] as a percentage in [0, 100]; 0.0 for NaN."""
+    """Convert a confidence in [0, 1] to percent. NaN becomes 0.0."""
     return min(max(100.0 * float(confidence), 0.0), 100.0) if confidence == confidence else 0.0
 
 
@@ -174,10 +180,11 @@ def tool_version() -> str:
 def page_regions(
     page: Any, direction: str = "auto", reading_order: bool = True, size: tuple[int, int] | None = None
 ) -> Iterator[Region]:
-    """Yield the regions of a page, in pixels of an image of ``size`` (height, width), by default the size of the page.
+    """Yield the regions of a page with positions in pixels.
 
-    With ``reading_order``, lines that were not read are in their place in reading order. Otherwise, and on pages of
-    predictions, they come last.
+    The pixels are those of an image of ``size`` (height, width), by default of the page's own size. With
+    ``reading_order``, unread lines are yielded between the blocks and tables, where a reader would come to them.
+    Otherwise, and on pages of predictions, they come last.
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):
@@ -225,7 +232,7 @@ def _text_row(line: Line, index: int, direction: str, auto: bool, size: tuple[in
 
 
 def _turn_of(words: Sequence[Word]) -> object:
-    """Return the rotation in degrees of the words that have most characters; 0 without words."""
+    """Return the rotation in degrees that most characters of the words have; 0 if there are no words."""
     turns: Counter[Any] = Counter()
     for word in words:
         turns[word.crop_orientation.get("value")] += len(word.value)

@@ -1,6 +1,7 @@
-"""Searchable PDF: pages of PDF files unchanged, and other pages as images, each with an invisible text layer.
+"""Write searchable PDF files, in which each page has an invisible layer of the recognised text.
 
-The font of the invisible words has glyphs that show nothing. The words are placed over the words of the page.
+Pages that come from PDF files are copied, and all other pages are written as images. The text layer uses a font whose
+glyphs draw nothing. Each word is placed exactly over the visible word.
 """
 
 from __future__ import annotations
@@ -71,9 +72,10 @@ end"""
 
 
 def _font_file(name: str) -> bytes:
-    """Return the glyphless font as a TrueType file with three glyphs: the missing glyph, a box for text, and a space.
+    """Return the invisible font as a TrueType file, with its stored name replaced by ``name`` of the same length.
 
-    ``name`` replaces the stored name, and must have the same length. PDFium merges fonts of the same name on a page.
+    The font has three glyphs: one for missing characters, an empty box for text, and a space. Each font that is added
+    to a page needs a different name, because PDFium merges fonts of the same name.
     """
     font = _FONT.read_bytes()
     names = _NAME.encode("utf-16-be"), name.encode("utf-16-be")
@@ -87,7 +89,10 @@ def _font_file(name: str) -> bytes:
 
 
 def _unicode_map(codes: Mapping[str, int]) -> bytes:
-    """Return the CMap (``ToUnicode``) that maps codes to texts of 1 to `_MAX_UNITS` UTF-16 code units."""
+    """Return the font's ``ToUnicode`` table, which maps character codes to text, as the PDF format requires.
+
+    A code can stand for a whole text of up to `_MAX_UNITS` UTF-16 code units.
+    """
     entries = [f"<{_SPACE_CODE:04X}> <0020>"]
     entries += [f"<{code:04X}> <{text.encode('utf-16-be').hex()}>" for text, code in codes.items()]
     lines = []
@@ -124,9 +129,10 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
 
 class _PlacedText(NamedTuple):
-    """The texts of glyphs of equal width, from left to right, and where they are on the page.
+    """A word as a sequence of glyphs of equal width, and its position on the page.
 
-    ``matrix`` has the operands a, b, c, d, e, f of the operator ``Tm``, which map text space at font size 1 to points.
+    Each item of ``glyphs`` is the text of a glyph, from left to right. ``matrix`` has the operands a, b, c, d, e, f of
+    PDF's operator ``Tm``. It maps the coordinates of the text at font size 1 to points on the page.
     """
 
     glyphs: tuple[str, ...]
@@ -136,12 +142,14 @@ class _PlacedText(NamedTuple):
 def _place_words(
     rows: Iterable[TextRow], matrix: NDArray[np.float64], own_letters: NDArray[np.float64] | None = None
 ) -> list[_PlacedText]:
-    """Return the words of a page with their places.
+    """Return all words of ``rows`` with their positions on the page, except words that the page already has as text.
 
-    If the places of the words in a table cell are unknown, the words share the box of the cell in proportion to their
-    lengths. ``matrix`` (3, 2) maps (x, y, 1) in pixels, with y down, to points, with y up. ``own_letters`` (N, 2) are
-    the centres, in points, of the letters that the page already has as text. A word is left out if its box contains at
-    least half as many of these letters as the word has characters.
+    ``matrix`` (3, 2) maps (x, y, 1) in pixels, where y points down, to points, where y points up. ``own_letters`` (N,
+    2) are the centres, in points, of the letters that the page already has. A word counts as present if its box
+    contains at least half as many of these letters as the word has characters.
+
+    If the positions of the words in a table cell are unknown, the width of the cell is divided between them in
+    proportion to their lengths.
     """
     words: list[str] = []
     quads: list[NDArray[np.float64]] = []
@@ -176,7 +184,11 @@ def _place_words(
 
 
 def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
-    """Return for each word whether its box contains at least half as many letters as the word has characters."""
+    """Return for each word whether the page already has it as text.
+
+    This is assumed if the word's quad contains at least half as many of the ``letters``, given by their centres (N, 2),
+    as the word has characters.
+    """
     letters = letters[letters[:, 1].argsort()]
     are_known = []
     for word, quad in zip(words, quads, strict=True):
@@ -192,14 +204,21 @@ def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDAr
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return two vectors for each quad (..., 4, 2): along the text, and upwards. Each is the mean of opposite sides."""
+    """Return two vectors for each quad (..., 4, 2): one along the text, and one upwards, across the text.
+
+    Each vector is the mean of two opposite sides.
+    """
     top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
     along, up = top_right - top_left + bottom_right - bottom_left, top_left - bottom_left + top_right - bottom_right
     return along / 2, up / 2
 
 
 def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Move the quads (N, 4, 2) of words apart, so that programs that extract text take them for separate words."""
+    """Shorten or lower the quads (N, 4, 2) of words that are too close to each other.
+
+    Otherwise, programs that extract text from a PDF would join such words. ``lengths`` are the words' numbers of
+    characters.
+    """
     along, up = _mean_sides(quads)
     is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
     quads = quads.copy()
@@ -240,7 +259,7 @@ def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArr
 
 
 def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both sides of a quad, lengthened if they are too short for text."""
+    """Return the sides ``along`` and ``up`` of a quad, each lengthened if it is too short for a text to be written."""
     if np.hypot(*along) < _MIN_SIDE:
         along = np.array([up[1], -up[0]]) if np.hypot(*up) >= _MIN_SIDE else np.array([1.0, 0.0])
         along = along * (_MIN_SIDE / np.hypot(*along))
@@ -262,10 +281,10 @@ def _place_word(
 
 
 def _visual_order(text: str) -> str:
-    """Return the text in visual order, from left to right, because programs extract text from a PDF in this order.
+    """Return the text with its characters in the order from left to right, in which PDF programs expect them.
 
-    Text with right-to-left letters is reversed, except for numbers and left-to-right words in it. This is the
-    bidirectional algorithm (UAX #9) for a single word.
+    Text with right-to-left letters is reversed, except for numbers and left-to-right words in it. For a single word,
+    this equals the bidirectional algorithm (UAX #9).
     """
     if not any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text):
         return text
@@ -283,11 +302,11 @@ _MAX_JPEG_SIDE = 65_500
 
 
 class _Sheet(NamedTuple):
-    """A page of the PDF to write, before its text is added.
+    """A page that is to be written to the PDF, before the text layer is added.
 
-    ``origin`` is the PDF file from which the page is copied, and its number there. For a page made from an image,
-    ``origin`` is ``None``, ``image_pdf`` is a PDF file with only this page, and ``scale`` is in points per pixel.
-    ``size`` is the (height, width) in pixels to which the positions of words refer.
+    If the page is copied from a PDF file, ``origin`` is (file, number of the page in it). Otherwise, ``origin`` is
+    ``None``, ``image_pdf`` is a PDF file that consists of this page, and ``scale`` is its number of points per pixel.
+    ``size`` is (height, width) of the image to which the positions of words refer, in pixels.
     """
 
     page: Any
@@ -302,23 +321,24 @@ class PDFExporter:
 
     * A page of a PDF file is copied with its text, drawings, images and links. The result keeps the title, bookmarks
       and password of the file. Words that the page already has as text are not written again.
-    * The data of an image file are embedded unchanged if PDF can show them: JPEG; PNG unless interlaced or transparent;
-      and TIFF in one strip unless transparent. The pixels of other lossless files are embedded without loss.
-    * All other pages, such as video frames and straightened pages, are stored as images. A page that could not be read
-      is blank, unless it comes from a PDF file.
+    * For a page of an image file, the compressed data of the file are copied unchanged if the PDF format supports them.
+      This is the case for JPEG, for PNG that is neither interlaced nor transparent, and for TIFF that is stored in one
+      strip and not transparent. Images from other TIFF, PNG, GIF and BMP files are compressed again, without loss.
+    * All other pages, such as video frames and straightened pages, are stored as JPEG images. A page that could not be
+      read is blank, unless it comes from a PDF file.
 
-    Words are placed where they were found, at any angle and in any script. The original files are read again, so they
-    must not have changed.
+    Words are placed where they were found, at any angle and in any script. The original files are read again during the
+    export, so do not change or delete them before.
 
     Args:
-        dpi: Pixels of an image per inch of paper. The default, 144, is the default resolution of rendered PDF pages.
-            For pages that would be too large for a PDF, a higher value is used. It does not apply to pages of PDF
-            files.
+        dpi: Resolution of images in pixels per inch, which determines the paper size of their pages. The default, 144,
+            is the default resolution of rendered PDF pages. If a page would become too large for a PDF, a higher value
+            is used. Pages that are copied from PDF files keep their size.
         quality: Quality of JPEG images, from 1 to 100.
-        lossless: Whether images are stored without loss instead of as JPEG. The file is then several times as large.
+        lossless: Whether to store images without loss instead of as JPEG. The file is then several times as large.
         direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-        keep_pages: Whether pages and images are copied from their files. If ``False``, each page is stored as the image
-            that was read.
+        keep_pages: Whether to copy pages and compressed images from the original files, as described above. If
+            ``False``, each page is stored as an image of its pixels.
 
     Raises:
         InvalidArgumentError: if ``dpi`` is not positive, or ``quality`` is not from 1 to 100.
@@ -355,17 +375,17 @@ class PDFExporter:
         """Export a page or a document.
 
         Args:
-            source: A `Page`, `KIEPage`, `Document` or `KIEDocument`, whose pages must have their images.
+            source: A `Page`, `KIEPage`, `Document` or `KIEDocument`. Its pages must have their images.
 
         Returns:
             The contents of the file.
 
         Raises:
-            InvalidArgumentError: if a page has no image, as after ``from_dict`` without an image.
-            SourceNotFoundError: if the file of a page no longer exists.
-            PageError: if the file of a page has changed, or a page cannot be read.
+            InvalidArgumentError: if a page has no image, as when it was restored by ``from_dict`` without an image.
+            SourceNotFoundError: if the file that a page comes from no longer exists.
+            PageError: if the file that a page comes from has changed, or a page cannot be read.
             MissingDependencyError: if pypdfium2 is not installed.
-            EncodeError: if PDFium refuses the text.
+            EncodeError: if PDFium fails to add the text layer.
         """
         pdfium = import_pdfium()
         pages = document_pages(source)
@@ -408,7 +428,10 @@ class PDFExporter:
         return (document, number) if isinstance(document, PdfDocument) else None
 
     def _image_page(self, page: Any) -> _Sheet:
-        """Return a page made from its image. This needs neither PDFium nor, therefore, the lock."""
+        """Prepare a page that is not copied from a PDF file.
+
+        The caller need not hold `pdfium_lock`, as PDFium is not used.
+        """
         origin, picture = page_origin(page), None
         is_lossless = self.lossless
         if self.keep_pages and isinstance(origin, PageOfFile) and origin.is_readable:
@@ -451,7 +474,11 @@ class PDFExporter:
 
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
-    """Return the PDF file on which the result is based: the first one if its pages are in order, otherwise ``None``."""
+    """Return the PDF file to which pages are added and from which pages are removed to make the result.
+
+    It is the first PDF file that a page comes from, if its pages occur in ascending order. Otherwise, return ``None``
+    to start with an empty file.
+    """
     first = next((origin[0] for origin in origins if origin is not None), None)
     numbers = [number for document, number in filter(None, origins) if document is first]
     return first if all(before < after for before, after in pairwise(numbers)) else None
@@ -466,7 +493,7 @@ def _check_number(document: Any, source: PdfDocument, number: int) -> None:
 
 
 def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
-    """Return the matrix (3, 2) from pixels of the page's image to points in the coordinates of the file."""
+    """Return the matrix (3, 2) that maps pixels of the image of a page to points in the coordinates of the PDF page."""
     assert sheet.origin is not None
     source, number = sheet.origin
     options, (height, width) = source.options, sheet.size
@@ -484,16 +511,16 @@ def _pixels_to_points(page: Any, sheet: _Sheet) -> NDArray[np.float64]:
 
 
 class _OwnLetters:
-    """Finds the letters that pages of PDF files have as text, in their content, form fields and annotations.
+    """Finds the letters that a PDF page already has as text, including form fields and annotations.
 
-    It opens the files again, because a file may have changed since its document was opened.
+    Files are opened again for this, because a file may have changed since its `PdfDocument` was opened.
     """
 
     def __init__(self) -> None:
         self._files: dict[PdfDocument, tuple[OpenPdf, OpenPdf]] = {}
 
     def of_page(self, source: PdfDocument, number: int) -> NDArray[np.float64]:
-        """Return the centres (N, 2) of the letters of a page in points. The caller must hold the lock."""
+        """Return the centres (N, 2), in points, of the letters of a page. The caller must hold `pdfium_lock`."""
         if source not in self._files:
             self._files[source] = copy.copy(source.file), copy.copy(source.copy)
         file, second = self._files[source]
@@ -508,7 +535,7 @@ class _OwnLetters:
 
 
 def _font_groups(texts: Sequence[_PlacedText]) -> list[list[_PlacedText]]:
-    """Divide texts into groups that each need at most `_MAX_CODES` codes, which is the limit of one font."""
+    """Divide the texts into groups that each need at most `_MAX_CODES` character codes, the limit of a font."""
     groups: list[list[_PlacedText]] = []
     known: set[str] = set()
     for text in texts:
@@ -521,7 +548,10 @@ def _font_groups(texts: Sequence[_PlacedText]) -> list[list[_PlacedText]]:
 
 
 def _insert_texts(document: Any, page: Any, texts: Sequence[_PlacedText]) -> None:
-    """Add invisible texts to a page, in a separate font."""
+    """Add texts to a page, invisibly and in a font of their own.
+
+    A font can hold the texts of one group of `_font_groups`.
+    """
     raw = import_pdfium().raw
     codes: dict[str, int] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""The tables of a document: as CSV, as sheets of a workbook, and joined across pages."""
+"""Export the tables of a document as CSV or as sheets of a workbook, and join tables that continue on the next page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
-    """Yield (page number, number on the page, table) for each table; both numbers start from 1."""
+    """Yield (page number, table number, table) for each table in a page or document.
+
+    The table number is counted on each page. Both numbers start from 1.
+    """
     pages: list[Any] = item.pages if isinstance(item, DocumentBase) else [item]
     for page in pages:
         for number, table in enumerate(getattr(page, "tables", ()), 1):
@@ -39,12 +42,15 @@ def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
 
 
 def tables_csv(item: Element) -> str:
-    """Return the tables as CSV, one after the other, with an empty line between them."""
+    """Return all tables of a page or document as CSV, with an empty line after each table but the last."""
     return "\r\n".join(table.to_csv() for _, _, table in _tables(item))
 
 
 def tables_xlsx(item: Element) -> bytes:
-    """Return the tables as an Excel workbook: a sheet for each table, or one empty sheet. Needs openpyxl."""
+    """Return all tables of a page or document as an Excel workbook with a sheet for each table. Needs openpyxl.
+
+    If there are no tables, the workbook has one empty sheet.
+    """
     try:
         from openpyxl import Workbook
     except ImportError as error:
@@ -107,7 +113,10 @@ def _fill(sheet: Any, table: Table) -> None:
 
 
 def joined_tables(document: DocumentBase) -> list[Table]:
-    """Return the tables of a document, joined across pages, as new tables; see `Document.joined_tables`."""
+    """Return the tables of a document as new tables, in which parts of a table on consecutive pages are joined.
+
+    See `Document.joined_tables`.
+    """
     pages: list[TextPage] = [page for page in document.pages if hasattr(page, "tables")]
     tables = []
     for parts in join_tables([_as_found(page) for page in pages]):
@@ -137,7 +146,10 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
-    """Return a page and its tables in the form that `join_tables` takes; the text of each cell counts as one word."""
+    """Convert a page and its tables to the types that `join_tables` takes.
+
+    The whole text of a cell becomes one word.
+    """
     height, width = page.dimensions
     words = [word for block in page.blocks for line in block.lines for word in line.words]
     boxes, texts = [box_around(word.geometry) for word in words], [word.value for word in words]

@@ -1,4 +1,4 @@
-"""Plain text, in the layout of the page or block by block; and the base class of all text formats."""
+"""Export to plain text, block by block or in the layout of the page; and the base class of all text formats."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MAX_EMPTY_LINES = 3
 
 @dataclass(frozen=True)
 class Cell:
-    """A text and its box. Both axes have the same unit, and x increases in reading direction."""
+    """A piece of text and its box. x and y have the same unit, and x increases in reading direction."""
 
     text: str
     left: float
@@ -59,7 +59,10 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """The width in terminal columns. East Asian characters take two columns, combining marks none."""
+        """The number of columns that the text takes in a terminal:
+
+        East Asian characters take two, and combining marks none.
+        """
         return sum(
             0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
             for character in self.text
@@ -67,7 +70,10 @@ class Cell:
 
 
 def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Group cells in reading order into rows. A cell joins the previous one if it is level with it and to its right."""
+    """Group cells, given in reading order, into rows.
+
+    A cell joins the row of the previous cell if it is at the same height, and further right.
+    """
     rows: list[list[Cell]] = []
     for cell in cells:
         last = rows[-1][-1] if rows else None
@@ -84,7 +90,7 @@ def _is_level(one: Cell, other: Cell) -> bool:
 
 
 def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """Return a line of text for each row. Cells of different rows are aligned to each other as on the page."""
+    """Return one line of text for each row. Spaces align the cells of different rows in columns, as on the page."""
     cells = [cell for row in rows for cell in row if cell.text]
     if not cells:
         return ["" for _ in rows]
@@ -104,7 +110,10 @@ def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
 
 
 def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
-    """Return how many characters to write per unit of length: as on the page, or more if long cells need more."""
+    """Return the number of characters to write per unit of length.
+
+    It reproduces the distances on the page, but is larger if many cells need more space for their text.
+    """
     needed = [
         (first.width + _MIN_SPACES) / (second.left - first.left)
         for row in rows
@@ -118,7 +127,11 @@ def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> floa
 
 
 def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) -> list[tuple[float, int]]:
-    """Return for each edge the mean position and the number of all edges in its column."""
+    """Group left (or right) edges of cells into columns, and return (mean position, size) of each edge's column.
+
+    ``places`` are the x of the edges, and ``letter`` is the width of a letter. The size of a column is its number of
+    edges.
+    """
     order = np.argsort(places, kind="stable")
     groups = np.concatenate(([0], np.cumsum(np.diff(places[order]) > _COLUMN_WITHIN * letter)))
     sizes = np.bincount(groups)
@@ -141,7 +154,7 @@ def _line(row: Sequence[Cell], columns: dict[int, int], letter: float) -> str:
 
 
 def page_grid(cells: Sequence[Cell]) -> str:
-    """Return a text with all cells of a page placed as on the page."""
+    """Return the text of all cells, with spaces and empty lines that reproduce their places on the page."""
     cells = [cell for cell in cells if cell.text]
     rows: list[list[Cell]] = []
     for cell in sorted(cells, key=lambda cell: (cell.top + cell.bottom, cell.left)):
@@ -181,7 +194,11 @@ _FURNITURE = ("header", "footer", "footnote")
 
 @dataclass
 class _Part:
-    """One block of the page: its kind ('text', 'table', 'unread', or a type of layout region) and its content."""
+    """One block of a page, ready to be rendered.
+
+    ``kind`` is 'text', 'table', 'unread', or a type of layout region. ``lines``, ``table`` or ``unread`` has the
+    content.
+    """
 
     kind: str
     lines: list[str] = field(default_factory=list)
@@ -193,7 +210,7 @@ class _Part:
 
 
 def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
-    """Yield the content of the page in reading order, including unread lines but not blocks without text."""
+    """Yield the parts of a page in reading order. Unread lines are included, and blocks without text are left out."""
     content = list(_page_items(page, direction, include_furniture))
     levels = heading_levels(page, [item for item, _, _ in content])
     contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(content, levels, strict=True)}
@@ -217,9 +234,9 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
 def _page_items(
     page: TextPage, direction: str, include_furniture: bool
 ) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
-    """Yield blocks and tables in reading order, each with its label; for a block, also its lines of text as cells.
+    """Yield (block or table, label, cells) in reading order. The cells are the lines of a block; a table has none.
 
-    Positions are on the page turned upright, in units of its width. On right-to-left pages, x is mirrored.
+    Coordinates are in units of the page's width, after turning the page upright. On right-to-left pages, x is mirrored.
     """
     auto = direction == "auto"
     items, labels, direction = page_reading_order(page, direction)
@@ -238,7 +255,10 @@ def _page_items(
 
 
 def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
-    """Return a `Cell` for each line of text in the cells of a table; one line for a cell whose words are unknown."""
+    """Return the text of a table as `Cell` objects, one for each line of text in a cell of the table.
+
+    If the words of a cell are not known, its whole text counts as one line.
+    """
     lines = [Line(words) for cell in table.cells for words in cell_lines(cell.words)]
     texts = [line.render() for line in lines]
     boxes = line_boxes(page, lines).tolist() if lines else []
@@ -255,7 +275,10 @@ def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
 
 
 class TextFormat:
-    """A text format: its headings, lists, tables and breaks. Subclass it for a new format."""
+    """Base class of text formats.
+
+    To define a format, subclass it, and override its headings, lists, tables or breaks.
+    """
 
     headings: ClassVar[dict[str, str]] = {}
     bullet: ClassVar[str] = ""
@@ -268,44 +291,53 @@ class TextFormat:
     page_break: ClassVar[str] = "\n\n"
 
     def escape_text(self, text: str) -> str:
-        """Return the text with the special characters of the format escaped."""
+        """Escape the special characters of the format."""
         return text
 
     def finalize_line(self, line: str) -> str:
-        """Return the escaped line with markup at its start escaped as well."""
+        """Escape markup that has a meaning only at the start of a line. ``line`` has been escaped by `escape_text`."""
         return line
 
     def class_header(self, class_name: str, escape: bool = True) -> str:
-        """Return the header of a class of predictions: its name as strong text."""
+        """Return the name of a class of predictions, marked as strong text."""
         return self._strong.format(self.escape_text(class_name) if escape else class_name)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table in the format; empty if it has no cells."""
+        """Return the table in the syntax of the format, or "" if it has no cells."""
         raise NotImplementedError
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """Return a heading. ``kind`` is a key of `headings`. Deeper levels have longer marks, up to six characters."""
+        """Return a heading. ``kind`` is a key of `headings`.
+
+        At deeper levels, the first character of the mark is repeated more often, up to six characters in all.
+        """
         mark = self.headings[kind]
         return mark[:1] * min(level - 1, _DEEPEST - len(mark) + 1) + mark + text
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """Return a list of escaped texts."""
+        """Return ``texts``, which are already escaped, as a list."""
         return "\n".join(self.bullet + (self.finalize_line(text) if escape else text) for text in texts)
 
     def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
-        """Join lines into one paragraph; with ``escape``, escape them for the format."""
+        """Join the lines of a paragraph. With ``escape``, also escape markup at the start of each line."""
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return rows of cells, which spaces align, as separate lines; with ``escape``, escape them for the format."""
+        """Join rows of cells, each as a line of its own.
+
+        With ``escape``, also escape markup at the start of each line.
+        """
         return self._row_break.join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """Return the markup for an unread line on a page of (height, width) pixels; empty in most formats."""
+        """Return markup for a line that was not read, or "", as in most formats.
+
+        ``dimensions`` is (height, width) of the page in pixels.
+        """
         return ""
 
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
-        """Render consecutive parts that are of one kind."""
+        """Render consecutive parts that all have this kind."""
         if kind == "table":
             return [self.render_table(part.table, escape) for part in parts if part.table is not None]
         texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
@@ -334,7 +366,7 @@ class TextFormat:
         Args:
             page: The `Page`.
             direction, escape, include_furniture: As for `Page.export_as_markdown`.
-            block_break: The separator between blocks; by default that of the format.
+            block_break: The separator between blocks. The default depends on the format.
 
         Returns:
             The text.
@@ -361,7 +393,7 @@ class TextFormat:
         return (self.block_break if block_break is None else block_break).join(filter(None, rendered))
 
     def export_kie_page(self, page: PredictionPage, direction: str = "auto", escape: bool = True) -> str:
-        """Export a page of predictions, with a list for each class; arguments as for `export_page`."""
+        """Export a page of predictions, with a list for each class. See `export_page` for the arguments."""
         sections = []
         for class_name, predictions in page.predictions.items():
             if predictions:
@@ -372,7 +404,7 @@ class TextFormat:
         return self.block_break.join([*sections, *filter(None, marks)])
 
     def render_class(self, class_name: str, values: Sequence[str], escape: bool = True) -> str:
-        """Return the text for a class of predictions: a header, and a list of the escaped values."""
+        """Return the predictions of one class: a header and a list. ``values`` are their texts, already escaped."""
         return self.block_break.join([self.class_header(class_name, escape), self.render_list(values, escape)])
 
     def export_document(self, document: DocumentBase, page_break: str | None = None, **kwargs: Any) -> str:
@@ -380,7 +412,7 @@ class TextFormat:
 
         Args:
             document: A `Document` or `KIEDocument`.
-            page_break: The separator between pages; by default that of the format.
+            page_break: The separator between pages. The default depends on the format.
             **kwargs: Arguments of `export_page` or `export_kie_page`.
         """
         return (self.page_break if page_break is None else page_break).join(
@@ -414,7 +446,7 @@ class TextExporter(TextFormat):
         *,
         layout: bool = False,
     ) -> str:
-        """Export a page in reading order; arguments as for `Page.render`. ``escape`` has no effect."""
+        """Export a page in reading order. See `Page.render` for the arguments. ``escape`` has no effect."""
         if not layout:
             return super().export_page(page, direction, escape, include_furniture, block_break)
         cells = []
@@ -423,9 +455,9 @@ class TextExporter(TextFormat):
         return page_grid(cells)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table as one line for each row, with tabs between columns."""
+        """Return the table with a line for each row, and tabs between columns."""
         return table.render()
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return the rows unchanged, because their spaces keep the columns aligned."""
+        """Join the rows without changing them, because their spaces keep the columns aligned."""
         return "\n".join(rows)

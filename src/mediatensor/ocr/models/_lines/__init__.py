@@ -24,9 +24,13 @@
          v
     words of the page       texts, confidences, boxes, characters; unread lines         page_lines
 
-For upright pages, ``turning`` crops and reads the lines to find their turns, and ``page_lines`` does the remaining
-steps. Recognisers of single words need fewer steps: lines are cut into words at gaps in their ink, then each word box
-is cropped and read.
+The names on the right are the modules that perform each step. ``page_lines`` performs all steps from cutting on. On
+upright pages, however, ``turning`` already crops and reads the lines, because reading shows which way up a line is.
+These readings are kept, and only the remaining steps are left to ``page_lines``.
 
-Networks are passed in: a recogniser implements ``LineRecognizer``, a classifier implements ``LineClassifier``.
+A recogniser of single words needs fewer steps. Each line is divided into words at the gaps in its ink, and each word is
+then cropped and read.
+
+The networks are arguments of these functions. A recogniser must implement ``LineRecognizer``, and a classifier
+``LineClassifier``.
 """

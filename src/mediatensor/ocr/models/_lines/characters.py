@@ -1,13 +1,17 @@
-"""Decode the class probabilities of a line into characters, and resolve uncertain characters.
+"""Decode a recogniser's class probabilities for a line into characters, and correct uncertain characters.
 
-Best path decoding follows A. Graves, "Supervised Sequence Labelling with Recurrent Neural Networks" (2012), section
-7.5.1: take the likeliest label of each step, merge repetitions, drop blanks. The whole batch is decoded at once.
+Decoding follows A. Graves, "Supervised Sequence Labelling with Recurrent Neural Networks" (2012), section 7.5.1 (best
+path decoding): take the likeliest label of each time step, merge repeated labels, and drop blanks. The whole batch is
+decoded at once.
 
-For an uncertain position the network gives a few likely characters, such as ``0`` or ``O``, ``c`` or ``e``. Counts of
-character sequences in eighteen languages and in numbers decide between them. Only words with some certain characters
-are changed, and the replacement must match these: digits among digits, letters among letters. A clearly recognised
-``5O2`` is not changed, and neither is a word that consists of one uncertain character. ``letters.npz`` has the counts,
-which ``benchmarks/calibration/letters.py`` computed from the manual pages of a Debian system.
+Where the network is uncertain, a few candidates are likely, such as ``0`` or ``O``, ``c`` or ``e``. The candidate that
+fits the neighbouring characters best is chosen. "Best" is decided by how often sequences of characters occur in
+eighteen languages and in numbers. ``letters.npz`` stores these counts, which ``benchmarks/calibration/letters.py``
+computed from the manual pages of a Debian system.
+
+A character is replaced only if the word also has certain characters. It must then fit their kind: only a digit or a
+sign can stand among digits, and no digit among letters. Clearly recognised characters stay, so ``5O2`` remains ``5O2``.
+A word that consists of one uncertain character also stays.
 """
 
 from __future__ import annotations
@@ -63,19 +67,21 @@ _LIKE_SIGNS = frozenset(".,;:")
 
 @dataclass(frozen=True)
 class CtcCharacters:
-    """The characters of all sequences of a batch, one sequence after the other, as decoded by `ctc_best_path`.
+    """The characters of all sequences (lines) of a batch, as decoded by `ctc_best_path`.
 
-    The characters of sequence ``i`` are ``[offsets[i]:offsets[i + 1]]`` of the first five arrays, in reading order.
+    The first five arrays have an element for each character: first all characters of sequence 0, then all of sequence
+    1, and so on. Sequence ``i`` has the elements ``offsets[i]`` to ``offsets[i + 1] - 1``. A character comes from one
+    or more consecutive time steps with the same class, called its run.
 
     Attributes:
         labels: The class of each character.
         start_steps: The first time step of each character's run.
         stop_steps: One past the last time step of each run.
-        peak_steps: The step at which the class of each run is most probable; the first such step if several are equal.
+        peak_steps: The step of each run at which the character is most probable; the first of several equal ones.
         confidences: The probability of each character at its peak step.
-        offsets: The index of each sequence's first character; the last item is the total number of characters.
-        lowest: For each sequence, the minimum over **all** steps, including blanks, of the greatest class probability.
-            This is docTR's confidence of a word. It is 0 for a sequence without steps.
+        offsets: The index of the first character of each sequence, followed by the total number of characters.
+        lowest: The confidence of each sequence as docTR defines it: the lowest of the best class probabilities of
+            **all** time steps, including blanks. It is 0 for a sequence without time steps.
     """
 
     labels: IntArray
@@ -91,7 +97,7 @@ class CtcCharacters:
         return len(self.offsets) - 1
 
     def sequence(self, index: int) -> CtcCharacters:
-        """Return the characters of one sequence."""
+        """Return a `CtcCharacters` that has only the characters of sequence ``index``."""
         part = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
         labels = self.labels[part]
         return CtcCharacters(
@@ -106,11 +112,11 @@ class CtcCharacters:
 
 
 def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor], blank: int) -> CtcCharacters:
-    """Decode a batch: take the likeliest label of each time step and merge repetitions.
+    """Decode a batch of sequences: take the likeliest class of each time step, merge repetitions, and drop blanks.
 
     Args:
-        probabilities: (N, T, C) for N sequences, T time steps and C classes; or a pair of (N, T) tensors with the
-            greatest probability and its class. Any device and any floating-point type.
+        probabilities: (N, T, C) for N sequences, T time steps and C classes; or two tensors (N, T), which have the
+            greatest probability of each time step, and the class that has it. Any device and any floating-point type.
         blank: The class that means "no character here".
 
     >>> import torch
@@ -160,10 +166,10 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
 
 
 def replace_zeros(values: Sequence[str]) -> list[str]:
-    """Replace letters that look like a zero by ``0`` if they are next to a zero in a number.
+    """Replace letters that look like a zero, such as ``O``, by ``0`` if they are next to a zero in a number.
 
-    A number is a word of digits, zero look-alikes, and punctuation of numbers, dates and times. A look-alike next to
-    another digit is not replaced, because it may be correct, as in ``5O2``.
+    A word counts as a number if it has only digits, such letters, and punctuation of numbers, dates and times. Next to
+    digits other than 0, the letter is not replaced, because it can be correct, as in ``5O2``.
 
     >>> "".join(replace_zeros("00O0 10:0O 5O2 A0O1 OO O"))
     '0000 10:00 5O2 A0O1 OO O'
@@ -195,26 +201,34 @@ def is_east_asian(character: str) -> bool:
 
 
 def is_look_alike(character: str) -> bool:
-    """Return whether a character is a multiplication sign, or an East Asian sign such as a full-width comma."""
+    """Return whether networks tend to confuse a character with a similar Latin one.
+
+    This applies to multiplication signs, which look like x and hyphens, and to East Asian signs such as a full-width
+    comma.
+    """
     sign = FIRST_EAST_ASIAN <= ord(character[:1] or " ") < LAST_EAST_ASIAN and not is_east_asian(character)
     return sign or character in MULTIPLICATION_SIGNS
 
 
 def fold_character(character: str) -> str:
-    """Return the symbol under which a character is counted: its lower-case form, or ``0`` for any digit."""
+    """Return the symbol that stands for a character in the counts: its lower-case form, or ``0`` for any digit."""
     lower = character.lower()
     return "0" if character.isdecimal() else lower if len(lower) == 1 else character
 
 
 def shape_of(character: str) -> str:
-    """Return ``U`` for capitals, ``l`` for other letters, ``0`` for digits, and other characters unchanged."""
+    """Return a symbol for the kind of a character.
+
+    The symbol is ``U`` for a capital, ``l`` for any other letter, ``0`` for a digit, and otherwise the character
+    itself.
+    """
     if character.isalpha():
         return "U" if character.isupper() else "l"
     return "0" if character.isdecimal() else character
 
 
 class _Sequences:
-    """Probabilities of a symbol given the symbols before it, from counts with Witten-Bell interpolation (1991)."""
+    """Probabilities of a symbol after given symbols, estimated from counts by Witten-Bell interpolation (1991)."""
 
     def __init__(
         self, keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]]
@@ -260,7 +274,11 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 
 @lru_cache(maxsize=1)
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
-    """Return the numbers that encode symbols, and the probabilities of sequences of folded characters and of shapes."""
+    """Load the counts, and return (numbers, characters, shapes).
+
+    ``numbers`` maps each symbol to the number that encodes it. The other two give probabilities of sequences: of
+    symbols of `fold_character`, and of symbols of `shape_of`.
+    """
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
         parts = [
@@ -274,7 +292,10 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
 
 
 def is_spelled(character: str) -> bool:
-    """Return whether the counts cover a character: Latin letters, digits and plain signs, but not the space."""
+    """Return whether the counts include a character.
+
+    They include Latin letters, digits and common signs, but no space.
+    """
     return len(character) == 1 and character != " " and fold_character(character) in _load_counts()[0]
 
 
@@ -286,8 +307,8 @@ def correct_spelling(
     Args:
         values: The characters as recognised, including spaces.
         confidences: The probability of each character.
-        alternatives: For each uncertain position, the log probability of each candidate character. The character in
-            ``values`` is one of the candidates.
+        alternatives: For each uncertain position in ``values``, its candidates as pairs (character, log probability).
+            The recognised character must be one of them; otherwise, the position is not changed.
 
     >>> "".join(correct_spelling("20C05", (1, 1, 0.6, 1, 1), {2: [("C", -0.5), ("0", -1.0)]}))
     '20005'
@@ -317,11 +338,14 @@ def correct_spelling(
 
 
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
-    """Return a function that tests whether a character may be at ``place``, given the certain characters of its word.
+    """Return a function that tests whether a character can replace ``values[place]``, or ``None`` if none can.
 
-    Return ``None`` for words without certain letters or digits, for e-mail addresses, and for words with letters of
-    other scripts. Also return ``None`` for words of letters and digits, such as part numbers. Exception: for a
-    lower-case letter among capitals and digits, the function rejects lower-case letters.
+    The other characters of the word decide, as far as they are certain. Among digits, only digits and signs of numbers
+    are accepted. Among letters, everything but digits is accepted. ``None`` is returned if the word has no certain
+    letters or digits, has letters of a script without counts, or is an e-mail address.
+
+    A word with both letters and digits, such as a part number, is left as it is, with one exception: a lower-case
+    letter in a word without certain lower-case letters can be replaced by anything but a lower-case letter.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":
@@ -343,7 +367,10 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
 
 
 def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:
-    """Return the characters with the likeliest candidates, by a beam search that keeps ``BEAM_WIDTH`` spellings."""
+    """Return ``values`` with the most likely combination of ``choices``, (character, score), at the uncertain places.
+
+    A beam search keeps the best ``BEAM_WIDTH`` spellings.
+    """
     numbers, letters, shapes = _load_counts()
     spellings: list[tuple[float, list[str]]] = [(0.0, list(values[: min(choices)]))]
     # Sequences that include the last candidate end within the line or at a space after it.

@@ -1,7 +1,7 @@
-"""Handle quads of lines and words, and crop many lines of a page at once on the page's device.
+"""Handle quads (quadrangles) around lines and words, and crop many lines of a page at once on the page's device.
 
-A quad has four corners (4, 2), clockwise on the page, starting with the top left corner of its text. Coordinates are
-relative to the page unless pixels are mentioned.
+A quad is the four corners (4, 2) of a text, clockwise on the page, starting at the top left corner of the text.
+Coordinates are in fractions of the page's width and height unless pixels are mentioned.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ MAX_OVERSAMPLING = 8
 
 
 def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Return straight boxes (N, 4) as quads (N, 4, 2)."""
+    """Convert upright boxes (N, 4) to quads (N, 4, 2)."""
     corners: npt.NDArray[np.float64] = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]].astype(np.float64)
     return corners
 
 
 def as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Return boxes with scores, straight (N, 5) or rotated (N, 5, 2), as quads (N, 4, 2) without scores."""
+    """Convert upright boxes (N, 5) or rotated boxes (N, 5, 2), both with scores, to quads (N, 4, 2) without."""
     return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
 
 
@@ -54,12 +54,18 @@ def scores_of(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 
 def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.float64]:
-    """Return the rotated boxes of all classes without their scores, (N, 4, 2)."""
+    """Return the quads (N, 4, 2) of all classes as one array.
+
+    ``boxes`` has rotated boxes (N, 5, 2) with scores for each class name.
+    """
     return np.concatenate([np.asarray(found, dtype=np.float64)[:, :4] for found in boxes.values()])
 
 
 def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
-    """Map boxes (N, 4), in fractions of a line, to quads (N, 4, 2) on the page, clipped to [0, 1]."""
+    """Convert boxes (N, 4) inside a line to quads (N, 4, 2) on the page, clipped to [0, 1].
+
+    ``line`` is the quad of the line, and ``boxes`` are in fractions of its width and height.
+    """
     along, down = line[1] - line[0], line[3] - line[0]
     x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
     placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
@@ -67,20 +73,29 @@ def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray
 
 
 def scale_to_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """Scale relative quads (N, 4, 2) to pixels of a page of this height and width."""
+    """Convert quads (N, 4, 2) from fractions of the page to pixels.
+
+    ``shape`` is (height, width) of the page in pixels.
+    """
     scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
     return scaled
 
 
 def line_sizes(quads: npt.NDArray[np.floating]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return widths and heights in pixels of quads (N, 4, 2) whose first side is the top of the line."""
+    """Return the widths and the heights of quads (N, 4, 2), each as the mean of two opposite sides.
+
+    The results have the same unit as ``quads``. The first side of a quad must be the top of the line.
+    """
     quads = np.asarray(quads, dtype=np.float64)
     sides = np.linalg.norm(np.roll(quads, -1, axis=1) - quads, axis=2)
     return (sides[:, 0] + sides[:, 2]) / 2, (sides[:, 1] + sides[:, 3]) / 2
 
 
 def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return width and height in pixels of relative quads: the lengths of the two sides at the first corner."""
+    """Return the widths and the heights of quads (N, 4, 2) in pixels.
+
+    Only the two sides that meet at the first corner are measured. ``page_shape`` is (height, width) of the page.
+    """
     if quads.ndim != 3 or quads.shape[1:] != (4, 2):
         raise InvalidArgumentError(f"quads must be (N, 4, 2), got shape {quads.shape}")
     points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)
@@ -89,14 +104,14 @@ def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.nda
 
 
 def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int], ratio: float = TALL_RATIO) -> np.ndarray:
-    """Return bool (N,): whether relative quads (N, 4, 2) are so tall that they must be rotated by 90 degrees."""
+    """Return for each quad (N, 4, 2) whether the line is so tall that it must be turned by 90 degrees to be read."""
     widths, heights = side_lengths(quads, page_shape)
     tall: np.ndarray = heights >= ratio * widths
     return tall
 
 
 def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Return the indices of the longest lines, at most `LINES_IN_VOTE`."""
+    """Return the indices of the longest lines. At most `LINES_IN_VOTE` are chosen, to vote on the turn of the page."""
     points = quads * (page_shape[1], page_shape[0])
     lengths = np.linalg.norm(points - np.roll(points, 1, axis=1), axis=2).max(axis=1, initial=0.0)
     chosen: npt.NDArray[np.int64] = np.sort(np.argsort(-lengths, kind="stable")[:LINES_IN_VOTE])
@@ -104,25 +119,26 @@ def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -
 
 
 def turn_quads(quads: npt.NDArray[np.float64], turns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Reorder the corners of quads (N, 4, 2), clockwise on the page, so that the first corner is where the text starts.
+    """Reorder the corners of quads (N, 4, 2) so that each starts at the corner where the text starts.
 
-    ``turns`` (N,) are degrees clockwise, multiples of 90: a line turned by 90 degrees starts at its top right corner.
+    The corners must be clockwise on the page. ``turns`` (N,) are the rotations of the texts in degrees clockwise,
+    multiples of 90. A text that is turned by 90 degrees, for example, starts at its top right corner.
     """
     places = (np.arange(4)[None] + (turns // 90)[:, None]) % 4
     return np.take_along_axis(quads, places[..., None], axis=1)
 
 
 def signed_turn(turn: int) -> int:
-    """Convert a turn to docTR's form: 0, 90, 180 or -90."""
+    """Convert a turn in degrees from [0, 360) to the form that docTR uses: 0, 90, 180 or -90."""
     return turn - 360 if turn > 180 else turn
 
 
 @dataclass(frozen=True)
 class LineBatch:
-    """A batch of images of lines with equal padded width.
+    """A batch of line images, all padded to the same width.
 
     Attributes:
-        data: RGB in [0, 1], (N, 3, height, padded width), NaN in the padding after each line.
+        data: The images, (N, 3, height, padded width), RGB in [0, 1]. The padding after each line is NaN.
         indices: Index of each line among the lines of the page.
         widths: Width of each line in columns, without padding.
     """
@@ -133,28 +149,34 @@ class LineBatch:
 
 
 def padded_width(width: int) -> int:
-    """Return the width, including padding, at which a line of ``width`` columns is read.
+    """Return the width to which the image of a line with ``width`` columns is padded before it is read.
 
-    The result depends only on ``width``, so other lines in the batch do not affect how a line is read. Widths are
-    rounded up in steps that grow with the width, to limit the number of shapes. Padding adds less than a quarter of the
-    width, except for lines of at most 128 columns, which are padded to a multiple of 32.
+    The result depends only on ``width``, so a line is always read in the same way, whichever other lines are in its
+    batch. Widths are rounded up in steps that grow with the width, to limit the number of different shapes. Padding
+    adds less than a quarter of the width, except for lines of at most 128 columns, which are padded to a multiple of
+    32.
     """
     step = max(32, 1 << max(max(width - 1, 1).bit_length() - 3, 0))
     return -(-width // step) * step
 
 
 def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int) -> Iterator[LineBatch]:
-    """Yield batches of lines cropped from a page; see `line_cuts`."""
+    """Crop lines from a page, and yield them in batches. See `line_cuts` for the arguments."""
     return (cut() for cut in line_cuts(page, quads, height, max_width))
 
 
 def line_cuts(
     page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int
 ) -> list[Callable[[], LineBatch]]:
-    """Return functions that each crop a batch of lines of equal padded width; they may be called in any thread.
+    """Plan how to crop lines from a page in batches, and return a function for each batch that does so.
 
-    ``page`` is (3, H, W), uint8 or floats in [0, 1]; ``quads`` (N, 4, 2) are in pixels; their corners follow the
-    reading direction, from the top left of the text. Lines wider than ``max_width`` are compressed.
+    The functions can be called in any thread. The lines of a batch are padded to the same width.
+
+    Args:
+        page: (3, H, W), uint8 or floats in [0, 1].
+        quads: (N, 4, 2) in pixels. The first corner is the top left of the text.
+        height: The height of the line images in pixels.
+        max_width: The maximum width of the line images in pixels. Wider lines are compressed to it.
     """
     cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
@@ -174,7 +196,11 @@ def line_cuts(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Lines that are cropped together; they are sampled at ``factor`` times the resolution of the result."""
+    """Lines that are cropped together as a batch.
+
+    They are sampled at ``factor`` times the resolution of the result and then averaged down. ``padded`` is their padded
+    width.
+    """
 
     indices: list[int]
     padded: int
@@ -204,25 +230,34 @@ def _plan_cuts(page: Tensor, quads: FloatArray, height: int, max_width: int) -> 
 
 
 def to_float(image: Tensor) -> Tensor:
-    """Return float32 values in [0, 1]."""
+    """Convert an image to float32 in [0, 1]. Floating-point values are not scaled."""
     return image.float() / 255 if image.dtype == torch.uint8 else image.float()
 
 
 def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], like: Tensor) -> Tensor:
-    """Convert RGB lines (N, 3, H, W) to the input of PP-OCR's networks: BGR, normalised, 0 for NaN."""
+    """Convert line images (N, 3, H, W) from RGB to the input of PP-OCR's networks: normalised BGR.
+
+    NaN becomes 0. The result has the dtype and device of ``like``.
+    """
     offset, scale = (constant(tuple(values), lines.device).view(1, 3, 1, 1) for values in (mean, std))
     return ((lines.flip(1) - offset) / scale).nan_to_num_(0.0).to(device=like.device, dtype=like.dtype)
 
 
 def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, npt.NDArray[np.float64]]:
-    """Return the part of the page around ``corners``, with a margin, and the part's offset (x, y) in pixels."""
+    """Return the part of the page around ``corners``, with a small margin, and the (x, y) of its top left corner.
+
+    Both ``corners`` and the result are in pixels of the page.
+    """
     first = np.clip(np.floor(corners.min((0, 1))).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
     last = np.maximum(np.ceil(corners.max((0, 1))).astype(int) + 2, first + 1)
     return page[:, first[1] : last[1], first[0] : last[0]], first.astype(np.float64)
 
 
 def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: int) -> Tensor:
-    """Sample the pixel centers of each line; lines that are scaled down are oversampled and averaged."""
+    """Crop lines from ``picture`` by sampling it, and return them as (N, 3, height, padded), with NaN after each line.
+
+    Lines that are scaled down are sampled at ``factor`` times the resolution, and then averaged.
+    """
     rows, columns = height * factor, padded * factor
     grid = sampling_grid(spans, rows, columns, factor).reshape(1, len(spans) * rows, columns, 2)
     sampled = F.grid_sample(picture[None], grid, padding_mode="border", align_corners=False)[0]
@@ -234,10 +269,10 @@ def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: in
 
 
 def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.ArrayLike) -> FloatArray:
-    """Return (N, 11): for each line its corners, its width in columns, and the width and height of ``picture``.
+    """Return (N, 11): for each line its four corners, its width in columns, and the width and height of ``picture``.
 
-    The device computes the sampling positions from these numbers. ``corners`` (N, 4, 2) are in pixels of ``picture``
-    (3, H, W); the first, second and last corner define the parallelogram of each line.
+    These numbers are all that the device needs to compute where to sample. ``corners`` (N, 4, 2) are in pixels of
+    ``picture`` (3, H, W). A line is taken to be a parallelogram, given by its first, second and last corner.
     """
     size = np.broadcast_to(np.array([picture.shape[2], picture.shape[1]], dtype=np.float64), (len(corners), 2))
     columns = np.asarray(widths, dtype=np.float64).reshape(-1, 1)
@@ -245,10 +280,10 @@ def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.Arr
 
 
 def sampling_grid(spans: Tensor, rows: int, columns: int, factor: int = 1) -> Tensor:
-    """Return the positions (N, rows, columns, 2) of line pixels in the format of ``grid_sample``.
+    """Return where to sample each pixel of the lines, (N, rows, columns, 2), in the coordinates of ``grid_sample``.
 
-    ``spans`` are from `spans_of`, as float32 on the page's device; ``factor`` is the number of sampled columns for each
-    column of the line.
+    ``spans`` are the result of `spans_of`, as float32 on the page's device. ``factor`` samples are taken for each
+    column of a line.
     """
     device = spans.device
     points, size = spans[:, :8].view(-1, 4, 2), spans[:, None, None, 9:11]
@@ -270,12 +305,13 @@ def cut_words(
 
     Args:
         page: (3, H, W), uint8 or floats in [0, 1].
-        boxes: Relative boxes: straight (N, 4), which include their last row and column; or quads (N, 4, 2) whose first
-            corner is at the start of the text.
-        beyond: For quads, the value of pixels outside the page: black, as in docTR, or the nearest border pixel.
+        boxes: Upright boxes (N, 4), whose last row and column are included; or quads (N, 4, 2). Both are in fractions
+            of the page's width and height. The first corner of a quad is the top left of the text.
+        beyond: What quads show outside the page: ``"zeros"`` for black, as in docTR, or ``"border"`` for the nearest
+            pixel of the page.
 
     Returns:
-        Tensors (3, h, w) of the page's type; ``None`` for boxes without pixels.
+        For each box, a tensor (3, h, w) of the page's dtype, or ``None`` if the box contains no pixels.
     """
     height, width = page.shape[1:]
     if boxes.ndim == 3:
@@ -289,7 +325,10 @@ def cut_words(
 
 
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
-    """Crop the parallelograms defined by the first, second and last corner, at the length of their sides."""
+    """Crop quads (N, 4, 2), in pixels, from a page without changing their size.
+
+    A quad is taken to be a parallelogram, given by its first, second and last corner.
+    """
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
     kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]

@@ -1,4 +1,4 @@
-"""Find the ink of text lines: its pixels, rows and columns."""
+"""Find the ink in images of text lines: which pixels are ink, and in which rows and columns it is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BITS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-    """Return a mask (H, W) of the ink in ``gray`` (H, W), values in [0, 1]; text may be dark or light."""
+    """Return a mask (H, W) that is true where ``gray`` (H, W), in [0, 1], has ink. Text can be dark or light."""
     contrast = np.abs(gray - np.median(gray))
     strongest = float(np.percentile(contrast, STRONG_PERCENTILE))
     inked: npt.NDArray[np.bool_] = contrast > max(INK_CONTRAST * strongest, LEAST_CONTRAST)
@@ -40,7 +40,7 @@ def ink_map(gray: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
 
 
 def remove_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Remove rules, underlines and frames from the ink, because boxes should enclose only letters."""
+    """Return the ink without rules, underlines and frames, so that boxes around the ink enclose only letters."""
     height = len(ink)
     length, thickness = int(RULE_LENGTH * height) + 1, int(RULE_THICKNESS * height) + 1
     letters = ink
@@ -57,7 +57,7 @@ def remove_rules(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _long_runs(ink: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_] | None:
-    """Return the ink in horizontal runs of at least ``length`` pixels, or ``None`` if there are no such runs."""
+    """Return a mask of the ink in horizontal runs of at least ``length`` pixels, or ``None`` if there is none."""
     sums = _sums(ink)
     starts = sums[:, length:] - sums[:, :-length] == length
     if not starts.any():
@@ -70,14 +70,17 @@ def _long_runs(ink: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_]
 
 
 def _sums(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """Return cumulative sums along the rows, starting with 0."""
+    """Return the cumulative sums of each row, with a 0 before the first."""
     sums = np.zeros((ink.shape[0], ink.shape[1] + 1), np.int32)
     np.cumsum(ink, axis=1, out=sums[:, 1:])
     return sums
 
 
 def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Return start and stop of the band of rows with most ink, or of all rows if there is no ink."""
+    """Return (start, stop) of the rows that contain the line itself, without ink of neighbouring lines above or below.
+
+    Rows with ink form bands, and the band with the most ink is chosen. Without any ink, all rows are returned.
+    """
     rows = ink.mean(axis=1) if ink.size else np.zeros(len(ink))
     full = rows > BAND_DENSITY * rows.max(initial=0.0)
     if not full.any():
@@ -92,16 +95,16 @@ def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def runs_of_true(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return start and stop of each run of true values, (N, 2)."""
+    """Return (start, stop) of each run of true values, as an array (N, 2)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return edges.reshape(-1, 2)
 
 
 def inks_of_lines(pictures: Tensor) -> Tensor:
-    """Return the ink masks of lines (see `ink_map`) in the format of `ink_of_line`.
+    """Return the ink masks of several lines; see `ink_map`. Use `ink_of_line` to get the mask of one line.
 
-    ``pictures`` are RGB in [0, 1], (N, 3, H, W), NaN after the end of a line; W is a multiple of 8. On the CPU the
-    result is bool (N, H, W). On other devices it is uint8 (N, H, W / 8), one bit for each pixel.
+    ``pictures`` are RGB in [0, 1], (N, 3, H, W), with NaN after the end of each line. W must be a multiple of 8. On the
+    CPU, the result is bool (N, H, W). On other devices, it is uint8 (N, H, W / 8), with one bit for each pixel.
     """
     grays = pictures.mean(1)
     if grays.device.type != "cpu":
@@ -118,7 +121,7 @@ def inks_of_lines(pictures: Tensor) -> Tensor:
 
 
 def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt.NDArray[np.bool_]:
-    """Return the ink of one line, bool (H, width), from the result of `inks_of_lines`."""
+    """Return the mask (H, width) of the line at ``position`` from ``inks``, the result of `inks_of_lines`."""
     own = inks[position]
     bits = own if own.dtype == np.bool_ else np.unpackbits(own.astype(np.uint8), axis=1, bitorder="little")
     line: npt.NDArray[np.bool_] = bits[:, :width].astype(bool)
@@ -126,7 +129,7 @@ def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt
 
 
 def _map_ink(grays: Tensor) -> Tensor:
-    """Compute ``ink_map`` for lines of all widths at once, with order statistics from sorted values."""
+    """Compute `ink_map` for lines of different widths at once. Medians and percentiles are taken from sorted values."""
     rows, columns = grays.shape[1:]
     flat = grays.flatten(1)
     # Floats, because all devices support them and they represent these counts exactly.
