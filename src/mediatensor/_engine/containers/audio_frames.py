@@ -6,12 +6,14 @@
                                               |------|-------|-------|-------|
     frame                                     0      1       2       3       4
 
-The encoder's tag is not trusted. The first frames and some later frames must be at these positions, and the last frame
-must end at the end of the audio. In joined files, rounding restarts, so a frame may be off by some bytes.
+An encoder's tag can claim a constant bit rate wrongly, so this is checked. The first frames and some later frames must
+be at these positions, and the last frame must end at the end of the audio. In joined files, rounding restarts, so a
+frame can be off by some bytes.
 
-**Vorbis.** A page header states the sample at which the page's last complete packet ends. FFmpeg miscounts the samples
-of a short block after a long block, in reading and in writing, so many packets have wrong times. The first byte of a
-packet determines its block size. A packet returns a quarter of the sum of its own and the previous block size::
+**Vorbis.** The header of an Ogg page states the sample at which the page's last complete packet ends. FFmpeg miscounts
+the samples of a short block after a long block, both when reading and when writing, so many packets have wrong times.
+This module counts them instead. The first byte of a packet determines the size of its block. The number of samples that
+a packet gives is a quarter of the sum of its own and the previous block size::
 
     block            2048   256   256  2048  2048
     samples          1024   576   128   576  1024
@@ -69,7 +71,7 @@ _DECODER_DELAY = 529
 
 @dataclass(frozen=True)
 class FrameHeader:
-    """The header of a layer III frame."""
+    """The header of an MP3 frame (MPEG audio, layer III)."""
 
     key: int  # bits that all frames of one bit rate have in common
     sample_rate: int  # samples per second
@@ -81,7 +83,7 @@ class FrameHeader:
 
 @dataclass(frozen=True)
 class ConstantFrames:
-    """The frames of an MP3 file whose bit rate is constant.
+    """Computes the positions of the frames in an MP3 file whose bit rate is constant.
 
     >>> frames = ConstantFrames(417, Fraction(20480, 49), Fraction(0), 1000, 1152, 44100, 0xFFFB9000, 0)
     >>> [frames.position(number) for number in range(4)]
@@ -98,25 +100,28 @@ class ConstantFrames:
     num_padding: int  # samples at the end that are not audio, according to the encoder
 
     def position(self, number: int) -> int:
-        """Return the computed position of a frame in the file."""
+        """Return the byte position in the file at which frame ``number`` should start."""
         # Integers are ten times as fast as fractions.
         numerator, denominator = self.length.numerator, self.length.denominator
         phase = self.phase.numerator * denominator // self.phase.denominator
         return self.first_position + (number * numerator + phase) // denominator
 
     def is_frame(self, data: Any, size: int, may_be_longer: bool) -> bool:
-        """Return whether a packet of ``size`` bytes is a whole frame and, unless it ``may_be_longer``, nothing else."""
+        """Return whether a packet of ``size`` bytes contains exactly one whole frame.
+
+        With ``may_be_longer``, other bytes can follow the frame in the packet.
+        """
         value = int.from_bytes(memoryview(data)[:_HEADER_BYTES], "big")
         rest = size - self.length.numerator // self.length.denominator
         return value & _KEY_MASK == self.key and rest >= 0 and (rest <= 1 or may_be_longer)
 
     @property
     def max_shift(self) -> int:
-        """Return the largest distance in bytes between a frame and its `position`."""
+        """Largest distance in bytes between the computed `position` of a frame and its actual position."""
         return min(_MAX_SHIFT_BYTES, floor(self.length / 4))
 
     def num_discarded(self, number: int) -> int:
-        """Return the number of padding samples at the end of a frame."""
+        """Return how many samples at the end of a frame are the encoder's padding, which is not played."""
         num_after = (self.num_frames - 1 - number) * self.samples_per_frame
         if num_after < 0:
             return 0
@@ -124,16 +129,19 @@ class ConstantFrames:
 
 
 def header_key(data: bytes) -> int | None:
-    """Return the bits that headers of one bit rate have in common; ``None`` if ``data`` is not a layer III header."""
+    """Return the header bits that all MP3 frames of one bit rate share.
+
+    Return ``None`` if ``data`` is not an MP3 header.
+    """
     header = _parse_header(data)
     return None if header is None else header.key
 
 
 def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
-    """Return the frames of an MP3 file if its bit rate is certainly constant, otherwise ``None``.
+    """Return the frame positions of an MP3 file, or ``None`` if its bit rate is not certainly constant.
 
-    ``None`` is also returned for other formats, for files in which bytes other than tags follow the audio, and if the
-    number of frames is not the stated one.
+    Also return ``None`` for other formats, if bytes other than tags follow the audio, and if the encoder's tag states a
+    different number of frames.
     """
     begin = after_id3(read_at)
     first = _parse_header(read_at(begin, _HEADER_BYTES))
@@ -166,7 +174,7 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
 
 
 def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether an MP3 file has the length that its encoder's tag states, so that nothing was added to it."""
+    """Return whether an MP3 file is as long as its encoder's tag states. If so, no other file was joined to it."""
     begin = after_id3(read_at)
     header = _parse_header(read_at(begin, _HEADER_BYTES))
     if header is None:
@@ -181,9 +189,9 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
-    """Return the start of a frame, found at or near its computed position; ``None`` if there is no such frame.
+    """Return the byte position of frame ``number``, which is at or near its computed position.
 
-    Except for the last frame of the file, another frame must follow it.
+    The next frame must follow it, unless it is the last frame of the file. Return ``None`` if no such frame is found.
     """
     place = frames.position(number)
     begin = max(0, place - frames.max_shift)
@@ -218,7 +226,10 @@ def _parse_header(data: bytes) -> FrameHeader | None:
 
 
 def mp3_frame_size(header: bytes) -> int:
-    """Return the size in bytes of a frame of any layer, given its header; 0 if the header is invalid."""
+    """Return the size in bytes of an MPEG audio frame of any layer, given its header.
+
+    Return 0 if the header is invalid.
+    """
     return _frame_size(header[1:3]) if header[0] == 0xFF else 0
 
 
@@ -242,7 +253,7 @@ def _frame_size(header: bytes) -> int:
 
 
 def after_id3(read_at: ReadAt) -> int:
-    """Return the position after the ID3 tags at the start of a file."""
+    """Return the position at which the ID3 tags at the start of a file end."""
     position = 0
     for _ in range(_MAX_ID3_TAGS):
         data = read_at(position, _ID3_HEADER_BYTES)
@@ -267,7 +278,10 @@ def _start_of_end_tags(read_at: ReadAt, file_size: int) -> int:
 
 
 def _parse_info(tag: bytes) -> tuple[int | None, int]:
-    """Return (number of frames, padding samples at the end) according to an encoder's tag; by default (``None``, 0)."""
+    """Parse an encoder's tag. Return (number of frames, number of padding samples at the end of the audio).
+
+    If the tag does not state them, they are ``None`` and 0.
+    """
     flags = int.from_bytes(tag[4:8], "big")
     at = 8
     num_frames = None
@@ -282,7 +296,10 @@ def _parse_info(tag: bytes) -> tuple[int | None, int]:
 
 
 def _walk_frames(data: bytes, key: int) -> Iterator[int]:
-    """Yield the offsets of adjacent frames whose headers have this key, from the start of ``data``."""
+    """Yield the offset in ``data`` of each frame. The first frame is at offset 0, and frames are adjacent.
+
+    Stop at the first frame whose `header_key` is not ``key``.
+    """
     at = 0
     while (header := _parse_header(data[at : at + _HEADER_BYTES])) is not None and header.key == key:
         yield at
@@ -290,7 +307,12 @@ def _walk_frames(data: bytes, key: int) -> Iterator[int]:
 
 
 def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
-    """Return (unrounded bytes of a frame, phase) that explain the offsets of the frames; ``None`` if no values do."""
+    """Find how an encoder rounded frame lengths.
+
+    Return (bytes of a frame before rounding, phase) as in `ConstantFrames`. ``offsets`` are the positions of the first
+    frames, and ``length`` is the expected number of bytes before rounding. Return ``None`` if no values explain the
+    positions.
+    """
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
     low = max(offset - number * length for number, offset in enumerate(offsets))
@@ -303,7 +325,10 @@ def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, 
 
 
 def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
-    """Return whether some frames are near their computed positions and the last one ends where the audio ends."""
+    """Return whether the file has frames near the computed positions. Only some frames are checked.
+
+    The last frame must also end where the audio ends, at ``end``.
+    """
     last = frames.num_frames - 1
     if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_shift:
         return False
@@ -337,12 +362,17 @@ _MAX_MAPPING = 63
 
 @dataclass(frozen=True)
 class VorbisModes:
-    """The block size in samples of each mode. The first byte of a packet contains the number of its mode."""
+    """The modes of a Vorbis stream, each with a block size in samples.
+
+    The first byte of a packet contains its mode number.
+    """
 
     block_sizes: tuple[int, ...]
 
     def block_size(self, first_byte: int) -> int | None:
-        """Return the size of a packet's block in samples; ``None`` if the packet is not audio.
+        """Return the block size in samples of a packet, given its first byte.
+
+        Return ``None`` if the packet is not audio.
 
         >>> modes = VorbisModes((256, 2048))
         >>> [modes.block_size(byte) for byte in (0b00, 0b10, 0b01)]
@@ -353,7 +383,10 @@ class VorbisModes:
 
 
 def vorbis_modes(extradata: bytes) -> VorbisModes | None:
-    """Return the modes of a stream from its three headers, as FFmpeg stores them; ``None`` if they are invalid."""
+    """Parse the modes of a stream from its headers. Return ``None`` if the headers are invalid.
+
+    ``extradata`` has the three headers of the stream, as FFmpeg stores them.
+    """
     headers = _split_headers(extradata)
     if headers is None or not headers[0].startswith(_IDENTIFICATION) or not headers[2].startswith(_SETUP):
         return None
@@ -379,7 +412,10 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 
 
 def _split_headers(extradata: bytes) -> list[bytes] | None:
-    """Return the three headers, which follow a count and two lengths, encoded as in a page; ``None`` if invalid."""
+    """Return the three headers in ``extradata``, or ``None`` if it is invalid.
+
+    Before the headers, there are a count and the lengths of the first two, encoded as in an Ogg page.
+    """
     if not extradata.startswith(b"\x02"):
         return None
     at, lengths = 1, []
@@ -396,9 +432,10 @@ def _split_headers(extradata: bytes) -> list[bytes] | None:
 
 
 def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tuple[int, int] | None:
-    """Return (size of the first packet that starts on the page at ``position``, sample at which the packet ends).
+    """Find the sample at which the first packet of an Ogg page ends, from the page at ``position`` and later pages.
 
-    Return ``None`` unless two pages agree on this sample. ``modes`` are the modes of the stream.
+    This is the first packet that starts on the page. Return (size of the packet in bytes, sample at which it ends), or
+    ``None`` unless two pages agree on this sample. ``modes`` are the modes of the stream.
     """
     stop = position + _MAX_BYTES
     serial: int | None = None

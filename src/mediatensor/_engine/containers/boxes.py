@@ -1,7 +1,7 @@
-"""Parse the boxes of ISO media files (MP4, QuickTime): their positions and their fields. No box is trusted.
+"""Parse the boxes of ISO media files (MP4, QuickTime): where they are, and the fields in them.
 
-Invalid boxes raise `MalformedBoxError`. Sizes are checked before anything is read or allocated, so the cost is bounded
-by the size of the file.
+Files can be damaged or malicious. Invalid boxes raise `MalformedBoxError`. Sizes are checked before anything is read or
+allocated, so time and memory are bounded by the size of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEADER_BYTES = 16
 
 
 class MalformedBoxError(Exception):
-    """Boxes or elements that are invalid, or not supported."""
+    """The structure of an ISO media or Matroska file is invalid, or not supported here."""
 
 
 class Box(NamedTuple):
@@ -57,7 +57,7 @@ def _box_at(header: bytes, start: int, end: int) -> Box:
 
 
 def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
-    """Yield the outermost boxes of a file. Only their headers are read."""
+    """Yield the outermost boxes of a file, reading only their headers."""
     position = 0
     for _ in range(_MAX_TOP_LEVEL_BOXES):
         if position >= file_size:
@@ -69,7 +69,10 @@ def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
 
 
 def read_box(read_at: ReadAt, box: Box) -> memoryview:
-    """Return the content of a box; raise `MalformedBoxError` if it is cut off or larger than headers can be."""
+    """Read and return the content of a box.
+
+    Raise `MalformedBoxError` if it is cut off, or larger than any valid header.
+    """
     size = box.end - box.body
     if size > _MAX_BOX_BYTES:
         raise MalformedBoxError(f"box {box.kind!r} has {size} bytes")
@@ -107,7 +110,10 @@ def children(data: memoryview) -> Boxes:
 
 
 def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
-    """Return the contents of all boxes at a path, such as ``b"trak", b"mdia"``, in a box or in a list of boxes."""
+    """Return the contents of all boxes at a path, such as ``b"trak", b"mdia"``: all ``mdia`` boxes in ``trak`` boxes.
+
+    ``data`` is the content of a box, or a list of boxes from `children`.
+    """
     first, *rest = path
     contents = [content for kind, content in (data if isinstance(data, list) else children(data)) if kind == first]
     for name in rest:
@@ -116,7 +122,10 @@ def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
 
 
 def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
-    """Return the content of the only box at a path; raise `MalformedBoxError` if there is not exactly one."""
+    """Return the content of the box at a path; see `find_all`.
+
+    Raise `MalformedBoxError` unless there is exactly one.
+    """
     contents = find_all(data, *path)
     if len(contents) != 1:
         raise MalformedBoxError(f"{len(contents)} boxes {b'/'.join(path)!r}")
@@ -124,7 +133,10 @@ def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
 
 
 class Fields:
-    """Reads the fields of a box in order. The box must start with version and flags."""
+    """Reads the fields of a box, one after another.
+
+    The box must start with a version and flags, which are read first.
+    """
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -144,13 +156,16 @@ class Fields:
         return int.from_bytes(self._data[start : self._position], "big", signed=True)
 
     def skip(self, num_bytes: int) -> None:
-        """Skip bytes; raise `MalformedBoxError` if the box has fewer bytes left."""
+        """Skip ``num_bytes`` bytes. Raise `MalformedBoxError` if the box has fewer bytes left."""
         if self._position + num_bytes > self._size:
             raise MalformedBoxError("a box ends before its fields do")
         self._position += num_bytes
 
     def array(self, count: int, dtype: str, columns: int = 1) -> NDArray[np.int64]:
-        """Read ``count`` rows of numbers as int64: (count,), or (count, columns)."""
+        """Read ``count`` rows of numbers.
+
+        Return them as int64 of shape (count,), or (count, columns) for several columns.
+        """
         start = self._position
         self.skip(count * columns * np.dtype(dtype).itemsize)  # raises before anything is allocated
         numbers = np.frombuffer(self._data[start : self._position], dtype).astype(np.int64)

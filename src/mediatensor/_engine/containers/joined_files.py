@@ -1,15 +1,16 @@
 """Detect files that were joined end to end, or whose end is missing. Pure functions on bytes.
 
-**Joined files.** Players play the result of ``cat a.flac b.flac`` to its end. But times restart at the second part, so
-a seek by time can end in either part, and the header describes only the first part. The formats here number their
-pages, frames or blocks, or store times in them. In a file of one part, these numbers only grow::
+**Joined files.** Players play the result of ``cat a.flac b.flac`` to its end. But times restart at the second part. A
+seek to a time can therefore end in either part, and the header describes only the first part. To detect joined files,
+this module reads at several places. In the formats here, pages, frames or blocks have numbers or times, which only grow
+in a file of one part::
 
     one part       |0    1    2    3    4    5    6    7 |
     joined         |0    1    2    3 |0    1    2    3   |
     bytes read        ^    ^    ^    ^    ^    ^    ^       a number is smaller than the previous one
 
 **Truncated files.** Downloads and recordings can stop anywhere, and demuxers treat the end of the bytes as the end of
-the media. The sizes that containers state reveal that bytes are missing.
+the media. If a container states a size that extends past the end of the file, bytes are missing.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ _TS_SECOND, _TS_WRAP = 90_000, 1 << 33
 
 
 def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
-    """Return whether sample numbers or times decrease, as in joined files; ``format_name`` is FFmpeg's name."""
+    """Return whether sample numbers or times decrease somewhere in a file, as they do in joined files.
+
+    ``format_name`` is FFmpeg's name of the format. The result is False for formats that are not checked.
+    """
     if format_name in ("ogg", "mpegts"):
         return (_ogg_restarts if format_name == "ogg" else _transport_stream_restarts)(read_at, file_size)
     if format_name in ("flac", "wv"):
@@ -66,9 +70,9 @@ def time_restarts(format_name: str, read_at: ReadAt, file_size: int) -> bool:
 
 
 def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b"") -> Iterator[bytes]:
-    """Yield ``num_bytes`` bytes from each of several places spread over the file, in order, up to its end.
+    """Yield ``num_bytes`` bytes from each of several places, from the start of the file to its end.
 
-    If the last few bytes of a place contain ``sign``, only these few bytes are read and yielded.
+    If the last few bytes at a place contain ``sign``, only these few bytes are read and yielded.
     """
     if num_bytes * _NUM_LOOKS >= file_size:
         yield read_at(0, file_size)
@@ -84,7 +88,11 @@ def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b
 
 
 def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
-    """Return whether sample numbers decrease or exceed the total. Items are (first, one past the last, total or 0)."""
+    """Return whether sample numbers decrease, or exceed the total number of samples that the file states.
+
+    ``numbers`` yields (first sample, one past the last sample, stated total or 0) for several places in the file, in
+    order.
+    """
     reached = 0
     for first, last, total in numbers:
         if first < reached or (total and last > total):
@@ -94,7 +102,7 @@ def _numbers_restart(numbers: Iterator[tuple[int, int, int]]) -> bool:
 
 
 def _find_signs(data: bytes, *signs: bytes) -> Iterator[int]:
-    """Yield all positions of the first sign, then of the second, and so on."""
+    """Yield all positions of the first of ``signs`` in ``data``, then all positions of the second, and so on."""
     for sign in signs:
         at = data.find(sign)
         while at >= 0:
@@ -107,7 +115,7 @@ def _find_signs(data: bytes, *signs: bytes) -> Iterator[int]:
 
 @dataclass
 class OggLink:
-    """One part of an Ogg chain."""
+    """One part of a chained Ogg file. It contains one or more streams, which end before the next part starts."""
 
     start: int  # its first byte
     # By serial number: the granules of the first, the second and the last page; and the stream's first packet.
@@ -116,12 +124,18 @@ class OggLink:
 
     @property
     def kinds(self) -> list[tuple[str, int, int]]:
-        """Return (codec, samples per second, channels) of each stream. The codec is empty for streams without audio."""
+        """Return (codec, samples per second, channels) of each stream in this part.
+
+        For streams without audio, codec is empty.
+        """
         return [_ogg_kind(header) for header in self.headers.values()]
 
     @property
     def num_seconds(self) -> float | None:
-        """Return the duration of the first audio stream in seconds; ``None`` if its pages do not state it."""
+        """Return the duration of this part in seconds, from its first audio stream.
+
+        Return ``None`` if its pages do not state it.
+        """
         for (serial, header), (codec, rate, _) in zip(self.headers.items(), self.kinds, strict=True):
             granules = self.granules.get(serial)
             if codec and rate and granules:
@@ -156,7 +170,7 @@ def _ogg_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
-    """Return the parts of an Ogg chain by reading the header of each page."""
+    """Return the parts of a chained Ogg file. To find them, read the header of each page."""
     links: list[OggLink] = []
     has_begun = True
     position = 0
@@ -183,7 +197,7 @@ def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
 
 
 def _ogg_kind(header: bytes) -> tuple[str, int, int]:
-    """Return (codec, samples per second, channels) according to the first packet of a stream."""
+    """Parse the first packet of an Ogg stream. Return (codec, samples per second, channels)."""
     if header.startswith(b"OpusHead") and len(header) >= 19:
         return "opus", 48_000, header[9]
     if header.startswith(b"\x01vorbis") and len(header) >= 30:
@@ -200,7 +214,10 @@ def _ogg_kind(header: bytes) -> tuple[str, int, int]:
 
 
 def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """Return the total duration of a joined file in seconds; ``None`` unless all parts state their length."""
+    """Return the total duration of all parts of a joined FLAC file in seconds.
+
+    Return ``None`` if a part does not state its length.
+    """
     seconds = 0.0
     for position in range(0, file_size, _MANY_BYTES):
         data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
@@ -213,7 +230,7 @@ def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
 
 
 def _flac_facts(block: bytes) -> tuple[int, int, int]:
-    """Return (samples per second, channels, total samples) from the first block of a file.
+    """Parse ``block``, the first metadata block of a FLAC file. Return (samples per second, channels, total samples).
 
     >>> _flac_facts(bytes(10) + bytes.fromhex("0ac442f0000000ff") + bytes(16))
     (44100, 2, 255)
@@ -244,9 +261,10 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
 
 
 def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield (first sample, one past the last) for each pair of consecutive frames.
+    """Find pairs of adjacent FLAC frames at ``places``. For each, yield (first sample, one past the last sample).
 
-    Audio data that look like a frame header are skipped, because the next frame's header does not follow them.
+    Audio data can look like a frame header. It is not mistaken for a frame, because no header with the next number
+    follows.
     """
     for (number, length, is_counted), (following, last_length, _) in pairwise(_flac_frames(data, places)):
         if following == number + (1 if is_counted else length):
@@ -255,7 +273,11 @@ def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int,
 
 
 def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
-    """Yield (number, samples, whether the number counts frames instead of samples) of each apparent frame."""
+    """Parse FLAC frame headers at ``places`` in ``data``, and skip those with a wrong checksum.
+
+    For each frame, yield (its number, its length in samples, whether the number counts frames). If it does not count
+    frames, the number is that of the frame's first sample.
+    """
     for at in places:
         header = data[at : at + _FLAC_HEADER_BYTES]
         if len(header) < _FLAC_HEADER_BYTES:
@@ -294,7 +316,7 @@ def _crc8(data: bytes) -> int:
 
 @cache
 def _crc8_table() -> bytes:
-    """Return the CRC table of the polynomial x^8 + x^2 + x + 1."""
+    """Return the lookup table for CRC-8 with the polynomial x^8 + x^2 + x + 1."""
     values = list(range(256))
     for _ in range(8):
         values = [value << 1 ^ 0x107 if value & 0x80 else value << 1 for value in values]
@@ -315,8 +337,9 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
 def wavpack_parts(read_at: ReadAt, file_size: int) -> tuple[list[tuple[int, int]], float | None]:
     """Find the parts of a joined WavPack file by reading the header of each block.
 
-    Return (first byte, one past the last) of each span of adjacent parts, and the total seconds (``None`` if a part
-    does not state its length). Bytes that are not audio, such as tags, separate spans.
+    Return their spans and total duration. Parts that are adjacent share a span, (first byte, one past the last byte).
+    Other data, such as tags, separate spans. The duration is in seconds, or ``None`` if a part does not state its
+    length.
     """
     spans: list[tuple[int, int]] = []
     num_seconds: float | None = 0.0
@@ -350,7 +373,7 @@ def _is_wavpack_block(header: bytes) -> bool:
 
 
 def _next_wavpack_block(read_at: ReadAt, position: int, file_size: int) -> int:
-    """Return the start of the next block after a position, or the end of the file if there is no other block."""
+    """Return the position of the first block that starts after ``position``, or ``file_size`` if there is none."""
     position += 1
     while position < file_size:
         data = read_at(position, _MANY_BYTES + _WAVPACK_BLOCK.size + 4)
@@ -395,9 +418,10 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
 
 
 class FrameWalk:
-    """Finds frame N of bare MPEG audio or AAC (ADTS) by reading one header after another from the last frame found.
+    """Finds the position of a frame in a file that consists only of MPEG audio or AAC (ADTS) frames.
 
-    FFmpeg's times of bare frames may be wrong, because FFmpeg also counts the bytes between joined files.
+    It reads one header after another, starting from the last frame that was found. FFmpeg's own times of such frames
+    can be wrong, because FFmpeg also counts the bytes between joined files.
     """
 
     def __init__(self, is_mp3: bool) -> None:
@@ -405,7 +429,10 @@ class FrameWalk:
         self._reached: tuple[int, int] | None = None
 
     def place_of(self, read_at: ReadAt, first: int, number: int) -> int | None:
-        """Return where frame ``number`` starts; ``None`` if gaps or changes of rate come before it."""
+        """Return the byte position of frame ``number``. Frame 0 is at ``first``.
+
+        Return ``None`` if other data or a change of the sample rate come before the frame.
+        """
         header = read_at(first, _FRAME_HEADER_BYTES)
         place, reached = self._reached or (first, 0)
         if reached > number:
@@ -421,7 +448,10 @@ class FrameWalk:
 
 
 def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """Walk over adjacent frames with the layer and rate of ``first``; return (offset after them, their number)."""
+    """Walk over adjacent frames in ``data`` that have the same layer and sample rate as the frame header ``first``.
+
+    Stop at offset ``stop``, or after ``most`` frames. Return (offset at which the last frame ends, number of frames).
+    """
     sizes: dict[tuple[int, int], int] = {}
     at = number = 0
     # Keep the work per frame small: an hour has 140,000 frames.
@@ -439,7 +469,7 @@ def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[i
 
 
 def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """Do the same as `_walk_mpeg_audio` for AAC frames."""
+    """Walk over adjacent AAC frames. Arguments and result are as in `_walk_mpeg_audio`."""
     rate = first[2] & 0x3C
     at = number = 0
     while at < stop and number < most and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
@@ -462,7 +492,10 @@ def begins_file(data: bytes) -> bool:
 
 
 def id3_end(data: bytes) -> int:
-    """Return the end of an ID3 tag relative to the packet's start; may be after the packet; 0 if there is no tag."""
+    """Return the offset in ``data`` at which its ID3 tag ends, or 0 if there is no tag.
+
+    The offset can be larger than the length of ``data``, because a packet can contain only the start of a tag.
+    """
     at = data.find(b"ID3")
     size = data[at + 6 : at + 10]
     if at < 0 or len(size) < 4 or max(size) > 0x7F:
@@ -485,9 +518,10 @@ _FIRST_BOXES = frozenset((b"ftyp", b"styp", b"moov", b"mdat", b"wide", b"free", 
 
 
 def breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether an MP4, Matroska, WebM, AVI, FLV or transport stream file certainly lacks its end.
+    """Return whether the end of a file is certainly missing.
 
-    Files that do not state their length, such as live streams in Matroska, count as complete.
+    MP4, Matroska, WebM, AVI, FLV and transport streams are checked. Files that do not state their length, such as live
+    streams in Matroska, count as complete.
     """
     start = read_at(0, 64)
     if start[:4] == _EBML:
@@ -502,7 +536,10 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the segment, which is nearly the whole file (RFC 9559, 5.1), ends after the end of the file."""
+    """Return whether the segment of a Matroska file would end after the end of the file, so that bytes are missing.
+
+    The segment is the element that contains nearly the whole file (RFC 9559, 5.1).
+    """
     position, _ = _size_of_element(read_at(4, 8), 4)
     header = read_at(position, 12)
     if header[:4] != _SEGMENT:
@@ -512,7 +549,10 @@ def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
-    """Return the end of an element whose size field is at ``position``, and whether this end is known (RFC 8794, 6)."""
+    """Parse the size field of an EBML element. Return (position at which the element ends, whether it states its size).
+
+    ``data`` starts with the field, whose position in the file is ``position`` (RFC 8794, 6).
+    """
     num_bytes = 9 - data[0].bit_length() if data else 9
     if num_bytes > 8 or len(data) < num_bytes:
         return position, False
@@ -522,7 +562,10 @@ def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
 
 
 def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
-    """Return whether one of the adjacent parts that fill the file ends after the end of the file."""
+    """Return whether a box or chunk at the top level of a file would end after the end of the file.
+
+    ``end_of`` is called with the first bytes and the position of each part, and returns where the part ends.
+    """
     position = 0
     for _ in range(_MAX_PARTS):
         end = end_of(read_at(position, 16), position)
@@ -533,7 +576,11 @@ def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
 
 
 def _box_end(header: bytes, position: int) -> int | None:
-    """Return the end of a box (ISO 14496-12, 4.2), or of its header if the header is cut off; ``None`` if unknown."""
+    """Return the position at which a box ends (ISO 14496-12, 4.2), given its first bytes.
+
+    Return ``None`` if it is unknown. If even the box header is cut off, return the position at which the header should
+    end.
+    """
     if len(header) < 8:
         # A few zero bytes may follow the last box.
         return position + 8 if any(header) else None
@@ -547,7 +594,10 @@ def _box_end(header: bytes, position: int) -> int | None:
 
 
 def _riff_end(header: bytes, position: int) -> int | None:
-    """Return the end of a RIFF chunk; ``None`` if unknown: a size of 0 or all ones is left by a killed recorder."""
+    """Return the position at which a RIFF chunk ends, given its first bytes. Return ``None`` if it is unknown.
+
+    Recorders that were killed leave a size of 0 or all ones, so the end is unknown.
+    """
     if header[:4] != b"RIFF" or len(header) < 8:
         return None
     size: int = struct.unpack_from("<I", header, 4)[0]
@@ -555,7 +605,10 @@ def _riff_end(header: bytes, position: int) -> int | None:
 
 
 def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the last four bytes are not the size of the last tag ("Adobe Flash Video File Format", E.3)."""
+    """Return whether the end of an FLV file is missing.
+
+    A complete file ends with the size of its last tag, in four bytes. See "Adobe Flash Video File Format", E.3.
+    """
     size = int.from_bytes(read_at(max(file_size - 4, 0), 4), "big")
     start = file_size - 4 - size
     if size < _FLV_TAG_HEADER_BYTES or start < 9:
@@ -565,7 +618,10 @@ def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _packets_break_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether a transport stream ends inside a packet: 188 bytes, or 192 with a time before each packet."""
+    """Return whether a transport stream ends in the middle of a packet.
+
+    Packets have 188 bytes, or 192 bytes if a time comes before each packet. The result is False for other formats.
+    """
     for size, offset in ((188, 0), (192, 4)):
         places = range(offset, min(offset + _PACKETS_LOOKED_AT * size, file_size), size)
         if len(places) == _PACKETS_LOOKED_AT and all(read_at(place, 1) == bytes((_SYNC_BYTE,)) for place in places):

@@ -1,11 +1,12 @@
-"""Read the blocks of a track of a Matroska or WebM file from the headers of its clusters. Pure functions.
+"""List the frames of a track of a Matroska or WebM file from the headers in its clusters. Pure functions.
 
 ::
 
     EBML  Segment [Info  Tracks  Cluster [Timestamp  SimpleBlock  BlockGroup [Block  BlockDuration ...] ...]  Cues ...]
 
-Only the headers of blocks and the first bytes of their payloads are read. References are to RFC 8794 (EBML) and RFC
-9559 (Matroska). Unusual files raise `MalformedBoxError`; the caller must then read the packets with the demuxer.
+A block has one frame, or a few. Only the headers of blocks and the first bytes of their payloads are read. Files with
+elements that this module does not handle raise `MalformedBoxError`; the caller must then read all packets with the
+demuxer. References are to RFC 8794 (EBML) and RFC 9559 (Matroska).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MAX_NANOSECONDS = 1 << 60
 
 
 class TrackEntry(NamedTuple):
-    """The fields of a track's header that affect its packets."""
+    """The fields of a track's header that are needed to parse its blocks."""
 
     number: int  # the track's number
     octets: tuple[int, ...]  # first bytes of the blocks of all tracks
@@ -70,7 +71,11 @@ def _contents_of(elements: _Elements, kind: int) -> list[bytes]:
 
 
 def _unsigned(elements: _Elements, kind: int, default: int) -> int:
-    """Return the number in the only element of a kind; ``default`` if there is none or it is empty."""
+    """Return the number in the element of type ``kind``.
+
+    Return ``default`` if there is no such element, or it is empty. Raises `MalformedBoxError` if there are several such
+    elements.
+    """
     contents = _contents_of(elements, kind)
     if len(contents) > 1 or any(len(content) > 8 for content in contents):
         raise MalformedBoxError(f"more than one number {kind:X}")
@@ -78,7 +83,7 @@ def _unsigned(elements: _Elements, kind: int, default: int) -> int:
 
 
 def timestamp_scale(info: bytes) -> int:
-    """Return the length of a tick in nanoseconds (5.1.2.9)."""
+    """Parse the length of a tick in nanoseconds (5.1.2.9). ``info`` is the content of the Info element."""
     nanoseconds = _unsigned(_split_elements(info), _TIMESTAMP_SCALE, DEFAULT_TIMESTAMP_SCALE)
     if not 0 < nanoseconds <= _MAX_NANOSECONDS:
         raise MalformedBoxError(f"ticks of {nanoseconds} nanoseconds")
@@ -86,7 +91,10 @@ def timestamp_scale(info: bytes) -> int:
 
 
 def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
-    """Parse the entry of a track. ``track_index`` counts only tracks for which the demuxer makes streams."""
+    """Parse the header of a video track. ``tracks`` is the content of the Tracks element.
+
+    ``track_index`` counts only tracks for which the demuxer makes streams, as FFmpeg's stream indices do.
+    """
     entries = [_split_elements(content) for content in _contents_of(_split_elements(tracks), _TRACK_ENTRY)]
     numbers = [_unsigned(entry, _TRACK_NUMBER, 0) for entry in entries]
     streams = [entry for entry in entries if _unsigned(entry, _TRACK_TYPE, 0) in _TYPES_OF_STREAMS]
@@ -108,7 +116,7 @@ def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
 
 
 def _stripped_header(entry: _Elements) -> bytes:
-    """Return the bytes that every frame starts with but that the file omits (5.1.4.1.31)."""
+    """Return the bytes with which every frame of a track starts, and which the file stores only once (5.1.4.1.31)."""
     encodings = [
         _split_elements(content)
         for container in _contents_of(entry, _CONTENT_ENCODINGS)
@@ -169,7 +177,7 @@ _SIZE_BYTES = np.array([9 - octet.bit_length() for octet in range(256)])
 
 @dataclass(frozen=True)
 class Blocks:
-    """The frames of one track in file order. Each frame is a packet."""
+    """The frames of one track in file order. The demuxer returns each frame as a packet."""
 
     nanoseconds: int  # length of a tick
     time: Int64Array  # in ticks
@@ -183,7 +191,10 @@ class Blocks:
 
 
 class _Element(NamedTuple):
-    """An element: its ID, the start of its content, and the end of its content (``None`` if its size is unknown)."""
+    """Header of an element: its ID, and the positions where its content starts and ends.
+
+    The end is ``None`` if the element does not state its size.
+    """
 
     kind: int
     body: int
@@ -191,17 +202,20 @@ class _Element(NamedTuple):
 
 
 def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
-    """Return all frames of a video track; raise `MalformedBoxError` if the file is unusual.
+    """List all frames of a video track. Raise `MalformedBoxError` if the file has elements that are not handled here.
 
     ``track_index`` counts the tracks for which the demuxer makes streams, in the header's order. The file is read in
-    windows of ``window_bytes``, which are parsed from memory.
+    windows of ``window_bytes``, which are then parsed in memory.
     """
     return _Walk(read_at, file_size, track_index, max(window_bytes, _HEAD_BYTES)).blocks()
 
 
 @dataclass
 class _Walk:
-    """Reads a file from start to end. The first four attributes have the same meaning as in `blocks_of_track`."""
+    """Reads a file from start to end, and collects the blocks of a track.
+
+    ``read_at``, ``file_size``, ``track_index`` and ``window_bytes`` are the arguments of `blocks_of_track`.
+    """
 
     read_at: ReadAt
     file_size: int
@@ -239,7 +253,7 @@ class _Walk:
     # Elements
 
     def _parse_element(self, position: int) -> _Element:
-        """Parse the element at a position (RFC 8794, 4 to 6)."""
+        """Parse the header of the element that starts at ``position`` (RFC 8794, 4 to 6)."""
         at = self._look_at(position)
         data = self.data
         first = data[at]
@@ -260,7 +274,10 @@ class _Walk:
         return _Element(kind, body, None if size == ones else body + size)
 
     def _look_at(self, position: int) -> int:
-        """Load the bytes of the header at ``position`` into `data`, and return the header's offset in `data`."""
+        """Make sure that `data` contains the header that starts at ``position`` in the file.
+
+        Return its offset in `data`.
+        """
         at = position - self.start
         if not 0 <= at <= len(self.data) - _HEAD_BYTES:
             self.data = self.read_at(position, self.window_bytes)
@@ -305,7 +322,7 @@ class _Walk:
             position = element.end
 
     def _read_cluster(self, cluster: _Element) -> int:
-        """Record the blocks of a cluster; return where the next element of the segment starts."""
+        """Add the blocks of a cluster to the lists. Return the position of the next element of the segment."""
         if self.track is None:
             raise MalformedBoxError("clusters before tracks")
         end = self.file_size if cluster.end is None else min(cluster.end, self.file_size)
@@ -339,7 +356,7 @@ class _Walk:
         return position if cluster.end is None else cluster.end
 
     def _note_simple_blocks(self, position: int, end: int) -> int:
-        """Record consecutive simple blocks up to ``end``; return where the next element starts.
+        """Add consecutive simple blocks to the lists, up to ``end``. Return the position of the next element.
 
         Nearly all time is spent in this loop, because files have many blocks.
         """
@@ -415,7 +432,10 @@ class _Walk:
             self.groups[body] = duration, is_key
 
     def _check_nesting(self, parent: _Element, kind: int) -> None:
-        """Raise for unknown elements in the additions to a block, because the demuxer drops blocks that have them."""
+        """Raise `MalformedBoxError` if the additions to a block contain unknown elements.
+
+        The demuxer drops such blocks. ``parent`` is the element to check, and ``kind`` is its ID.
+        """
         position, end = parent.body, parent.end or 0
         while position < end:
             element = self._parse_element(position)
@@ -426,7 +446,10 @@ class _Walk:
             position = element.end
 
     def _pack(self) -> None:
-        """Store the starts and first bytes of the track's own blocks in arrays."""
+        """Move the positions and first bytes of the track's blocks from lists to arrays.
+
+        Discard other tracks' blocks.
+        """
         heads = np.frombuffer(b"".join(self.heads), np.uint8)
         positions = np.array(self.positions, np.int64)
         if len(heads) != len(positions) * _HEAD_BYTES:
@@ -486,7 +509,7 @@ class _Walk:
         return replace(blocks, payload=whole[:, :PAYLOAD_BYTES]) if len(stripped) else blocks
 
     def _split_laced_blocks(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
-        """Split blocks that contain several frames (10.3) into their frames."""
+        """Replace each block that contains several frames (10.3) by these frames."""
         laces: dict[int, list[tuple[int, int]]] = {}
         count = np.ones(len(lacing), np.int64)
         for number in np.flatnonzero(lacing).tolist():
@@ -521,7 +544,9 @@ class _Walk:
 
 
 def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return (position, size) of each frame in the block from ``begin`` to ``end``. The block starts with ``header``.
+    """Return (position, size) of each frame in a laced block, which contains several frames.
+
+    The payload of the block lies between the positions ``begin`` and ``end``. It starts with ``header``.
 
     >>> _split_laces(bytes([1, 0x83]), 0x06, 100, 110)
     [(102, 3), (105, 5)]
@@ -561,7 +586,10 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Return arrays: sizes of blocks, offsets of headers from a block's ID, headers with the first payload bytes."""
+    """Parse the first bytes of blocks. Return one array each of their sizes, of header offsets, and of headers.
+
+    A header offset is counted from the block's ID. A header row includes the first bytes of the payload.
+    """
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)
     bodies = np.zeros((count, _BLOCK_HEADER_BYTES + PAYLOAD_BYTES), np.uint8)

@@ -1,6 +1,6 @@
-"""Read the packets of a stream from ISO media files, which list them in the header or in fragments. Pure functions.
+"""List the packets of a stream in an ISO media file (MP4) from its headers. Pure functions.
 
-::
+The file lists its samples in one header, or in a header for each fragment. One sample is one packet::
 
     moov ─► stsz stsc stco   position and size of each sample  ┐
             stts ctts        duration and delay of each sample ├─ matched by position ─► PacketTable
@@ -9,7 +9,8 @@
 
     moov (trex: defaults)  sidx  [moof (traf: tfhd tfdt trun...) mdat]  [moof mdat] ... ─► PacketTable
 
-References are to ISO/IEC 14496-12. Unusual files raise `MalformedBoxError`; the caller must then read the packets.
+Files that this module does not handle raise `MalformedBoxError`; the caller must then read all packets with the
+demuxer. References are to ISO/IEC 14496-12.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PacketTable:
-    """The packets of one stream in decode order. The table comes from a scan of the file or from its header."""
+    """The packets of one stream in decode order.
+
+    The table is made by reading all packets, or from headers of the file.
+    """
 
     pts: Int64Array  # presentation time in the stream's time base; `NO_PTS` if missing
     dts: Int64Array  # decode time in the stream's time base; `NO_PTS` if missing
@@ -54,7 +58,7 @@ class PacketTable:
 
     @property
     def times_only_grow(self) -> bool:
-        """Return whether presentation times never decrease in file order."""
+        """Whether presentation times never decrease from one packet to the next in the file."""
         return bool((self.pts[1:] >= self.pts[:-1]).all())
 
 
@@ -69,7 +73,7 @@ def unread_packets(
     is_discard: BoolArray | None = None,
     is_hidden: BoolArray | None = None,
 ) -> PacketTable:
-    """Return a table of packets whose content has not been read."""
+    """Make a table of packets that have not been read, so that facts about their content are unknown."""
     nothing = np.zeros(len(pts), bool)
     return PacketTable(
         pts=pts,
@@ -101,10 +105,10 @@ class Track:
 
 
 def find_track(moov: memoryview, track_id: int) -> Track:
-    """Return the track with an identifier.
+    """Return the track whose identifier is ``track_id``.
 
-    Raises `MalformedBoxError` unless exactly one track has the identifier, and its samples are stored in this file, are
-    not encrypted, and share one description.
+    Raises `MalformedBoxError` unless there is exactly one such track. Its samples must be stored in this file, must not
+    be encrypted, and must share one description.
     """
     header = children(moov)
     traks = map(children, find_all(header, b"trak"))
@@ -132,7 +136,7 @@ def find_track(moov: memoryview, track_id: int) -> Track:
 
 
 def _number_after_times(data: memoryview) -> int:
-    """Return the field after the times of creation and modification in the header of a movie, track or media."""
+    """Return the field that follows the times of creation and modification in the header of a movie, track or media."""
     header = Fields(data)
     header.skip(16 if header.version == 1 else 8)
     return header.unsigned()
@@ -192,7 +196,7 @@ _OTHER_KEY_FRAMES = frozenset((b"stps", b"sbgp"))
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a track in decode order. Each array has length N."""
+    """The samples of a track in decode order, according to the tables in the header. Each array has length N."""
 
     position: Int64Array  # position in the file
     size: Int64Array
@@ -203,7 +207,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class DemuxedSamples:
-    """The demuxer's list of packets, in the order in which it will return them. Each array has length N."""
+    """The packets that the demuxer will return, in this order, according to its own list. Each array has length N."""
 
     position: Int64Array
     dts: Int64Array
@@ -216,7 +220,7 @@ class DemuxedSamples:
 
 
 def read_samples(track: Track, file_size: int) -> Samples:
-    """Read the samples from the tables in the header.
+    """Read the positions, sizes and times of all samples from the tables in the header.
 
     Raises `MalformedBoxError` if the tables contradict each other, or a sample is outside the file.
     """
@@ -237,9 +241,9 @@ def read_samples(track: Track, file_size: int) -> Samples:
 
 
 def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedSamples | None:
-    """Compute the demuxer's list for an edit list that keeps all samples; ``None`` if this is not possible.
+    """Compute the list of packets that the demuxer should have, assuming that the edit list keeps all samples.
 
-    ``first_dts`` is the first decode time in the demuxer's list.
+    Return ``None`` if the list cannot be computed. ``first_dts`` is the first decode time in the demuxer's list.
     """
     kinds = {kind for kind, _ in track.sample_table}
     parts = sum(start >= 0 for _, start in track.edits)
@@ -258,7 +262,10 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
 
 
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
-    """Return the entries to compare with the demuxer's list: at both ends, at key frames, and some in between."""
+    """Choose entries of a computed list that should be compared with the demuxer's list. Return their numbers.
+
+    They are at both ends of the list, at key frames, and at some places in between.
+    """
     count = len(is_key)
     is_chosen = np.zeros(count, bool)
     is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
@@ -272,7 +279,7 @@ def entries_to_compare(is_key: BoolArray) -> Int64Array:
 def packets_of_samples(track: Track, samples: Samples, demuxed: DemuxedSamples) -> PacketTable:
     """Return the packets of a track whose header lists its samples. ``demuxed`` is the demuxer's complete list.
 
-    Raises `MalformedBoxError` if the samples and the list contradict each other.
+    Raises `MalformedBoxError` if ``samples`` and ``demuxed`` contradict each other.
     """
     if not track.edits and len(samples.position) != len(demuxed):
         raise MalformedBoxError(f"{len(samples.position)} samples, of which the demuxer finds {len(demuxed)}")
@@ -292,10 +299,10 @@ def _sizes(table: Boxes, count: int) -> Int64Array:
 
 
 def _sizes_box(table: Boxes) -> tuple[bytes, int, int, Fields]:
-    """Return the kind of the only box with sample sizes, its two numbers, and the fields after them (8.7.3).
+    """Find the box with sample sizes. Return its kind, its two numbers, and the fields after them (8.7.3).
 
-    In ``stsz``, the first number is the size of all samples (0 if it varies); in ``stz2``, the number of bits of a
-    size. The second number is the number of samples.
+    In ``stsz``, the first number is the size of all samples (0 if it varies). In ``stz2``, it is the number of bits of
+    a size. The second number is the number of samples.
     """
     kind, content = _only_box(table, (b"stsz", b"stz2"), "sample sizes")
     fields = Fields(content)
@@ -334,7 +341,10 @@ def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
 
 
 def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
-    """Expand a run-length table; return (value of each of the ``count`` samples, value of each run)."""
+    """Expand a table that lists runs of samples with the same value. Return (value of each sample, value of each run).
+
+    The table must have ``count`` samples.
+    """
     fields = Fields(data)
     num_runs = fields.unsigned()
     runs = np.frombuffer(fields.rest()[: num_runs * 8], [("length", ">u4"), ("value", dtype)])
@@ -346,7 +356,7 @@ def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int6
 
 
 def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
-    """Return (delay from decoding to presentation of each sample, ticks that the demuxer subtracts from dts)."""
+    """Return (ticks from decoding to presentation of each sample, ticks that the demuxer subtracts from dts)."""
     contents = find_all(table, b"ctts")
     if not contents:
         return np.zeros(count, np.int64), 0
@@ -360,7 +370,10 @@ def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
 
 
 def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
-    """For each entry of the demuxer's list, return the sample's number in the header."""
+    """Find the sample for each packet in the demuxer's list, by position and size.
+
+    Return sample numbers in header order.
+    """
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
         return np.arange(len(position))  # the list is from `expected_entries`, in file order
@@ -376,7 +389,10 @@ def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
 
 
 def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samples: Samples) -> None:
-    """Check that the demuxer's decode times are sums of durations, with at most one jump for each edit."""
+    """Raise `MalformedBoxError` if the demuxer's decode times do not agree with the durations of the samples.
+
+    Each time must be the sum of all earlier durations. An edit list allows one jump for each edit.
+    """
     expected = np.cumsum(samples.duration) - samples.duration - samples.shift
     shift = demuxed.dts - expected[sample]
     leaps = np.count_nonzero(shift[1:] != shift[:-1])
@@ -403,7 +419,7 @@ _NO_KEY = 0x01000000 | 0x00010000
 
 @dataclass(frozen=True)
 class _SampleDefaults:
-    """Default properties of samples, for a track or for one fragment."""
+    """Properties of samples that do not state their own: defaults of a track or of one fragment."""
 
     duration: int
     size: int
@@ -412,7 +428,7 @@ class _SampleDefaults:
 
 @dataclass
 class _FragmentRuns:
-    """The samples of the runs read so far."""
+    """The samples that have been read from fragments so far. Fragments list samples in runs."""
 
     limit: int  # for `count`
     columns: dict[str, list[Int64Array]] = field(default_factory=dict)
@@ -432,7 +448,7 @@ def packets_of_fragments(
 ) -> PacketTable:
     """Return the packets of a track whose samples are all in fragments.
 
-    ``fragments`` are the ``moof`` boxes in file order. Unusual files raise `MalformedBoxError`.
+    ``fragments`` are the ``moof`` boxes in file order. Raises `MalformedBoxError` for files that are not handled here.
     """
     defaults = _track_defaults(moov, track_id)
     offset = _edit_offset(track)
@@ -464,7 +480,11 @@ def _track_defaults(moov: memoryview, track_id: int) -> _SampleDefaults:
 
 
 def _edit_offset(track: Track) -> int:
-    """Return the shift in ticks that an edit list causes. The list may have a pause, then one part of the media."""
+    """Return the number of ticks that must be subtracted from decode times because of the edit list.
+
+    The list can only consist of an empty edit, during which nothing is shown, and one edit that shows a part of the
+    media.
+    """
     edits = list(track.edits)
     pause = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
     if len(edits) > 1 or any(start < 0 for _, start in edits):
@@ -499,7 +519,10 @@ def _read_fragment(
 
 
 def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs: _FragmentRuns) -> int:
-    """Append the samples of one run to ``runs``; return the decode time after them."""
+    """Append the samples of one run to ``runs``. Return the decode time of the sample after them.
+
+    ``base`` is the position from which the run counts, and ``dts`` is the decode time of its first sample.
+    """
     count = run.unsigned()
     if not run.flags & _DATA_OFFSET:
         raise MalformedBoxError("a run without the place of its samples")

@@ -1,7 +1,7 @@
-"""Parse the header of a WAV file: its chunks, sample format, and the position of the samples.
+"""Parse the header of a WAV file to find its sample format and the position of the samples.
 
 The formats are RIFF, RIFX (big-endian), RF64 and BW64 (with 64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same
-chunks, named by GUIDs). Sizes above the file size are cut to it.
+chunks, named by GUIDs). If the audio is stated to be longer than the file, the size of the file is used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _W64_GUID_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 @dataclass(frozen=True)
 class SampleEncoding:
-    """The encoding of samples. ``codec`` (``"pcm_s16le"``) and ``sample_format`` (``"s16"``) are FFmpeg's names."""
+    """How samples are stored.
+
+    ``codec`` (such as ``"pcm_s16le"``) and ``sample_format`` (``"s16"``) are FFmpeg's names.
+    """
 
     codec: str
     sample_format: str
@@ -48,7 +51,7 @@ class SampleEncoding:
 
 @dataclass(frozen=True)
 class WavHeader:
-    """The position and encoding of the samples."""
+    """The facts in the header of a WAV file: how and where the samples are stored."""
 
     encoding: SampleEncoding  # encoding of each sample
     num_channels: int  # at least 1; the samples of all channels are interleaved
@@ -59,13 +62,16 @@ class WavHeader:
 
     @property
     def frame_bytes(self) -> int:
-        """Return the size in bytes of one sample of all channels."""
+        """Size in bytes of one sample of all channels."""
         return self.num_channels * self.encoding.num_bytes
 
 
 @dataclass(frozen=True)
 class _Container:
-    """The layout of chunks. ``byte_order`` is a prefix for `struct`. In W64, names are GUIDs; sizes include headers."""
+    """The chunk layout of a WAV variant. ``byte_order`` is a prefix for `struct`.
+
+    In W64, chunks are named by GUIDs, and the stated size of a chunk includes its header.
+    """
 
     byte_order: str
     is_w64: bool = False
@@ -79,20 +85,23 @@ class _Container:
         return 24 if self.is_w64 else 8
 
     def read_head(self, head: bytes) -> tuple[bytes, int]:
-        """Return (name, size of the content) of a chunk. The size is negative if the stated size is too small."""
+        """Parse the header of a chunk. Return (its name, the size of its content in bytes).
+
+        In a damaged W64 file, the size can be negative.
+        """
         if not self.is_w64:
             return head[:4], int(struct.unpack_from(f"{self.byte_order}I", head, 4)[0])
         name = head[:4] if head[4:16] == _W64_GUID_TAIL else head[:16]
         return name, int(struct.unpack_from("<Q", head, 16)[0]) - self.head_bytes
 
     def after(self, end: int) -> int:
-        """Return where the next chunk starts if one ends at ``end``."""
+        """Return the position at which the next chunk starts, after padding, if the previous one ends at ``end``."""
         alignment = 8 if self.is_w64 else 2
         return -(-end // alignment) * alignment
 
 
 def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
-    """Find the format and the samples of a WAV file; ``name`` is for messages.
+    """Find the format and the position of the samples of a WAV file. ``name`` is the file's name in error messages.
 
     ``read_at`` is only called for chunks before the samples. Raises `OpenError` if the file is not a WAV file, or if
     its header contradicts itself. Raises `StreamError` if the audio is compressed or has an unsupported format.
@@ -162,7 +171,7 @@ def _walk_chunks(read_at: ReadAt, file_size: int, container: _Container, name: s
 
 
 def _parse_format(fmt: bytes, byte_order: str, name: str) -> tuple[SampleEncoding, int, int]:
-    """Return (encoding, channels, samples per second) from a "fmt " chunk."""
+    """Parse the content of a "fmt " chunk. Return (encoding, number of channels, samples per second)."""
     if len(fmt) < 16:
         raise OpenError(f"{name} is damaged: its chunk 'fmt' has {len(fmt)} bytes, at least 16 are needed.")
     tag, num_channels, sample_rate, _, block_align, num_bits = struct.unpack_from(f"{byte_order}HHIIHH", fmt)
@@ -227,7 +236,9 @@ _NAMES = {
 
 
 def layout_name(mask: int, num_channels: int) -> str | None:
-    """Return the name of a channel layout; ``None`` if the mask does not describe all channels.
+    """Return the name of the channel layout with the loudspeakers in ``mask``.
+
+    Return ``None`` if the mask does not have one loudspeaker for each channel.
 
     >>> layout_name(0b11, 2), layout_name(0b110000, 2), layout_name(0, 2)
     ('stereo', '2 channels (BL+BR)', None)

@@ -1,1 +1,5 @@
-"""Decode still and animated images: `reading` yields bands of rows, `channels` converts them, `decoding` joins them."""
+"""Decode still and animated images.
+
+`reading` opens files and yields bands of rows, `channels` converts the channels of these bands, and `decoding` joins
+them to a tensor.
+"""

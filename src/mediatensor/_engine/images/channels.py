@@ -1,6 +1,6 @@
-"""Convert the channels and bit depth of an image, and check the arguments that choose them. Pure; no I/O.
+"""Convert the channels and bit depth of an image, and check the arguments that choose them.
 
-A picture, or a band of its rows, is a list of planes: one 2-D array for each channel.
+Pure functions, without I/O. A picture, or a band of its rows, is a list of planes: one 2-D array for each channel.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ImageReadMode(Enum):
 
 
 class Layout(Enum):
-    """The channels of a picture in order, as in Pillow's names of modes."""
+    """The channels of a picture in order. The values are Pillow's names of these modes."""
 
     GRAY = "L"
     GRAY_ALPHA = "LA"
@@ -77,7 +77,7 @@ _LAYOUTS = {
 
 
 def check_mode(mode: object) -> ImageReadMode:
-    """Return ``mode`` as an `ImageReadMode`. It may also be the name of a mode.
+    """Return ``mode``, or the mode that it names, as an `ImageReadMode`. Raise if there is no such mode.
 
     >>> check_mode("rgba")
     <ImageReadMode.RGB_ALPHA: 'RGB_ALPHA'>
@@ -94,7 +94,10 @@ def check_mode(mode: object) -> ImageReadMode:
 
 
 def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16] | None:
-    """Return the numpy type of a torch dtype; ``None`` for "auto", which keeps the type in the file."""
+    """Return the numpy type for a torch dtype, or ``None`` for ``"auto"``, which keeps the dtype of the file.
+
+    Raises `InvalidArgumentError` for any other value.
+    """
     if isinstance(output_dtype, torch.dtype) and output_dtype in (torch.uint8, torch.uint16):
         return np.uint8 if output_dtype == torch.uint8 else np.uint16
     if isinstance(output_dtype, str) and output_dtype == "auto":
@@ -105,7 +108,7 @@ def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16]
 
 
 def wanted_layout(stored: Layout, mode: ImageReadMode) -> Layout:
-    """Return the layout of the result, given the layout of the file and the mode."""
+    """Return the layout of the decoded image, given the layout in the file and the mode that the user chose."""
     return _LAYOUTS.get(mode, stored)
 
 
@@ -115,9 +118,9 @@ def convert(
     wanted: Layout,
     dtype: type[np.uint8] | type[np.uint16] | Literal["uint8", "uint16"],
 ) -> Planes:
-    """Convert planes (uint8 or uint16) to another layout, then to another depth.
+    """Convert planes (uint8 or uint16) from layout ``stored`` to layout ``wanted``, then to ``dtype``.
 
-    ``wanted`` may only be CMYK if the planes are CMYK.
+    If ``wanted`` is CMYK, ``stored`` must be CMYK, too.
 
     >>> import numpy as np
     >>> white = [np.full((1, 1), 255, np.uint8)] * 3
@@ -151,7 +154,7 @@ def _gray_of_rgb(colours: Planes) -> NDArray[Any]:
 
 
 def _rgb_of_cmyk(inks: Planes) -> Planes:
-    """Convert ink to RGB: (255 - ink) (255 - black) / 255, rounded."""
+    """Convert CMYK planes (uint8) to RGB. Each colour is (255 - ink) (255 - black) / 255, rounded."""
     not_black = 255 - inks[3].astype(np.uint32)
     return [(((255 - ink.astype(np.uint32)) * not_black + 127) // 255).astype(np.uint8) for ink in inks[:3]]
 

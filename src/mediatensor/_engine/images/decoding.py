@@ -37,14 +37,14 @@ def decode(
     *,
     is_upright: bool = True,
 ) -> Tensor:
-    """Decode the bytes of an image file to a contiguous tensor (C, H, W), or (N, C, H, W) for several pictures.
+    """Decode the bytes of an image file to a contiguous tensor (C, H, W), or (N, C, H, W) if it has several pictures.
 
-    ``name`` is the name of the source in messages. ``kind`` is the required format, one of `FORMATS`; ``None`` accepts
-    any. With ``dtype=None``, the result has the dtype of the file; ``max_pixels=None`` means no limit. If
-    ``is_upright``, pictures are rotated as their EXIF orientation says.
+    ``name`` is the name of the source in error messages. ``kind`` is the required format, one of `FORMATS`, or ``None``
+    to accept any. With ``dtype=None``, the result has the dtype of the file. With ``max_pixels=None``, there is no
+    limit. If ``is_upright``, pictures are rotated as their EXIF orientation says.
 
-    Raises `OpenError` if the file has another format, cannot be read, or exceeds the limit, `DecodeError` if it is
-    damaged, and `MissingDependencyError` if a package for the format is missing.
+    Raises `OpenError` if the file has another format, cannot be read, or exceeds the limit. Raises `DecodeError` if it
+    is damaged, and `MissingDependencyError` if a package for the format is missing.
     """
     kind = _check_kind(data, name, kind)
 
@@ -125,10 +125,11 @@ _FILE_SCHEME = "file:"
 
 
 def read_bytes(source: object) -> tuple[bytes, str]:
-    """Read a whole source; return (its bytes, its name for messages). Errors are the same as of `make_source`.
+    """Read a whole source. Return (its bytes, its name for error messages).
 
-    A file object is read from its start and stays open. Raises `OpenError` if the source is empty, if it has more than
-    `MAX_FILE_BYTES`, or if only FFmpeg can read it.
+    ``source`` is any argument that `make_source` accepts. A file object is read from its start and stays open. Raises
+    `OpenError` if the source is empty, if it has more than `MAX_FILE_BYTES`, or if it is a URL that only FFmpeg can
+    read. Also raises the errors of `make_source`.
     """
     made = make_source(source)
     if isinstance(made, UrlSource) and made.url.startswith(_FILE_SCHEME):

@@ -1,4 +1,4 @@
-"""Detect image formats, read the EXIF orientation, and parse headers of WebP and JPEG. Pure; no I/O."""
+"""Detect image formats, read the EXIF orientation, and parse headers of WebP and JPEG. Pure functions, without I/O."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OTHERS = (
 
 
 def sniff(data: bytes | memoryview) -> str | None:
-    """Return the format of an image file; ``None`` if it is not supported.
+    """Return the format of an image file, one of `FORMATS`, or ``None`` if it is not supported.
 
     >>> sniff(b"GIF89a"), sniff(b"RIFF....WEBPVP8 "), sniff(b"GIF88a")
     ('gif', 'webp', None)
@@ -56,7 +56,10 @@ def sniff(data: bytes | memoryview) -> str | None:
 
 
 def _sniff_brands(begin: bytes) -> str | None:
-    """Return the format according to a ``ftyp`` box: its major brand, or, if that is generic, its compatible brands."""
+    """Return the format of a file that starts with a ``ftyp`` box, or ``None`` if it has no brand of AVIF or HEIC.
+
+    The major brand comes first. If it is a generic brand, the compatible brands decide.
+    """
     size = int.from_bytes(begin[:4], "big")
     for at in (8, *range(16, min(len(begin), size), 4)):
         brand = begin[at : at + 4]
@@ -68,7 +71,7 @@ def _sniff_brands(begin: bytes) -> str | None:
 
 
 def look_like(data: bytes | memoryview) -> str:
-    """Describe in words what format the data seem to have.
+    """Describe in words which format the data seem to have, for an error message.
 
     >>> look_like(b"II*" + bytes(5))
     'a TIFF image'
@@ -88,7 +91,9 @@ def look_like(data: bytes | memoryview) -> str:
 
 
 def exif_orientation(exif: bytes | None) -> int:
-    """Return the orientation from EXIF data, 1 to 8; 1 (upright) if it is missing or damaged.
+    """Return the orientation that EXIF data state, a number from 1 to 8.
+
+    Return 1 (upright) if the data are missing or damaged.
 
     >>> exif_orientation(b"II*" + struct.pack("<BIHHHII", 0, 8, 1, 0x0112, 3, 1, 6) + bytes(4))
     6
@@ -116,7 +121,7 @@ _ANIMATION, _ALPHA = 0x02, 0x10
 
 
 class DamagedImageError(Exception):
-    """The file is damaged or incomplete; the message states the reason. Internal: users never get this error."""
+    """An image file is damaged or incomplete; the message states the reason. Users get a `DecodeError` instead."""
 
 
 def webp_canvas(data: bytes) -> tuple[int, int]:
@@ -143,7 +148,9 @@ def webp_canvas(data: bytes) -> tuple[int, int]:
 
 
 def webp_with_alpha(data: bytes) -> bytes | None:
-    """Return an animated WebP file with its alpha flag set; ``None`` if it is set already or the file is not animated.
+    """Set the alpha flag of an animated WebP file, and return the changed file.
+
+    Return ``None`` if no change is needed: the flag is set already, or the file is not animated.
 
     >>> file = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes([2, 0, 0, 0]) + bytes(6)
     >>> (webp_with_alpha(file) or b"")[20]
@@ -171,7 +178,7 @@ _MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
 
 
 class JpegHeaders(NamedTuple):
-    """The parsed headers of a JPEG file."""
+    """The facts in the headers of a JPEG file."""
 
     exif: bytes | None
     num_mcus: int  # minimum coded units (MCUs) in a scan with all components
@@ -220,7 +227,10 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
 
 
 def _mcus(frame: bytes) -> tuple[int, int]:
-    """Return (number of minimum coded units, blocks in each). ``frame`` is a frame header, starting at its height."""
+    """Return (number of minimum coded units in a JPEG picture, number of blocks in each unit).
+
+    ``frame`` is a frame header without its first bytes: it starts with the height.
+    """
     height, width = struct.unpack_from(">HH", frame)
     factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
     columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))
@@ -228,11 +238,11 @@ def _mcus(frame: bytes) -> tuple[int, int]:
 
 
 def completed_jpegs(data: bytes, headers: JpegHeaders) -> Iterator[bytes]:
-    """Yield versions of a JPEG file that have data for a whole picture inserted at the end of their data.
+    """Yield copies of a JPEG file completed with zeros, in order to find out whether the file is only truncated.
 
-    If any version decodes without an error, the file is only truncated and not damaged otherwise. The inserted bits are
-    zeros, which are valid codes in every Huffman table. The data may have been cut within a code; the versions differ
-    in the bits that complete this code.
+    Before the end marker, enough data for a whole picture are inserted. If any copy decodes without an error, the file
+    is only truncated, and not damaged otherwise. The inserted bits are zeros, which are valid codes in every Huffman
+    table. The file can end in the middle of a code; the copies differ in the bits that complete this code.
     """
     end = data.rfind(_END_OF_IMAGE)
     before = data[:end]

@@ -1,8 +1,9 @@
 """Parse and check PNG and GIF files, and compose the frames of their animations.
 
-Pillow does not verify the checksums of a PNG's pixels, and composes translucent frames only approximately. Its
-composition of GIF depends on process-wide settings, and it accepts truncated GIF files. Therefore Pillow only gets
-plain files of one frame, without text, profiles and other chunks. For GIF, Pillow only decompresses palette indices.
+This module does these steps itself because Pillow does not verify the checksums of a PNG's pixels, and composes
+translucent frames only approximately. Its composition of GIF depends on process-wide settings, and it accepts truncated
+GIF files. Therefore each frame is copied to a new file without text, profiles and other chunks, and Pillow only decodes
+this file. For GIF, Pillow only decompresses palette indices.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _BLEND_OVER = 1
 
 
 class PngFrame(NamedTuple):
-    """One picture of a PNG file."""
+    """One picture of a PNG file: its place on the canvas, and its data in the file."""
 
     width: int
     height: int
@@ -46,7 +47,7 @@ class PngFrame(NamedTuple):
 
 
 class PngFile(NamedTuple):
-    """The parsed chunks of a PNG file."""
+    """The facts in the chunks of a PNG file."""
 
     width: int  # of the canvas
     height: int
@@ -60,12 +61,15 @@ class PngFile(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """The channels after the palette and the transparent colour are applied."""
+        """The channels of decoded pixels: palette indices become colours, and a transparent colour gives alpha."""
         stored = _LAYOUTS[self.color_type]
         return stored if self.transparency is None else stored.with_alpha()
 
     def transparent_colour(self) -> tuple[int, ...] | None:
-        """Return the transparent colour as one sample per channel at the depth of decoded pixels; ``None`` if none."""
+        """Return the colour that the file declares transparent, one sample per channel, or ``None`` if there is none.
+
+        The samples have the depth of decoded pixels: 16 bits, or 8 bits for all smaller depths.
+        """
         if self.transparency is None or self.color_type == _PALETTE:
             return None
         samples = struct.unpack(f">{_LAYOUTS[self.color_type].num_channels}H", self.transparency)
@@ -74,7 +78,7 @@ class PngFile(NamedTuple):
 
 
 def parse_png(data: bytes) -> PngFile:
-    """Parse the chunks of a file; raise `DamagedImageError` if one is missing, truncated, damaged or misplaced."""
+    """Parse the chunks of a PNG file. Raise `DamagedImageError` if one is missing, truncated, damaged or misplaced."""
     chunks = _chunks(data)
     kind, start, stop = next(chunks)
     if kind != b"IHDR" or stop - start != 13:
@@ -117,7 +121,10 @@ def parse_png(data: bytes) -> PngFile:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield (kind, start of the content, stop of the content) of each chunk, up to the last chunk."""
+    """Yield (kind, start of the content, stop of the content) of each chunk, up to the last chunk.
+
+    Raises `DamagedImageError` if a chunk is truncated or has a wrong checksum.
+    """
     view, at, kind = memoryview(data), len(SIGNATURE), b""
     while kind != b"IEND":
         if at + 12 > len(data):
@@ -149,7 +156,7 @@ def _check_colours(color_type: int, palette: bytes, transparency: bytes | None) 
 
 
 def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
-    """Return a PNG file that has a single frame and only the chunks that its pixels need."""
+    """Copy one frame of a PNG file to a new PNG file, which has only the chunks that its pixels need."""
     header = struct.pack(
         ">IIBBBBB", frame.width, frame.height, png.bit_depth, png.color_type, 0, 0, int(png.is_interlaced)
     )
@@ -168,7 +175,10 @@ def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
 
 
 def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
-    """Raise `DamagedImageError` unless there are data for every row. FFmpeg's decoder does not fill missing rows."""
+    """Raise `DamagedImageError` unless the compressed data of a frame contain all rows.
+
+    FFmpeg's decoder does not report missing rows, and leaves them uninitialised.
+    """
     row_bits = png.bit_depth * _LAYOUTS[png.color_type].num_channels
     passes = _PASSES if png.is_interlaced else [(0, 0, 1, 1)]
     expected = 0
@@ -200,9 +210,10 @@ def animation_layout(png: PngFile) -> Layout:
 
 
 def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame], Planes]) -> Iterator[NDArray[Any]]:
-    """Return an iterator that yields the canvas (4, H, W) after each frame. It yields the same array each time.
+    """Draw the frames of an animation one after another. Yield the canvas (4, H, W) after each frame.
 
-    ``dtype`` is uint8 or uint16. ``decode`` returns the planes of one frame, in the layout of the file.
+    All yielded arrays are the same array, which changes. ``dtype`` is uint8 or uint16. ``decode`` returns the planes of
+    one frame, in the layout of the file.
     """
     kind: Any = np.dtype(dtype).type
 
@@ -219,7 +230,11 @@ def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame],
 def _composed(
     file: PngFile | GifFile, bare: NDArray[Any], clear: int, restore: int, draw: Callable[[Any, NDArray[Any]], None]
 ) -> Iterator[NDArray[Any]]:
-    """Yield the canvas (4, H, W) after each frame, in the same array each time. At first, the canvas is ``bare``."""
+    """Draw the frames of an animation with ``draw``. Yield the canvas (4, H, W) after each, always in the same array.
+
+    ``bare`` has the values of the canvas before the first frame. ``clear`` and ``restore`` are the values of a frame's
+    ``disposal`` that clear its region, or restore the region's earlier content.
+    """
     canvas = np.empty((4, file.height, file.width), bare.dtype)
     canvas[...] = bare
     for frame in file.frames:
@@ -262,7 +277,7 @@ _NOTHING = (None, 0)
 
 
 class GifFrame(NamedTuple):
-    """One picture of a GIF file."""
+    """One picture of a GIF file: its place on the canvas, and its data in the file."""
 
     left: int  # position of its first pixel on the canvas
     top: int
@@ -277,7 +292,7 @@ class GifFrame(NamedTuple):
 
 
 class GifFile(NamedTuple):
-    """The parsed blocks of a GIF file."""
+    """The facts in the blocks of a GIF file."""
 
     width: int  # of the canvas, which the first picture extends if it is larger
     height: int
@@ -286,7 +301,7 @@ class GifFile(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """RGB if pictures always cover the whole canvas, otherwise RGB and alpha."""
+        """RGB if all pixels of the canvas are always opaque, otherwise RGB and alpha."""
         for number, frame in enumerate(self.frames):
             covers = not (frame.left or frame.top) and frame.width >= self.width and frame.height >= self.height
             bares = frame.disposal == _GIF_CLEAR and number < len(self.frames) - 1
@@ -298,7 +313,10 @@ class GifFile(NamedTuple):
 
 
 def parse_gif(data: bytes) -> GifFile:
-    """Parse the blocks of a file; raise `DamagedImageError` if it is truncated or has a block of an unknown kind."""
+    """Parse the blocks of a GIF file.
+
+    Raise `DamagedImageError` if it is truncated, or has a block of an unknown kind.
+    """
     frames: list[GifFrame] = []
     transparent: int | None
     transparent, disposal = _NOTHING
@@ -342,17 +360,17 @@ def _palette_bytes(flags: int) -> int:
 
 
 def single_gif(data: bytes, frame: GifFrame) -> bytes:
-    """Return a GIF file that has one picture and no palette, so that decoders return palette indices."""
+    """Copy one picture of a GIF file to a new GIF file without a palette, so that decoders return palette indices."""
     size = struct.pack("<HH", frame.width, frame.height)
     descriptor = b"\x2c" + bytes(4) + size + bytes([_INTERLACED * frame.is_interlaced])
     return b"".join([b"GIF89a", size, bytes(3), descriptor, data[frame.start : frame.stop], bytes([_TRAILER])])
 
 
 def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """Return an iterator that yields the canvas (4, H, W) after each picture. It yields the same array each time.
+    """Draw the pictures of an animation one after another. Yield the canvas (4, H, W) after each picture.
 
-    Where no picture covers the canvas, alpha is 0 and the colour is the background colour. ``decode`` returns the
-    palette indices of one picture, (H, W).
+    All yielded arrays are the same array, which changes. Pixels that no picture has drawn have the background colour
+    and an alpha of 0. ``decode`` returns the palette indices of one picture, (H, W).
     """
     bare = np.array([*gif.background, 0], np.uint8).reshape(4, 1, 1)
 

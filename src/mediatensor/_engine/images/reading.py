@@ -2,8 +2,8 @@
 
 FFmpeg decodes 16-bit PNG and AVIF of 10 and 12 bits, pillow-heif decodes HEIC, and Pillow decodes all other files. This
 module uses Pillow's class for each format instead of ``Image.open``, whose pixel limit is a process-wide setting.
-Pillow's AVIF decoder reduces deeper pictures to 8 bits. So FFmpeg returns their planes, which this module converts to
-RGB as in H.273.
+FFmpeg is used for deep AVIF because Pillow would reduce it to 8 bits. FFmpeg returns the planes as they are stored, and
+this module converts them to RGB as defined in H.273.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _LAYOUT_OF_MODE = {
 
 @dataclass(frozen=True)
 class OpenedImage:
-    """The properties of an image that are known before its pixels are decoded."""
+    """The properties of an image that are known before its pixels are decoded, and a function that decodes them."""
 
     width: int  # of a picture, before it is rotated
     height: int
@@ -87,10 +87,10 @@ def open_image(
     wants_8_bits: bool = False,
     num_threads: int = 1,
 ) -> OpenedImage:
-    """Read the headers of an image file whose format is ``kind``, one of `FORMATS`.
+    """Open an image file whose format is ``kind``, one of `FORMATS`. This reads its headers, but decodes no pixels.
 
-    ``check_pixels`` is called with (columns, rows) before creating a decoder that allocates a whole picture. It raises
-    if the picture is too large.
+    ``check_pixels`` must raise if a picture of (columns, rows) is too large. It is called before creating a decoder
+    that allocates a whole picture.
 
     Raises `MissingDependencyError`, `DamagedImageError`, or any exception that Pillow raises for headers that it cannot
     read.
@@ -122,7 +122,10 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
-    """Return whether the pixels at the bottom right have one colour, as if libjpeg had filled in missing data."""
+    """Return whether all pixels in the bottom right corner have one colour.
+
+    libjpeg fills in missing data in this way, so the file can be truncated.
+    """
     width, height = image.size
     left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)
     if image.getpixel((left, top)) != image.getpixel((width - 1, height - 1)):
@@ -167,7 +170,7 @@ def _png_bands(data: bytes, png: PngFile, frame: PngFrame) -> Bands:
 
 
 def _alpha_of(planes: Planes, transparent: tuple[int, ...]) -> NDArray[Any]:
-    """Return alpha: transparent for pixels of the transparent colour, opaque for all others."""
+    """Return an alpha plane: 0 where a pixel has the transparent colour, opaque everywhere else."""
     differs = planes[0] != transparent[0]
     for plane, sample in zip(planes[1:], transparent[1:], strict=True):
         differs |= plane != sample
@@ -241,7 +244,10 @@ def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedIm
 
 
 def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
-    """Yield the bands of a picture. ``parts`` are the planes of its colours and, if it has any, of its alpha."""
+    """Convert a deep AVIF picture to 16 bits, and yield its bands.
+
+    ``parts`` has the picture's colours and, if it has alpha, a second picture with its alpha.
+    """
     width = parts[0].planes[0].shape[1]
     num_rows = max(1, _BAND_PIXELS // width)
     num_colours = layout.num_channels - layout.has_alpha
@@ -302,7 +308,10 @@ _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
 
 
 def _pillow(name: str, feature: str | None, data: bytes) -> Any:
-    """Open an image with Pillow, without decoding its pixels; raise if this Pillow cannot decode the format."""
+    """Open an image with Pillow, without decoding its pixels.
+
+    Raise `MissingDependencyError` if Pillow lacks the decoder.
+    """
     if feature is not None and not (feature in (*features.modules, *features.codecs) and features.check(feature)):
         raise MissingDependencyError(
             f"This Pillow ({PIL.__version__}) cannot decode {name}; the wheels of Pillow on PyPI can "
@@ -380,7 +389,9 @@ _MARKER_AND_VERSION = 0x81
 
 
 def avif_depth(data: bytes) -> int:
-    """Return the bits per sample of an AVIF file: 8, 10 or 12. This is the largest depth of its parts.
+    """Return the number of bits per sample of an AVIF file: 8, 10 or 12.
+
+    If colours and alpha differ, return the larger number.
 
     >>> avif_depth(b"av1C" + bytes([0x81, 0x20, 0x4C, 0]))
     10
@@ -396,7 +407,9 @@ def avif_depth(data: bytes) -> int:
 
 
 def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, list[NDArray[np.uint16]]]]:
-    """Yield bands of rows as (first row, planes). The planes are R, G and B, or only gray, with 16 bits per sample.
+    """Convert a picture to planes R, G and B with 16 bits per sample, or to a single gray plane.
+
+    Yield (number of the first row, planes) for each band of up to ``num_rows`` rows.
 
     >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
     >>> [(top, [plane.tolist() for plane in planes]) for top, planes in rgb_16_bands(gray, 8)]
@@ -424,7 +437,7 @@ def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, l
 
 
 def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool) -> NDArray[Any]:
-    """Return luma or colour samples scaled to [0, 1], or chroma samples scaled to [-1/2, 1/2]."""
+    """Scale the samples of a plane to [0, 1] for luma, R, G or B, or to [-1/2, 1/2] for chroma."""
     scale = 1 << picture.depth - 8
     least = 128 * scale if is_chroma else 0 if picture.is_full_range else 16 * scale
     span = (1 << picture.depth) - 1 if picture.is_full_range else (224 if is_chroma else 219) * scale
@@ -433,13 +446,16 @@ def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool)
 
 
 def _enlarged(plane: NDArray[Any], height: int, width: int, top: int, stop: int) -> NDArray[Any]:
-    """Return rows [top, stop) of a plane after scaling it up to the size of the picture."""
+    """Scale a plane up to ``height`` and ``width``. Return only the rows [top, stop) of the result."""
     rows = plane[top:stop] if plane.shape[0] == height else _doubled(plane, 0, top, stop)
     return rows if plane.shape[1] == width else _doubled(rows, 1, 0, width)
 
 
 def _doubled(plane: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
-    """Return rows or columns of a plane scaled up twofold. Each is 3/4 of the nearest one plus 1/4 of the next one."""
+    """Scale a plane up twofold along ``axis``. Return only the rows or columns [start, stop) of the result.
+
+    Each new row or column is 3/4 of the nearest original one plus 1/4 of the second nearest.
+    """
     places = np.arange(start, stop)
     near = places // 2
     far = np.clip(near + np.where(places % 2, 1, -1), 0, plane.shape[axis] - 1)

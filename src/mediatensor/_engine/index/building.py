@@ -1,8 +1,9 @@
 """Make a `FrameIndex` from packets, from decoded frames, or from a user's table. Pure functions.
 
-"Frame i" is the i-th frame that a full linear decode returns. In nearly every stream, it comes from the i-th shown
-packet in order of pts, so reading packets is enough. If frames may differ from packets, `from_packets` returns reasons,
-and the stream is decoded instead. Frame times never decrease; see `_ascending_times`.
+"Frame i" is the i-th frame that a linear decode of the whole stream returns. In nearly every stream, this is the frame
+of the i-th shown packet in order of pts, so reading packets is enough. `from_packets` also returns reasons why this
+could be wrong. If there are any, the stream is decoded instead. In an index, frame times never decrease; see
+`_ascending_times`.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class FrameRecord:
 def from_packets(
     table: PacketTable, time_base: Fraction, frame_rate: Fraction | None
 ) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Return an index that assumes one frame per shown packet, and reasons why decoding may give other frames.
+    """Return the index that a stream has if each shown packet gives one frame, and reasons why that could be wrong.
 
-    Without reasons, the index is reliable. If the stream has only one frame, and its duration is unknown, the duration
-    comes from ``frame_rate``.
+    If there are no reasons, the index is reliable. ``frame_rate`` is only used if the stream has a single frame of
+    unknown duration.
     """
     kept = np.flatnonzero(~(table.is_discard | table.is_hidden))
     pts = table.pts[kept]
@@ -85,10 +86,11 @@ def from_frames(
     refused: Sequence[int] = (),
     codec: str = "",
 ) -> FrameIndex:
-    """Return the index of the frames that a linear decode gave.
+    """Return the index of the frames that a linear decode of a stream returned.
 
-    ``records`` are the frames in the order in which the codec returned them, and ``table`` has the decoded packets.
-    ``frame_rate`` is used to compute missing times. ``refused`` has the numbers of packets that the codec refused.
+    ``records`` are these frames in the order in which the codec returned them. ``table`` has the packets that were
+    decoded, and ``refused`` has the numbers of the packets that the codec refused. ``frame_rate`` is used to compute
+    missing times. ``reasons_to_decode`` are listed in the index's anomalies.
     """
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
     duration = np.array([r.duration for r in records], np.int64)
@@ -135,7 +137,7 @@ def from_frames(
 
 
 def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[bool], time_base: Fraction) -> FrameIndex:
-    """Return the index that a user's table of frames (``custom_frame_mappings``) describes."""
+    """Return the index of a stream whose frames the user has listed (``custom_frame_mappings``)."""
     order = np.argsort(np.array(pts, np.int64), kind="stable")
     sorted_pts = np.array(pts, np.int64)[order]
     keys = np.array(is_key, bool)[order]
@@ -167,7 +169,7 @@ def _key_frames(table: PacketTable) -> Int64Array:
 
 
 def _key_frame_columns(table: PacketTable, key_frames: Int64Array) -> dict[str, Any]:
-    """Return the key frame columns of a `FrameIndex`. ``key_frames`` are numbers of packets."""
+    """Return the fields of a `FrameIndex` that describe key frames. ``key_frames`` has their packet numbers."""
     return {
         "key_frame_packet": key_frames,
         "key_frame_pts": table.pts[key_frames],
@@ -184,7 +186,10 @@ def _unknown_disposable(count: int) -> Int8Array:
 def _known_durations(
     pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
 ) -> Int64Array:
-    """Return durations in which unknown values (0) are replaced by the time until the next frame."""
+    """Replace unknown durations (0) by the time from the frame to the next frame.
+
+    For the last frame, use the median of these times, or ``frame_rate`` if there is only one frame.
+    """
     if len(pts) == 0 or (duration > 0).all():
         return duration
     steps = np.diff(pts)
@@ -200,11 +205,11 @@ def _complete_times(
     time_base: Fraction,
     frame_rate: Fraction | None,
 ) -> Int64Array:
-    """Return a time for each frame. Frames without pts keep their position in the codec's output order.
+    """Return a time for each frame, making up times for frames without pts. Such frames keep their place in the order.
 
-    If no frame has a pts, decoding times are used if they ascend. Otherwise a frame without pts starts one duration
-    after the previous frame, or earlier if the next frame with a pts requires it. Times of frames before the first pts
-    are counted backwards from it.
+    If no frame has a pts, decoding times are used, provided that they ascend. Otherwise a frame without pts starts one
+    duration after the previous frame, or earlier if the next frame with a pts requires it. Times of frames before the
+    first pts are counted backwards from it.
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -233,11 +238,11 @@ def _complete_times(
 
 
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
-    """Return the packet number of each frame; -1 if unknown.
+    """Return the number of the packet from which each frame came, or -1 if it is unknown.
 
-    The packet has the same pts as the frame, and no earlier frame came from it. In joined files, where times repeat,
-    several packets may qualify. The first one is chosen, unless it was fed more than `MAX_DELAY_PACKETS` before the
-    frame came out.
+    This is a packet that has the same pts as the frame, and from which no earlier frame came. In joined files, times
+    repeat, so there can be several. The first one is chosen, unless the codec got more than `MAX_DELAY_PACKETS` packets
+    between it and the output of the frame.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):
@@ -254,10 +259,10 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 
 
 def _parts_of_packets(table: PacketTable) -> Int64Array:
-    """Return for each packet the number of its part, ascending. The parts are the files that were joined, if any.
+    """Find the files from which a stream was joined. Return for each packet the number of its part, starting at 0.
 
-    A key frame starts a new part if its time is not after the start of the current part, or if more packets than a
-    codec can reorder have later times. Smaller steps back in time are jitter.
+    A key frame starts a new part if its time is not after the start of the current part. It also starts one if more
+    packets before it have later times than a codec can reorder. Smaller steps back in time are jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -277,7 +282,9 @@ def _parts_of_packets(table: PacketTable) -> Int64Array:
 def _ascending_times(
     pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Return times that never decrease, for frames in the codec's output order, and the shift of each part.
+    """Correct times so that they never decrease.
+
+    Return the times, and how far each part of a joined stream was shifted.
 
     ::
 
@@ -285,10 +292,11 @@ def _ascending_times(
         ascending            0 1 2 3 4 5 6    0 1 2 3 3 4 5    0 1 2 3   4 5 6 7
                              decoding times   out of order     joined
 
-    If times decrease mainly where the codec reorders frames, they are decoding times, and are sorted within each part.
-    Otherwise the times are right, except for a few frames that a codec returns too early or too late because of damage.
-    Each part is shifted to start at or after the end of the previous part. Unknown values are 0 in ``duration`` and -1
-    in ``packet``.
+    All arguments have one value for each frame, in the codec's output order. ``packet`` and ``part`` are the numbers of
+    the frame's packet and part. If times decrease mainly where the codec reorders frames, they are decoding times, and
+    are sorted within each part. Otherwise the times are right, except for a few frames that a codec returns too early
+    or too late because of damage. Each part is shifted to start at or after the end of the previous part. Unknown
+    durations are 0, and unknown packets are -1.
     """
     ascending = pts.copy()
     shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)
@@ -308,7 +316,7 @@ def _ascending_times(
 
 
 def _move_stragglers(times: Int64Array) -> Int64Array:
-    """Return times that never decrease, changing as few as possible. Changed times lie between their neighbours."""
+    """Change as few times as possible so that they never decrease. A changed time lies between its neighbours."""
     if not (times[1:] < times[:-1]).any():
         return times
     # Find the longest subsequence that never decreases, starting at the end. For each length, store the frame with the
@@ -333,7 +341,10 @@ def _move_stragglers(times: Int64Array) -> Int64Array:
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
-    """Return why decoding may not give one frame for each packet in ``kept`` (packet numbers in presentation order)."""
+    """Return reasons why decoding might not give exactly one frame for each shown packet.
+
+    ``kept`` has the numbers of the shown packets in presentation order.
+    """
     pts = table.pts[kept]
     reasons = [*table.reasons_to_decode]
     if (table.pts == NO_PTS).any():
@@ -394,7 +405,10 @@ _PTS_NAMES, _DURATION_NAMES = ("pts", "pkt_pts"), ("duration", "pkt_duration")
 
 
 def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool]]:
-    """Return (pts, duration, is_key) from JSON (str or bytes), or from an object whose ``read()`` returns JSON.
+    """Parse a user's list of frames. Return the pts, the duration and the key frame flag of each frame.
+
+    ``mappings`` is JSON (str or bytes), or an object whose ``read()`` returns JSON. Raises `InvalidArgumentError` if it
+    is invalid.
 
     >>> parse_frame_mappings('{"frames": [{"pts": "0", "duration": 512, "key_frame": 1}]}')
     ([0], [512], [True])
@@ -432,5 +446,5 @@ def _row(frame: Any, number: int) -> tuple[int, int, bool]:
 
 
 def _name_in(frame: Any, names: Sequence[str]) -> str:
-    """Return the first of ``names`` that a frame has; the first of all names if it has none."""
+    """Return the first of ``names`` that is a key of ``frame``. If none is, return the first of all names."""
     return next((name for name in names if isinstance(frame, dict) and frame.get(name) is not None), names[0])

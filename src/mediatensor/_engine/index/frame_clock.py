@@ -1,9 +1,10 @@
 """Compute the start times that frames had before the container rounded them (`FrameClock`). Pure arithmetic.
 
-Because of rounding, a requested time can miss its frame. Floats round ``start + k / fps``, so times are compared with a
-tolerance (`latest`). Containers round times to ticks: at 30 frames per second, Matroska stores 0, 33, 67 and 100 ms.
-Since 2 / 30 s is earlier than 67 ms, a grid at the file's frame rate would repeat some frames and skip others.
-Therefore a grid that matches the frame rate is compared with the times before rounding.
+Users request frames at evenly spaced times, ``start + k / fps``. Because of rounding, such a time can miss its frame.
+Floats round it slightly, so times are compared with a tolerance (`latest`). Containers round more: at 30 frames per
+second, Matroska stores 0, 33, 67 and 100 ms. The third frame should start at 2 / 30 s, which is earlier than 67 ms, so
+the request would get the second frame again. If the requested spacing matches the frame rate, requested times are
+therefore compared with the times before rounding.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class FrameClock:
     quantum: float = 0.0  # largest minus smallest rounding error, in seconds; at least one tick
 
     def for_steps(self, *seconds: float) -> FrameClock:
-        """Return this clock if any of these time steps matches the frame rate; else one without ``step``.
+        """Return this clock if it suits requests with one of these time steps, given in seconds.
+
+        A time step suits if it matches the frame rate. Otherwise return a clock without ``step``, which uses the stored
+        times.
 
         >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
         >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
@@ -60,15 +64,18 @@ class FrameClock:
         return FrameClock(self.times, self.times)
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """For each time, return the index of the frame shown then; before the stream, return the first frame."""
+        """Return for each time the index of the frame shown then. Before the first frame, this is the first frame."""
         return np.maximum(np.searchsorted(self.starts, latest(seconds), side="right").astype(np.int64) - 1, 0)
 
     def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
-        """Return ``count`` times ``start + k * step``, where `exact_start` and `exact_step` correct both numbers."""
+        """Return the times ``start + k * step`` for k = 0, 1, ..., ``count`` - 1.
+
+        Instead of ``start`` and ``step``, use the exact numbers from `exact_start` and `exact_step`.
+        """
         return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
 
     def exact_step(self, seconds: float) -> float:
-        """Return the exact value of a time step that is close to a simple number of frames; else return the step.
+        """If a time step is close to a simple number of frames, return their exact duration; otherwise return the step.
 
         For example, ``1 / metadata.average_fps`` is not exact, because the end of the stream is rounded.
         """
@@ -76,11 +83,11 @@ class FrameClock:
         return seconds if frames is None or self.step is None else float(self.step * frames)
 
     def usual_step(self, average: float) -> float:
-        """Return the usual seconds from one frame to the next, given the average over the stream.
+        """Return the usual seconds from one frame to the next. ``average`` is their average over the stream.
 
-        This is `step` if the rate is steady and, over the whole stream, the average drifts from it by at most one
-        frame: one
-        frame may be missing, or the last duration may be unknown. Otherwise it is the average.
+        The result is `step` if the rate is steady and, over the whole stream, the average drifts from it by at most one
+        frame. Such a drift means that one frame is missing or that the last duration is unknown. Otherwise the result
+        is the average.
         """
         if self.step is None:
             return average
@@ -96,11 +103,17 @@ class FrameClock:
         return frames if drift <= 2 * self.quantum else None
 
     def exact_start(self, seconds: float) -> float:
-        """Return a frame's exact start if ``seconds`` (the start of a grid) is its rounded start; else ``seconds``."""
+        """If ``seconds`` is the rounded start of a frame, return its exact start. Otherwise return ``seconds``.
+
+        ``seconds`` is the start of a grid of requested times.
+        """
         return self._exact(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:
-        """Return the exact start or end of a frame if ``seconds`` (the end of a range) is close; else ``seconds``."""
+        """If ``seconds`` is near the start or end of a frame, return that exact time. Otherwise return ``seconds``.
+
+        ``seconds`` is the end of a range of requested times. It can be off by up to two quanta.
+        """
         return self._exact(seconds, 2 * self.quantum)
 
     def _exact(self, seconds: float, farthest: float) -> float:
@@ -112,7 +125,7 @@ class FrameClock:
 
 
 def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
-    """Return the clock of a stream, given presentation times in ticks that never decrease.
+    """Return the `FrameClock` of a stream. ``pts`` has the presentation times of its frames in ticks, never decreasing.
 
     >>> pts = np.array([126000, 129754, 133508, 137261, 141015])  # 24000/1001 frames per second
     >>> frame_clock(pts, Fraction(1, 90000)).step
@@ -139,7 +152,11 @@ def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
 
 
 def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.float64], Fraction] | None:
-    """Return (frame starts in seconds after the first frame, seconds per frame); ``None`` if the rate is not steady."""
+    """Fit a steady frame rate to the gaps between frames. Return (frame starts, seconds from one frame to the next).
+
+    Frame starts are in seconds after the first frame. ``gaps`` are in units of the time base, and ``tick`` is the unit
+    to which they were rounded. Return ``None`` if no steady rate fits.
+    """
     shown = gaps[gaps > 0]
     usual = float(np.median(shown))
     if usual < _MIN_TICKS_PER_FRAME * tick:
@@ -164,7 +181,7 @@ def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.f
 
 
 def _likely_rates(rate: Fraction) -> list[Fraction]:
-    """Return exact rates that are likely given a measured rate, most likely first."""
+    """Return exact frame rates that are close to a measured rate and commonly used. The most likely one comes first."""
     whole = rate.limit_denominator(1)
     likely = [whole, whole * Fraction(1000, 1001), rate.limit_denominator(2), rate.limit_denominator(100), rate]
     return [fps for fps in likely if fps > 0]

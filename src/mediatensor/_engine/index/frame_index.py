@@ -1,4 +1,4 @@
-"""`FrameIndex`: the frames of a stream in the order of a linear decode, and where decoding can start. Pure data."""
+"""Define `FrameIndex`: a list of the frames of a stream in the order of a linear decode, and of its key frames."""
 
 from __future__ import annotations
 
@@ -35,20 +35,22 @@ def _no_numbers() -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class FrameIndex:
-    """Lists the frames of a stream: their times, durations and key frames. The order is that of a linear decode.
+    """Lists the frames of a stream with their times and durations, and shows which are key frames.
+
+    Frames are in the order in which a linear decode of the stream returns them.
 
     ``VideoDecoder.frame_index`` returns an index, and `save` writes it to a file. ``VideoDecoder(source,
-    frame_index=...)`` uses an index instead of reading the stream. An index can be pickled.
+    frame_index=...)`` uses an index, so that opening need not read the whole stream. An index can be pickled.
 
     Attributes:
-        time_base: Seconds of one tick of ``pts`` and ``duration``.
+        time_base: Length of a tick, the unit of ``pts`` and ``duration``, in seconds.
         pts: Presentation times in ticks, int64 array (N,), never decreasing.
         duration: Durations in ticks, int64 array (N,).
         is_damaged: Whether the codec flagged each frame as damaged, bool array (N,). Only known if ``settled``.
-        settled: Whether the index was made by decoding the stream, which is needed if packets do not determine the
-            frames.
-        anomalies: Sentences that describe irregularities of the stream.
-        holes: The spans of the stream in which frames are missing.
+        settled: Whether the index was made by decoding the stream instead of only reading its packets. This is done if
+            the packets do not show which frames there are.
+        anomalies: What is irregular about the stream: one sentence for each irregularity.
+        holes: The spans of the stream in which frames are missing, as `FrameHole` objects.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -132,7 +134,10 @@ class FrameIndex:
         return ticks.astype(np.float64) * self.time_base.numerator / self.time_base.denominator
 
     def _places_of_key_frames(self) -> Int64Array:
-        """Return the frame index of each key frame; if unknown, of a frame that certainly comes out after it."""
+        """Return the frame index of each key frame.
+
+        If it is unknown, return the index of a later frame, which the codec certainly returns after the key frame.
+        """
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -146,7 +151,10 @@ class FrameIndex:
 
     @property
     def holes(self) -> tuple[FrameHole, ...]:
-        """Spans in which the codec returned no frames for its packets, ascending. Only known if ``settled``."""
+        """Spans of the stream in which the codec returned no frames for the packets, in ascending order.
+
+        They are only known if ``settled``.
+        """
         begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
         return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
 
@@ -154,32 +162,32 @@ class FrameIndex:
 
     @property
     def pts_seconds(self) -> Tensor:
-        """Presentation times in seconds, float64 (N,)."""
+        """Presentation time of each frame in seconds, float64 (N,)."""
         return _tensor(self._pts_seconds.copy())
 
     @property
     def duration_seconds(self) -> Tensor:
-        """Durations in seconds, float64 (N,)."""
+        """Duration of each frame in seconds, float64 (N,)."""
         return _tensor(self._seconds(self.duration))
 
     @property
     def begin_seconds(self) -> float:
-        """Time at which the first frame is shown."""
+        """Time in seconds at which the first frame is shown."""
         return float(self._pts_seconds[0]) if len(self) else 0.0
 
     @property
     def end_seconds(self) -> float:
-        """Time at which the last frame ends."""
+        """Time in seconds at which the last frame ends."""
         return self._end_seconds
 
     @property
     def average_fps(self) -> float | None:
-        """Frames per second over the whole stream."""
+        """Average number of frames per second, or ``None`` if the stream has no duration."""
         seconds = self.end_seconds - self.begin_seconds
         return len(self) / seconds if seconds > 0 else None
 
     def frame_played_at(self, seconds: float) -> int:
-        """Return the index of the frame shown at a time: the last one with pts <= ``seconds``, even in a gap.
+        """Return the index of the frame shown at a time. This is the last frame with pts <= ``seconds``, even in a gap.
 
         Args:
             seconds: In [begin_seconds, end_seconds).
@@ -196,13 +204,13 @@ class FrameIndex:
         return int(self.frames_played_at(checks.one_time(seconds))[0])
 
     def frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> Tensor:
-        """Return the indices of the frames that are shown at some times, in the order of the times.
+        """Return the index of the frame shown at each of several times; see `frame_played_at`.
 
         Args:
             seconds: Times in [begin_seconds, end_seconds), in any order.
 
         Returns:
-            Frame indices, int64, of shape (number of times,).
+            Frame indices in the order of ``seconds``, int64, of shape (number of times,).
 
         Raises:
             OutOfRangeError: if a time is outside this range.
@@ -221,7 +229,7 @@ class FrameIndex:
 
     @property
     def num_frames_from_content(self) -> int:
-        """Number of frames."""
+        """Number of frames, ``len(index)``. Metadata objects have an attribute of the same name."""
         return len(self)
 
     begin_stream_seconds_from_content = begin_seconds
@@ -233,9 +241,10 @@ class FrameIndex:
     @overload
     def index_at(self, seconds: Tensor) -> Tensor: ...
     def index_at(self, seconds: float | Tensor) -> int | Tensor:
-        """Return the index of the first frame that ends after a time. Outside the stream, use the first or last one.
+        """Return the index of the first frame that ends after a time.
 
-        In a gap, this is the frame after the gap, unlike in `frame_played_at`.
+        Before the stream, this is the first frame; after its end, the last frame. In a gap, it is the frame after the
+        gap, unlike in `frame_played_at`.
 
         Args:
             seconds: A time, or a tensor of times.
@@ -259,7 +268,10 @@ class FrameIndex:
         return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
 
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
-        """Return a time for `Demuxer.seek`: the last key frame at or before ``seconds``, otherwise the first frame.
+        """Return the time to seek to with `Demuxer.seek` before decoding the frame at ``seconds``.
+
+        This is the time of the last key frame at or before ``seconds``. If there is none, it is the time of the first
+        frame.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
@@ -296,7 +308,7 @@ class FrameIndex:
         """Index of the first frame of each GOP (group of pictures), int64 (G,).
 
         A GOP consists of a key frame and the frames shown after it, up to the next key frame. Frames shown before the
-        first key frame also form a GOP, whose own key frame is trimmed or missing.
+        first key frame also form a GOP. Their own key frame is missing, or is not shown because an edit list trims it.
         """
         return _tensor(self._gop_starts())
 
@@ -307,11 +319,12 @@ class FrameIndex:
 
     @property
     def gop_bytes(self) -> Tensor:
-        """Size of each GOP in bytes, int64 (G,): all packets from its key frame up to the next key frame in the file.
+        """Size of each GOP in bytes, int64 (G,).
 
-        In an open GOP, a frame can follow the key frame in the file but be shown before it. Such a frame counts as part
-        of that key frame's GOP. Packets that are not shown also count, so the sum is the size of the stream in bytes.
-        All values are -1 if packet sizes are unknown (``custom_frame_mappings``).
+        All packets from its key frame up to the next key frame in the file count. In an open GOP, a frame can follow
+        the key frame in the file but be shown before it. The packet of such a frame counts for the GOP of that key
+        frame. Packets that are not shown also count, so the sum is the size of the stream in bytes. All values are -1
+        if packet sizes are unknown (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -324,7 +337,10 @@ class FrameIndex:
         return np.union1d(np.arange(min(1, len(self))), np.flatnonzero(self.is_key)).astype(np.int64)
 
     def _gops_of_key_frames(self) -> Int64Array:
-        """Return the GOP of each key frame. If its packet gave no frame, use the frame that is shown at its time."""
+        """Return the number of the GOP to which each key frame belongs.
+
+        If the packet of a key frame gave no frame, this is the GOP of the frame that is shown at its time.
+        """
         if len(self) == 0:
             return np.zeros(0, np.int64)
         by_packet, numbers = self._frames_by_packet
@@ -345,10 +361,10 @@ class FrameIndex:
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file. The write is atomic: if it is interrupted, the earlier file stays intact.
+        """Write the index to a file, so that later decoders of the same video need not make it again.
 
-        The file takes a few bytes per frame. It identifies the source by size and content instead of its name, so the
-        index stays valid for moved and copied files.
+        The write is atomic: if it is interrupted, the earlier file stays intact. The file takes a few bytes per frame.
+        It identifies the video by size and content instead of its name, so the index also fits moved and copied videos.
 
         Args:
             path: File to write. An existing file is replaced.
@@ -366,7 +382,7 @@ class FrameIndex:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
-        """Return an index that `save` wrote. The file is validated, so loading an untrusted file is safe.
+        """Read an index that `save` wrote. The file is validated, so loading an untrusted file is safe.
 
         Raises:
             FrameIndexError: if the file is missing, damaged, not a saved index, or of an unknown version.
@@ -383,7 +399,7 @@ class FrameIndex:
     # Methods for planning and decoding, which do not check their arguments
 
     def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
-        """Return (pts, duration) of several frames in seconds, each float64.
+        """Return the times and the durations of ``frames`` in seconds, as two float64 tensors.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -393,7 +409,7 @@ class FrameIndex:
         return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return for each time the index of the frame shown then: the last one that has started, even in a gap.
+        """Return for each time the index of the frame shown then: the last frame that has started, even in a gap.
 
         For times before the first frame, return the first frame.
 
@@ -412,7 +428,10 @@ class FrameIndex:
         return np.maximum(started.astype(np.int64) - 1, 0)
 
     def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown in [start, stop), including one that started earlier and is shown at ``start``."""
+        """Return the frames shown in [start_seconds, stop_seconds).
+
+        The first one can start earlier, if it is still shown at ``start_seconds``.
+        """
         first = int(self.played_at(np.array([start_seconds]))[0])
         if start_seconds == stop_seconds:
             return range(first, first)
@@ -420,7 +439,10 @@ class FrameIndex:
         return range(first, max(behind, first + 1))
 
     def frame_of_packet(self, number: int, pts: int) -> int | None:
-        """Return the index of the frame of a packet (number in decode order, pts); ``None`` if unknown."""
+        """Return the index of the frame that comes from a packet, or ``None`` if it is unknown.
+
+        The packet is given by its number in decode order and its pts.
+        """
         try:
             frame = self._frame_by_packet.item(number)
         except IndexError:
@@ -433,7 +455,7 @@ class FrameIndex:
 
     @cached_property
     def _frame_by_packet(self) -> NDArray[np.int32]:
-        """Frame index by packet number; -1 for packets without a frame."""
+        """Frame index of each packet: element ``number`` is the frame of the packet with this number, or -1."""
         frames, numbers = self._frames_by_packet
         by_packet = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
         is_known = numbers >= 0
@@ -442,7 +464,7 @@ class FrameIndex:
 
     @cached_property
     def _frames_by_packet(self) -> tuple[Int64Array, Int64Array]:
-        """Frame indices sorted by packet number, and the packet numbers in this order."""
+        """Frame indices in the order of their packets, and the packet number of each of these frames."""
         order = np.argsort(self.packet, kind="stable")
         return order, self.packet[order]
 
@@ -456,21 +478,33 @@ class FrameIndex:
 
     @cached_property
     def follows_file(self) -> bool:
-        """Whether frames are shown in packet order, and some are not key frames. Only for indexes made from packets."""
+        """Whether frames are shown in the order of their packets, and some are not key frames.
+
+        Only use this for indexes that were made from packets.
+        """
         return bool((self.packet[1:] > self.packet[:-1]).all()) and len(self.key_frame_packet) < len(self)
 
     @cached_property
     def times_restart(self) -> bool:
-        """Whether a key frame has an earlier time than the previous one in the file. Seeks by time may then miss it."""
+        """Whether the time of a key frame is earlier than that of the previous key frame in the file.
+
+        Seeking to such a time can then end at the wrong key frame.
+        """
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Return the index of the frame that comes out first when decoding starts at a key frame: the key frame."""
+        """Return the index of the first frame that comes out when decoding starts at a key frame.
+
+        This is the key frame itself. ``key_frame`` is the number of the key frame among all key frames.
+        """
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the number of the key frame to decode from: the last one not after ``frame``, in file and in time."""
+        """Return the number of the key frame at which decoding must start to get ``frame``.
+
+        This is the last key frame that comes neither after the frame in the file nor after it in time.
+        """
         packet = int(self.packet[frame])
         if packet < 0:
             # The packet was fed at most this many packets earlier than the frame came out.
@@ -488,7 +522,7 @@ class FrameIndex:
 
 
 def clock_of_index(index: FrameIndex) -> FrameClock:
-    """Return the `FrameClock` of an index, for evenly spaced grids of times."""
+    """Return the `FrameClock` of an index, which finds the frames for evenly spaced times."""
     return index._clock
 
 
@@ -497,7 +531,10 @@ def note_source(index: FrameIndex, source: SourceIdentity) -> None:
 
 
 def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fraction, name: str) -> None:
-    """Raise `FrameIndexError` with a list of differences, unless the index was made from this source and stream."""
+    """Raise `FrameIndexError` unless an index was made from this source and stream. The error lists the differences.
+
+    ``name`` is the name of the source in the error message.
+    """
     if not len(index):
         raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
@@ -514,7 +551,10 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 
 
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
-    """Return (pts, duration) of one frame in seconds, as floats; see `FrameIndex.times_of`."""
+    """Return the time and the duration of one frame in seconds, as floats.
+
+    For several frames, see `FrameIndex.times_of`.
+    """
     numerator, denominator = index._time_base_terms
     return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
 

@@ -1,8 +1,9 @@
-"""Build the packet table of a stream from headers in the file, if they are complete and match the first packets.
+"""List the packets of a stream from headers in the file, so that the packets themselves need not be read.
 
-The header of an mp4 lists its samples. In mkv and webm, each block has a header before its payload. Of the payload,
-only the first bytes are read. For VP8, VP9 and most AV1 packets, they show whether the packet has a frame. Damage,
-losses and splices are detected later, when packets are fed to the codec.
+The header of an mp4 file lists its samples. In mkv and webm files, each block has a header before its payload, and only
+the first bytes of the payload are read. These bytes show whether a packet of VP8, VP9, or in most cases AV1, has a
+frame. The list is used only if the headers are complete and match the first packets of the stream. Damage, losses and
+splices are detected later, when packets are fed to the codec.
 """
 
 from __future__ import annotations
@@ -66,22 +67,23 @@ _SMALL_FILE_BYTES = 1 << 16
 
 
 def has_header_table(reader: VideoReader) -> bool:
-    """Return whether files of this format list all packets in a header. The list itself is not checked."""
+    """Return whether files of this format list all packets in one header. Whether the list is usable is not checked."""
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
 def may_leave_packets_unread(reader: VideoReader) -> bool:
-    """Return whether `header_table` may index this format, without reading packets."""
+    """Return whether `header_table` supports this format, so that packets possibly need not be read."""
     return not (_FORMATS | _BLOCK_FORMATS).isdisjoint(reader.format_name.split(","))
 
 
 def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYTES) -> PacketTable | None:
-    """Return the table of packets according to headers; ``None`` unless reading the file would give the same table.
+    """List the packets of a stream from headers. Return ``None`` unless reading the file would give the same list.
 
-    The tables in the header of an mp4 must agree with the demuxer's list. In all formats, the first packets must match
-    the headers. The only undetected difference is then damage inside the media data, which decoding detects. In the
-    table, ``disposable`` is unknown. Call this before any packet is read; afterwards the reader is in the same state.
-    For files up to ``small_file_bytes``, the result is ``None``.
+    In an mp4 file, the header must agree with the demuxer's own list of packets. In all formats, the first packets must
+    match the headers. The only difference that can remain is damage inside the media data, which decoding detects.
+    ``disposable`` is unknown in the table. Return ``None`` for files of up to ``small_file_bytes``.
+
+    Call this before any packet is read. Afterwards, the reader is at the start of the stream again.
     """
     has_blocks = not _BLOCK_FORMATS.isdisjoint(reader.format_name.split(","))
     codec = reader.stream_info().codec
@@ -133,9 +135,10 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
 
 
 def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads: Int64Array, read_at: ReadAt) -> bool:
-    """Return whether sizes and a few bytes show that each packet is a frame and that sequence headers never change.
+    """Return whether each packet seems to be a frame, and sequence headers never seem to change.
 
-    ``payloads`` has the position of each packet's data in the file.
+    This is judged by the sizes of packets and a few of their bytes. ``payloads`` has the position of each packet's data
+    in the file.
     """
     if codec in _CODECS_WITH_OTHER_UNITS and (table.size <= _NO_PICTURE_BYTES).any():
         return False
@@ -173,7 +176,7 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
 
 
 def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> DemuxedSamples:
-    """Return the demuxer's list of samples, or only the entries with these numbers."""
+    """Return the demuxer's list of packets. If ``numbers`` are given, return only these entries of the list."""
     entries = reader.index_entries(numbers)
     if not entries:
         raise MalformedBoxError("the demuxer has no list")
@@ -184,7 +187,10 @@ def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> D
 
 
 def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> DemuxedSamples | None:
-    """Compute the demuxer's list of samples from the header; return ``None`` unless a few of its entries match."""
+    """Compute the list of packets that the demuxer should have, and compare some entries with its actual list.
+
+    Return the computed list, or ``None`` if it cannot be computed or does not match.
+    """
     if reader.num_index_entries != len(samples.position):
         return None
     expected = expected_entries(track, samples, int(_demuxed_samples(reader, [0]).dts[0]))
@@ -197,7 +203,7 @@ def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> Demux
 
 
 def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
-    """Return whether the elements ``at`` of ``ours`` equal ``theirs``, entries of the demuxer's list."""
+    """Return whether entries number ``at`` of ``ours`` equal ``theirs``, which come from the demuxer's list."""
     return all(
         bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
         for name in ("position", "dts", "size", "is_key", "is_discard")
@@ -205,10 +211,11 @@ def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: De
 
 
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
-    """Return the table; ``None`` unless its first packets match and are intact, and the stream has no single fields.
+    """Read the first packets, and return ``table`` if they match it, or ``None`` if they do not.
 
-    Compare ``num_compared`` packets, or one if all are key frames. ``makes_up_dts`` means that the format stores no
-    decoding times, and the demuxer makes up the first ones.
+    Also return ``None`` if one of them is damaged, or if the stream can contain single fields. ``num_compared`` packets
+    are compared, or only one if all packets are key frames. ``makes_up_dts`` means that the format stores no decoding
+    times, so the demuxer makes up the first ones.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0
@@ -233,7 +240,10 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
 
 
 def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
-    """Return all packets of the stream, and the position of each payload; raise `MalformedBoxError` if unusual."""
+    """List the packets of a Matroska or WebM stream. Return the table, and the position of each packet's payload.
+
+    Raises `MalformedBoxError` for files in which the demuxer could return other packets.
+    """
     info = reader.stream_info()
     blocks = blocks_of_track(read_at, file_size, reader.stream_index, window_bytes=reader.small_read_bytes)
     time_base = info.time_base
@@ -260,9 +270,10 @@ def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> 
 
 
 def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None:
-    """Raise `MalformedBoxError` if the times of MPEG frames contradict the frame types in their first bytes.
+    """Raise `MalformedBoxError` if the times of MPEG frames contradict their order, which follows from their types.
 
-    A key frame often begins with headers instead of its type. In that case, the container's flag is used.
+    The type of a frame is in its first bytes. A key frame often begins with other headers; its type is then known from
+    the container's flag.
     """
     start = _PICTURE_STARTS.get(codec or "")
     order = None if start is None else picture_order(codec, reader.extradata, reader.reorder_depth)
@@ -275,9 +286,10 @@ def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None
 
 
 def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
-    """Return decoding times as libavformat computes them for a format that stores none.
+    """Compute decoding times as libavformat does for a format that stores none.
 
-    Each is the lowest of the ``reorder_depth + 1`` latest times so far. The first packets have no decoding time.
+    The decoding time of a packet is the lowest of the ``reorder_depth + 1`` highest presentation times up to this
+    packet. The first ``reorder_depth`` packets have none.
     """
     latest = pts
     for _ in range(reorder_depth):
@@ -288,7 +300,7 @@ def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
 
 
 def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: ReadAt) -> NDArray[np.bool_]:
-    """Return for each packet whether it shows no frame."""
+    """Return for each packet whether it shows no frame. Only packets whose first bytes do not decide this are read."""
     hidden = ~is_shown_at_once(codec, blocks.payload, blocks.size)
     content_of = content_parser(codec, extradata)
     for number in np.flatnonzero(hidden).tolist():

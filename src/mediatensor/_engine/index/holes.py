@@ -5,9 +5,9 @@
     packets   0   1   2   3   4   5   6        3 and 4 are damaged
     frames    0   1   2           3   4        the hole lies before frame 3
 
-Missing frames have no number, because only decoded frames are numbered. There is a hole if the codec refused a packet,
-or if no frame covers the time of a packet. The second test is used only for codecs in which every packet with a picture
-gives a frame, and only if the packets show no splice.
+Frame numbers do not show holes, because only decoded frames are numbered. There is a hole if the codec refused a
+packet, or if no frame is shown at the time of a packet. The second test is used only for codecs in which every packet
+with a picture gives a frame, and only if the packets show no splice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FrameHole:
-    """A span of a stream in which frames are missing, because the codec returned none for the packets there.
+    """A span of a stream in which frames are missing, because the codec returned none for the packets of this span.
 
     Attributes:
         frame: Index of the first frame after the hole, or the number of frames if the hole is at the end.
@@ -52,7 +52,10 @@ class FrameHole:
 
 
 class HoleColumns(NamedTuple):
-    """Holes in ascending order, as columns of a `FrameIndex`: int64 (H,), times in ticks."""
+    """All holes of a stream, in ascending order, as columns of a `FrameIndex`.
+
+    Each is int64 (H,); times are in ticks.
+    """
 
     frame: Int64Array  # index of the first frame after each hole
     pts: Int64Array  # time of the first missing frame
@@ -63,10 +66,11 @@ class HoleColumns(NamedTuple):
 def find_holes(
     table: PacketTable, refused: Sequence[int], pts: Int64Array, duration: Int64Array, codec_pts: Int64Array, codec: str
 ) -> HoleColumns:
-    """Return the holes in the frames of a stream, given one decode of the whole stream.
+    """Find the holes in a stream after all of its packets have been decoded.
 
-    ``refused`` has the numbers of the packets that the codec refused. ``pts`` ascend. ``duration`` is 0 where unknown.
-    ``codec_pts`` are times as the codec returned them; in ``pts``, repeated or missing times have been corrected.
+    ``refused`` has the numbers of the packets that the codec refused. The other arguments have one value for each
+    frame: ``codec_pts`` are the times that the codec returned. In ``pts``, missing and repeated times have been
+    corrected, so they ascend. In ``duration``, 0 means unknown.
     """
     is_refused = np.zeros(len(table), bool)
     is_refused[list(refused)] = True
@@ -103,7 +107,10 @@ def find_holes(
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
-    """Return for each time whether a frame is shown then, with a tolerance for rounding."""
+    """Return for each of ``times`` whether a frame is shown then, with a tolerance for rounding.
+
+    ``pts`` and ``duration`` are the start times and durations of the frames.
+    """
     steps = np.diff(pts)
     typical = int(np.median(steps)) if len(steps) else 0
     duration = np.where(duration > 0, duration, typical)
@@ -115,7 +122,10 @@ def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDA
 
 
 def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleColumns:
-    """Merge missing frames into holes. Each missing frame is given as (index of the next frame, start, end)."""
+    """Merge missing frames that have the same next frame into one hole.
+
+    Each missing frame is given as (index of the next frame, its start, its end).
+    """
     spans: dict[int, list[int]] = {}
     for frame, begin, end in sorted(missing):
         span = spans.setdefault(frame, [frame, begin, end, 0])
@@ -126,7 +136,7 @@ def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleC
 
 
 def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ...]:
-    """Return a sentence for each of the first few holes, and one sentence for the rest."""
+    """Describe holes for a list of anomalies: one sentence for each of the first five, and one for the rest."""
     named = [describe_hole(hole, num_frames) for hole in holes[:_MAX_NAMED]]
     if len(holes) > _MAX_NAMED:
         num_packets = sum(hole.num_packets for hole in holes[_MAX_NAMED:])
@@ -135,7 +145,7 @@ def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ..
 
 
 def describe_hole(hole: FrameHole, num_frames: int) -> str:
-    """Return a sentence, without a full stop, that describes a hole."""
+    """Describe a hole in a sentence without a full stop."""
     packets = counted(hole.num_packets, "packet")
     verb = "give" if hole.num_packets > 1 else "gives"
     if hole.frame == 0:

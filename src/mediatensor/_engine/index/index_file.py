@@ -1,6 +1,6 @@
-"""Write and read the columns of a `FrameIndex`. Files are compact, portable and validated; untrusted files are safe.
+"""Write and read files that contain a `FrameIndex`. They are compact and portable, and untrusted files are safe.
 
-::
+Numbers are stored as columns, one for each field of the index::
 
     magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
     header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, the identity of the
@@ -8,7 +8,8 @@
     payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
     checksum   BLAKE2b (16) of everything before it
 
-Times and packet numbers grow in small, nearly equal steps. These take little space and are fast to unpack.
+An int64 column is stored as its steps, the differences between neighbours. Times and packet numbers grow in small,
+nearly equal steps, which take little space and are fast to unpack.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ _END_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """The properties that identify a source. Its name and modification time are not compared."""
+    """Identifies a source by its size and content, so that an index can be matched with the file it was made from.
+
+    The name of a file and its modification time do not matter.
+    """
 
     stream_index: int  # which stream of the source
     header: str  # digest of values from the headers of the container and the stream
@@ -58,11 +62,11 @@ class SourceIdentity:
     pyav_version: str  # version of PyAV that made the index
 
     def differences(self, other: SourceIdentity, *, is_decoded: bool) -> list[str]:
-        """Describe the differences from another source; return an empty list if there are none.
+        """Describe the differences from another source. Return an empty list if there are none.
 
-        If the bytes of both sources are known, headers are not compared, because another version of FFmpeg may read
-        more from the same header. The version of PyAV matters only for an index made by decoding (``is_decoded``),
-        because such an index depends on pixels.
+        Headers are compared only if the bytes of a source cannot be read, because another version of FFmpeg can read
+        more from the same header. The version of PyAV matters only for an index that was made by decoding
+        (``is_decoded``), because such an index depends on decoded pixels.
         """
         found = []
         if self.stream_index != other.stream_index:
@@ -82,7 +86,10 @@ class SourceIdentity:
         return found
 
     def key(self, salt: str) -> str | None:
-        """Return a name under which to store data about the source; ``None`` if the source's bytes are unknown."""
+        """Return a name under which data about the source can be stored, or ``None`` if its bytes cannot be read.
+
+        Another ``salt`` gives another name.
+        """
         if self.num_bytes is None:
             return None
         parts = (salt, self.stream_index, self.num_bytes, self.head, self.tail, self.pyav_version)
@@ -96,9 +103,10 @@ _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """Return the first fault of an index, phrased to continue a sentence after "it"; ``None`` if the index is valid.
+    """Return the first fault of an index, phrased to continue a sentence after "it".
 
-    ``index`` maps field names to values. Their types and lengths must have been checked.
+    Return ``None`` if the index is valid. ``index`` maps field names to values, whose types and lengths must have been
+    checked.
     """
     return next(_faults(index), None)
 
@@ -163,7 +171,7 @@ WIDTHS = (0, 1, 2, 4, 8)
 
 
 class PackedNumbers(NamedTuple):
-    """A column of numbers, stored as differences between neighbours."""
+    """A column of integers, packed as the differences between neighbours."""
 
     first: int  # first number; 0 if the column is empty
     width: int  # bytes per step; 0 if all numbers are equal
@@ -171,7 +179,7 @@ class PackedNumbers(NamedTuple):
 
 
 def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
-    """Return a column of numbers in packed form.
+    """Pack a column of integers; `unpack_numbers` does the reverse.
 
     >>> import numpy as np
     >>> pack_numbers(np.array([100, 101, 100]))
@@ -188,7 +196,7 @@ def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
 
 
 def unpack_numbers(steps: bytes, first: int, width: int, count: int) -> NDArray[np.int64]:
-    """Return a column of ``count`` numbers. ``steps`` must have ``width * (count - 1)`` bytes.
+    """Return the column of ``count`` integers that `pack_numbers` packed. ``steps`` has ``width * (count - 1)`` bytes.
 
     >>> unpack_numbers(b"\\x01\\xff", 100, 1, 3)
     array([100, 101, 100])
@@ -233,11 +241,14 @@ _IDENTITY_TYPES |= {"pyav_version": str}
 
 
 class _InvalidError(Exception):
-    """The content is invalid. The message becomes part of a `FrameIndexError`, which names the file."""
+    """The content of an index file is invalid.
+
+    The message becomes part of a `FrameIndexError`, which names the file.
+    """
 
 
 def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write the fields of an index, given by name; see `FrameIndex.save`."""
+    """Write an index to a file; see `FrameIndex.save`. ``index`` maps field names to values."""
     try:
         data = _encode(index)
     except _InvalidError as error:
@@ -249,7 +260,7 @@ def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def load_index(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the fields of an index by name; see `FrameIndex.load`."""
+    """Read an index from a file; see `FrameIndex.load`. The result maps field names to values."""
     try:
         header, payload = _read(path_text("path", path))
         return _decode(header, payload)
@@ -293,7 +304,7 @@ def _encode(index: Mapping[str, Any]) -> bytes:
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
-    """Return the header and the payload, after checking the size and the checksum."""
+    """Read an index file. Return its header and its payload, after checking the size and the checksum."""
     # Opening a pipe would block until a writer opens it.
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise _InvalidError("is not a regular file")
@@ -417,7 +428,7 @@ def _is_identity(value: object) -> bool:
 
 
 def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool) -> list[tuple[str, str, int]]:
-    """Return (name, dtype, length) of each column in the order of the file."""
+    """Return (name, dtype, length) of each column of an index file, in the order in which they are stored."""
     by_frame = {**_FRAME_COLUMNS, **(_DECODED_COLUMNS if settled else {})}
     frames = [(name, dtype, num_frames) for name, dtype in by_frame.items()]
     key_frames = [(name, dtype, num_key_frames) for name, dtype in _KEY_FRAME_COLUMNS.items()]
@@ -436,7 +447,7 @@ def _array(data: bytes, dtype: str) -> NDArray[Any]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Decompress a payload, allocating at most ``size`` bytes. A payload of any other size is invalid."""
+    """Decompress a payload, which must have exactly ``size`` bytes. Not more memory than this is allocated."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(payload, size + 1)
@@ -455,10 +466,10 @@ def _checksum(data: bytes) -> bytes:
 
 
 def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_reader: LendReader) -> SourceIdentity:
-    """Return the identity of an opened stream. This takes its header and at most two short reads of its source.
+    """Return the identity of an opened stream. This reads at most the first and the last 64 KiB of its source.
 
-    If the bytes of the source cannot be read, only its header identifies it. If the source cannot be opened a second
-    time, ``lend_reader`` provides a reader, whose position is restored.
+    If the bytes of the source cannot be read, the stream is identified by its headers only. If the source cannot be
+    opened a second time, ``lend_reader`` provides a reader. Its position is restored afterwards.
     """
     try:
         num_bytes, head, tail = _identify_bytes(source, lend_reader)
@@ -483,7 +494,10 @@ def _pyav_version() -> str:
 
 
 def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:
-    """Return (size in bytes, digest of the first bytes, digest of the last bytes); ``None`` for each if unreadable."""
+    """Return (size of the source in bytes, digest of its first bytes, digest of its last bytes).
+
+    All three are ``None`` if FFmpeg opened the source, so that its bytes cannot be read here.
+    """
     own = source.open_bytes()
     if own is not None:
         with closing(own):

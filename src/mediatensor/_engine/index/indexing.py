@@ -1,7 +1,7 @@
 """Make the index of a stream from headers, packets or decoded frames, and keep indexes in a shared folder.
 
-The first frames of a long file need only a few packets: see `index_first_frames`. If a cache folder is set, each file
-is scanned only once for all processes.
+If a call needs only the first frames of a long file, `index_first_frames` reads only a few packets. If a cache folder
+is set, each file is read for its index only once by all processes together.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _SUFFIX_OF_IMAGE_FORMATS = "_pipe"
 
 
 def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
-    """Return the index of a stream; raise `StreamError` if it has no frame.
+    """Make the index of a stream. Raise `StreamError` if the stream has no frame.
 
-    ``lend_reader`` lends a reader at any position. If packets do not determine the frames, ``before_decoding`` is
-    called with the reason. From then on, lent readers must decode in software.
+    ``lend_reader`` lends a reader of the stream, which can be at any position. If the packets do not show which frames
+    there are, the stream is decoded. Before that, ``before_decoding`` is called with the reason. From then on, lent
+    readers must decode in software.
     """
     with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
@@ -53,7 +54,10 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 def index_by_decoding(
     source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None], reason: str
 ) -> FrameIndex:
-    """Return the index of a stream by decoding it, after its index from packets proved wrong; see `index_stream`."""
+    """Make the index of a stream by decoding it, because the index from its packets turned out to be wrong.
+
+    ``reason`` says why. The other arguments are the same as in `index_stream`.
+    """
     with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
         table = scan_packets(reader)
@@ -67,7 +71,7 @@ def _index_frames(
     table: PacketTable,
     reasons: tuple[str, ...],
 ) -> FrameIndex:
-    """Decode the whole stream in software, and return the index of its frames."""
+    """Decode the whole stream in software, and return the index of its frames. ``table`` has its packets."""
     before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
     with interrupts_kept(), lend_reader() as reader:
         codec = reader.stream_info().codec
@@ -94,15 +98,16 @@ def _rewind(reader: VideoReader) -> None:
 
 
 def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
-    """Return (seconds per tick, frames per second according to the header)."""
+    """Return the stream's (seconds per tick, frames per second). Both are taken from the header."""
     info = reader.stream_info()
     return info.time_base or Fraction(1, 1), info.frame_rate
 
 
 def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
-    """Return an index of at least the first ``num_frames`` frames, with numbers and times as in the whole index.
+    """Make an index of the first frames, reading only as many packets as needed.
 
-    Also return whether the index is whole, because reading reached the end of the stream. The index is ``None`` if the
+    Return (index, whether it is the index of the whole stream). The index has at least ``num_frames`` frames, unless it
+    is whole. Frames have the same numbers and times as in an index of the whole stream. The index is ``None`` if the
     caller must index the whole stream, or can do so at no more cost.
     """
     counts = packet_counts(num_frames)
@@ -135,9 +140,10 @@ _MAX_PACKETS_WITHOUT_TIME = 64
 
 
 def packet_counts(num_frames: int) -> list[int]:
-    """Return how many packets to read from the start: numbers to try in turn, until one yields ``num_frames`` frames.
+    """Return how many packets to read from the start in order to find ``num_frames`` frames.
 
-    The list is empty if reading all packets costs about as much.
+    The numbers are to be tried in turn, until there are enough frames. The list is empty if reading all packets costs
+    about as much.
 
     >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
     ([40, 64, 160, 544, 2080], [2080], [])
@@ -147,7 +153,10 @@ def packet_counts(num_frames: int) -> list[int]:
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
-    """Return the index of the first frames, which later packets cannot reorder; ``None`` if decoding is needed."""
+    """Return an index of the first frames, leaving out frames whose number could change when more packets are read.
+
+    ``table`` has the first packets of the stream. Return ``None`` if decoding is needed.
+    """
     index, reasons = from_packets(table, time_base, frame_rate)
     if reasons or len(table) <= MAX_DELAY_PACKETS:
         return None
@@ -157,11 +166,12 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
 
 
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
-    """Return whether times grow from probe to probe in the rest of the file. The probes move the reader.
+    """Return whether times never decrease in the rest of the file, judging by packets at some places.
 
-    If a file consists of two joined files, the times of the second one may start again, so times drop at the joint. If
-    both have the same bit rate, all times in the second one are lower by the same amount. Probes therefore lie at 2, 4,
-    8, ... times the position of the last packet of ``table``, and evenly spaced over the file.
+    This moves the reader. In a file that consists of two joined files, the times of the second one can start again, so
+    times drop at the joint. If both have the same bit rate, all times in the second one are lower by the same amount.
+    The places are therefore at 2, 4, 8, ... times the position of the last packet of ``table``, and evenly spaced over
+    the file.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size
     if read_up_to <= 0 or file_size <= 0:
@@ -175,7 +185,7 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
 
 
 def _time_at(reader: VideoReader, position: int) -> int | None:
-    """Return the pts of the first packet with a pts after a byte position; ``None`` if none is found."""
+    """Return the pts of the first packet after a byte position that has a pts, or ``None`` if none is found."""
     if not reader.seek_bytes(position):
         return None
     for _ in range(_MAX_PACKETS_WITHOUT_TIME):
@@ -205,9 +215,10 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     """Keep frame indexes in a folder that all decoders of all processes share; ``None`` turns the cache off.
 
     A decoder that needs an index first looks in the folder, and stores a missing index there. Media files are
-    identified by size and by their first and last 64 KiB, wherever they are, so a changed file gets a new index. No
-    index is cached for URLs that FFmpeg opens, or for files that cannot be read to their end. If the folder cannot be
-    used, the disk is full, or cache files are damaged, the decoder continues without the cache, at most with a warning.
+    identified by their size and their first and last 64 KiB. So a moved file keeps its index, and a changed file gets a
+    new one. No index is cached for URLs that FFmpeg opens, or for files that cannot be read to their end. If the folder
+    cannot be used, the disk is full, or cache files are damaged, the decoder continues without the cache, at most with
+    a warning.
 
     The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so processes started later
     (DataLoader workers) use it as well. You can also set the variable outside Python. An index takes a few bytes per
@@ -239,7 +250,7 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
 
 
 def get_index_cache() -> str | None:
-    """Return the folder in which frame indexes are cached (see `set_index_cache`); ``None`` if there is none.
+    """Return the folder in which frame indexes are cached, or ``None`` if the cache is off; see `set_index_cache`.
 
     Example:
         >>> from mediatensor import get_index_cache
@@ -250,7 +261,10 @@ def get_index_cache() -> str | None:
 
 
 def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], FrameIndex]) -> FrameIndex:
-    """Return the index of a source from the cache; if it is missing there, make and store it."""
+    """Return the index of a source from the cache. If it is not in the cache, make it with ``make`` and store it.
+
+    ``identify`` returns the identity of the source. It is not called if the cache is off.
+    """
     if get_index_cache() is None:
         return make()
     identity = identify()
@@ -263,9 +277,10 @@ def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], Fram
 
 
 def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> None:
-    """Store an index in the cache folder, if one is set. An index made by decoding replaces an index made from packets.
+    """Store an index in the cache folder, if one is set.
 
-    ``identify`` returns the identity of the source. It is called only if the index does not have one yet.
+    An index that was made by decoding replaces an index that was made from packets, but not the reverse. ``identify``
+    returns the identity of the source. It is called only if the index does not have one yet.
     """
     if get_index_cache() is None:
         return
@@ -297,7 +312,10 @@ def _path_of(identity: SourceIdentity) -> Path | None:
 
 
 def _load(path: Path, identity: SourceIdentity) -> FrameIndex | None:
-    """Return the cached index of the source; ``None`` if it is missing, invalid or belongs to another source."""
+    """Return the index that is cached at ``path``.
+
+    Return ``None`` if it is missing, invalid or belongs to another source.
+    """
     try:
         index = FrameIndex.load(path)
     except FrameIndexError:

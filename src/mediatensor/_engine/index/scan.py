@@ -1,18 +1,18 @@
 """Read a whole stream once: its packets without decoding, or its frames without converting them.
 
-The packets of proven codecs (`PROVEN_CODECS`) are reliable enough to make an index from them; streams of other codecs
-are decoded. A proven codec meets three conditions. Each packet gives one frame, unless a parser finds that it contains
-none. Packets that both the file and the decoder flag as key frames are key frames. The decoder does flag key frames. A
-codec is added only with evidence::
+For proven codecs (`PROVEN_CODECS`), reading packets is enough to make an index. Streams of other codecs are decoded. A
+proven codec meets three conditions. Each packet gives one frame, unless a parser finds that it contains none. Packets
+that both the file and the decoder flag as key frames are key frames. The decoder does flag key frames. A codec is added
+only with evidence::
 
     encoded    `tests/media/test_proven_codecs.py` encodes moving and still pictures, and decodes from each key frame
-    sample     a file by another encoder, decoded in the same way
+    sample     a file that the test does not encode itself, decoded in the same way
 
 Codecs that fail one of these conditions, as of FFmpeg 8.1::
 
     vmnc                              file and decoder flag changes of a part of the picture as key frames
     tscc, cinepak                     packets of a few bytes give no frame
-    rv10, rv20                        the last of reordered frames does not come out
+    rv10, rv20                        if frames are reordered, the last one does not come out
     roq                               key frames need the two frames before them
     cfhd, flashsv, flashsv2, msrle,
     msvideo1, qtrle, rpza, smc, tscc  the decoder flags no frame as a key frame
@@ -68,7 +68,7 @@ _NUM_PROBES = 16
 
 
 def is_proven(codec: str | None) -> bool:
-    """Return whether a codec (FFmpeg's name) is in the table of proven codecs.
+    """Return whether an index for this codec (FFmpeg's name) can be made from packets, without decoding.
 
     >>> is_proven("h264"), is_proven("vmnc")
     (True, False)
@@ -77,7 +77,9 @@ def is_proven(codec: str | None) -> bool:
 
 
 def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
-    """Return whether some packet is so small that it may give no frame; ``False`` for codecs that have a parser.
+    """Return whether some packet is so small that the decoder possibly gives no frame for it.
+
+    The result is ``False`` for codecs whose packets this library parses. ``size`` has the size of each packet in bytes.
 
     >>> has_packets_too_small("cinepak", np.array([900, 8]))
     True
@@ -86,14 +88,20 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
 
 
 def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
-    """Choose evenly spread key frame packets, except the first packet. Decoding is then tried from each of them."""
+    """Choose some key frames, to check that decoding can start at each of them. Return their packet numbers.
+
+    They are evenly spread, and never include the first packet.
+    """
     others = key_frames[key_frames > 0]
     chosen = np.unique(np.linspace(0, len(others) - 1, min(_NUM_PROBES, len(others))).astype(np.int64))
     return frozenset(others[chosen].tolist()) if len(others) else frozenset()
 
 
 class PacketScan:
-    """Reads the packets of a stream from its beginning. Each call of `read` continues after the last packet read."""
+    """Reads the packets of a stream from its beginning, and lists them in a `PacketTable`.
+
+    Reading can stop and continue.
+    """
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
@@ -121,11 +129,11 @@ class PacketScan:
 
     @property
     def may_be_fields(self) -> bool:
-        """Whether some packets may contain a single field, according to the packets read so far."""
+        """Whether packets of the stream can contain single fields, according to the packets read so far."""
         return self._inspector.may_be_fields
 
     def read(self, num_packets: int | None = None) -> None:
-        """Continue reading until ``num_packets`` packets have been read in total; by default, to the end."""
+        """Read packets until ``num_packets`` have been read in total. By default, read to the end of the stream."""
         if self.is_complete:
             return
         try:
@@ -139,7 +147,7 @@ class PacketScan:
             self._reasons_to_decode.setdefault("a last picture that is not coded")
 
     def take(self, packets: Iterable[Any]) -> None:
-        """Add packets to the table. For most packets, inspecting the first bytes is enough; see `PacketInspector`."""
+        """Add packets to the table. For most of them, only the first bytes are inspected; see `PacketInspector`."""
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._numbers["key"].append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
@@ -176,7 +184,10 @@ class PacketScan:
         self._last_packet = before
 
     def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
-        """Record the content of a packet whose first bytes do not determine it."""
+        """Record the content of packet ``number``, which `PacketInspector.pass_plain` has not passed.
+
+        ``before`` is the previous one.
+        """
         data = memoryview(packet)
         content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
             data, None if before is None else memoryview(before)
@@ -201,7 +212,7 @@ class PacketScan:
             self._numbers["field"].append(number)
 
     def table(self) -> PacketTable:
-        """Return the packets read so far, in decode order."""
+        """Return a table of the packets read so far, in decode order."""
         count = len(self)
         size = np.array(self._size, np.int64)
         reasons = list(self._reasons_to_decode)
@@ -227,7 +238,7 @@ class PacketScan:
 
 
 def _not_plain(head: bytes, size: int) -> bool:
-    """Replace `PacketInspector.pass_plain` up to the first picture, so that every packet is inspected."""
+    """Replace `PacketInspector.pass_plain` until the first picture is found, so that every packet is inspected."""
     return False
 
 
@@ -245,17 +256,18 @@ def _flags(numbers: list[int], count: int) -> np.ndarray:
 
 
 def scan_packets(reader: VideoReader) -> PacketTable:
-    """Return the packets of a stream. The reader must be at the beginning."""
+    """Read all packets of a stream, and return their table. The reader must be at the beginning."""
     scan = PacketScan(reader)
     scan.read()
     return scan.table()
 
 
 def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tuple[list[FrameRecord], list[int], bool]:
-    """Decode the whole stream with one thread. The reader may be at any position.
+    """Decode a whole stream with one thread. The reader can be at any position, and is moved to the beginning.
 
-    Return the frames in the codec's output order, the numbers of packets that the codec refused, and whether every
-    packet in ``probed`` (numbers of key frame packets) gives the same frame when decoding starts there.
+    ``probed`` has the numbers of some key frame packets. Return (the frames in the codec's output order, the numbers of
+    the packets that the codec refused, whether decoding from each probed packet gives the same frame as the linear
+    decode).
     """
     reader.decode_leniently()
     if not reader.is_fresh:
@@ -297,7 +309,7 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
 
 
 class _Probe:
-    """Decodes from one packet on, until the frame with the packet's pts comes out."""
+    """Starts decoding at a key frame packet, and stops when the frame with the packet's pts comes out."""
 
     def __init__(self, reader: VideoReader, pts: int | None) -> None:
         self._decoder: PacketDecoder | None = reader.open_another_decoder()
@@ -307,7 +319,7 @@ class _Probe:
         self.result: tuple[int | None, int] | None = None
 
     def feed(self, packet: Any | None) -> None:
-        """Decode the next packet of the stream; ``None`` at its end."""
+        """Decode the next packet of the stream, or the end of the stream if ``packet`` is ``None``."""
         if self._decoder is None:
             return
         frames = _decode(self._decoder, packet) or ()
@@ -319,7 +331,10 @@ class _Probe:
 
 
 def first_frame(reader: VideoReader) -> Any | None:
-    """Return the first frame of the stream, if any. Feed only the first packet to the codec if it gives a frame."""
+    """Decode and return the first frame of the stream, or ``None`` if there is none.
+
+    At first, feed only the first packet to the codec. Only if it gives no frame, start again and feed more packets.
+    """
     for numbers in (range(1), itertools.count()):
         if not reader.is_fresh:
             reader.reopen()
@@ -335,7 +350,10 @@ def first_frame(reader: VideoReader) -> Any | None:
 
 
 def _decode(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
-    """Return the frames that come out of the codec for a packet; ``None`` if the codec refuses the packet."""
+    """Feed a packet to the codec, and return the frames that come out.
+
+    Return ``None`` if the codec refuses the packet.
+    """
     try:
         return decoder.decode(packet)
     except UndecodablePacketError:
