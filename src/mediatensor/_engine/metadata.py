@@ -1,4 +1,4 @@
-"""Metadata of streams and of whole files, as the public API returns it."""
+"""Define the metadata of streams and of whole files that the public API returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sources.source import make_source
 
 
 class Printed:
-    """Base of dataclasses that are printed with one field per line, keyword-only fields last."""
+    """Base of dataclasses whose ``repr`` has one line for each field. Keyword-only fields come last."""
 
     def __repr__(self) -> str:
         specs = fields(self)  # type: ignore[arg-type]
@@ -23,7 +23,7 @@ class Printed:
 
 @dataclass(repr=False)
 class StreamMetadata(Printed):
-    """Metadata of a stream of any kind. Unknown values are ``None``.
+    """Metadata that streams of all kinds have. Unknown values are ``None``.
 
     Attributes:
         duration_seconds_from_header: Duration in seconds, as the container states it.
@@ -32,9 +32,9 @@ class StreamMetadata(Printed):
         codec: FFmpeg's name of the codec.
         stream_index: Index among all streams of the container.
         media_type: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ``"attachment"`` or ``"unknown"``.
-        tags: The container's tags for the stream, such as ``{"language": "eng", "title": "Comments"}``: at most 256, of
-            at most 65,536 characters each.
-        disposition: FFmpeg's names for the purpose of the stream, such as ``("default", "forced")``.
+        tags: The container's tags for the stream, such as ``{"language": "eng", "title": "Comments"}``. At most 256
+            tags are read, and at most 65,536 characters of each.
+        disposition: The purposes of the stream, as FFmpeg's names, such as ``("default", "forced")``.
     """
 
     duration_seconds_from_header: float | None
@@ -78,13 +78,15 @@ class VideoStreamHeaderMetadata(StreamMetadata):
 
 @dataclass(repr=False)
 class VideoStreamMetadata(VideoStreamHeaderMetadata):
-    """Metadata of the stream of a `VideoDecoder`.
+    """Metadata of the stream that a `VideoDecoder` decodes.
+
+    "From the content" means from the frame index. If there is no index, values come from the header.
 
     Attributes:
         begin_stream_seconds_from_content: Time of the first frame in seconds; ``None`` if there is no index.
         end_stream_seconds_from_content: End time of the last frame in seconds.
         num_frames_from_content: Number of frames in the index.
-        duration_seconds: Duration from the content if it is known, otherwise from the header.
+        duration_seconds: Duration from the content, otherwise from the header.
         begin_stream_seconds: Start time from the content, otherwise from the header, otherwise 0.
         end_stream_seconds: End time from the content, otherwise start time plus duration.
         num_frames: Number from the content, otherwise from the header, otherwise duration times rate.
@@ -140,7 +142,7 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
 
 
 def stream_header_metadata(info: StreamInfo) -> StreamMetadata:
-    """Return the header metadata of a stream, as an instance of the class for its media type."""
+    """Return the header metadata of a stream. The class of the result depends on the kind of stream."""
     if info.media_type == "video":
         return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation=None, size=None))
     if info.media_type == "audio":
@@ -188,10 +190,11 @@ def video_stream_metadata(
     size: tuple[int, int] | None,
     index: FrameIndex | None,
 ) -> VideoStreamMetadata:
-    """Return the metadata of a video decoder.
+    """Return the metadata of the stream of a video decoder. Values come from ``index``, unless it is ``None``.
 
     ``container_duration_seconds`` is used if the stream states no duration. ``rotation`` is the counter-clockwise angle
-    of the display matrix. ``size`` is the upright (height, width) of a decoded frame, or ``None`` if none was decoded.
+    of the display matrix. ``size`` is the upright (height, width) of a decoded frame, or ``None`` if no frame was
+    decoded.
     """
     header = {**_common(info), **_video_header(info, rotation, size)}
     num_frames: int | None
@@ -227,7 +230,7 @@ def video_stream_metadata(
 
 @dataclass(repr=False)
 class AudioStreamMetadata(AudioStreamHeaderMetadata):
-    """Metadata of the stream of an `AudioDecoder` or a `WavDecoder`, from its header and its first frame.
+    """Metadata of the stream that an `AudioDecoder` or a `WavDecoder` decodes, from its header and its first frame.
 
     Attributes:
         duration_seconds: Duration from the stream's header, otherwise from the container's; ``None`` if unknown.
@@ -253,10 +256,11 @@ def audio_stream_metadata(
     priming_seconds: float,
     joined_seconds: float | None = None,
 ) -> AudioStreamMetadata:
-    """Return the metadata of an audio decoder.
+    """Return the metadata of the stream of an audio decoder.
 
-    ``priming_seconds`` is the encoder's delay before the first sample. ``joined_seconds`` is the length of a joined
-    file; its header states only the length of the first part.
+    ``begin_seconds`` is the time of the first sample. ``priming_seconds`` is the encoder's delay before that sample. If
+    the file was joined from several files, its header states only the length of the first one, and ``joined_seconds``
+    is the length of all.
     """
     end: float | None = None
     if joined_seconds is not None:
@@ -281,12 +285,12 @@ def audio_stream_metadata(
 
 @dataclass(frozen=True)
 class Chapter:
-    """A named part of a file.
+    """A chapter of a file: a part with a start, an end and usually a title.
 
     Attributes:
         start_seconds: Start in seconds.
         end_seconds: End in seconds.
-        title: Title, if the chapter has one.
+        title: Title, or ``None`` if the chapter has none.
         tags: All tags of the chapter, including the title.
     """
 
@@ -298,13 +302,13 @@ class Chapter:
 
 @dataclass(repr=False)
 class DemuxerMetadata(Printed):
-    """Properties of the whole file according to the header of its container, see `Demuxer.metadata`.
+    """Properties of a whole file according to the header of its container; returned by `Demuxer.metadata`.
 
     Attributes:
         duration_seconds_from_header: Duration in seconds; ``None`` if the header does not state it.
         bit_rate_from_header: Bits per second of the whole file; ``None`` if the header does not state it.
-        best_video_stream_index: The video stream that is decoded by default; ``None`` if there is none.
-        best_audio_stream_index: The audio stream that is decoded by default; ``None`` if there is none.
+        best_video_stream_index: Index of the video stream that is decoded by default; ``None`` if there is none.
+        best_audio_stream_index: Index of the audio stream that is decoded by default; ``None`` if there is none.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -323,15 +327,15 @@ class ContainerMetadata(DemuxerMetadata):
     """Properties of a container and of all its streams according to their headers.
 
     Attributes:
-        streams: One item for each stream: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
-            `SubtitleStreamHeaderMetadata` or `StreamMetadata`.
+        streams: One item for each stream of the container: `VideoStreamHeaderMetadata`, `AudioStreamHeaderMetadata`,
+            `SubtitleStreamHeaderMetadata`, or `StreamMetadata` for other kinds.
         format_name: FFmpeg's name of the container format.
-        tags: Tags of the file under the container's names, such as ``{"title": "Lesson 1"}``: at most 256 tags of at
-            most 65,536 characters. Invalid Unicode is replaced by U+FFFD.
-        chapters: At most 10,000 chapters, in file order.
-        best_subtitle_stream_index: The stream that `SubtitleDecoder` reads by default; ``None`` if there is none. Text
-            streams are preferred to image streams. Among streams of the same kind, those marked as default are
-            preferred.
+        tags: Tags of the file under the container's names, such as ``{"title": "Lesson 1"}``. At most 256 tags are
+            read, and at most 65,536 characters of each. Invalid Unicode is replaced by U+FFFD.
+        chapters: The chapters in file order. At most 10,000 are read.
+        best_subtitle_stream_index: Index of the stream that `SubtitleDecoder` reads by default; ``None`` if there is
+            none. Text streams are preferred to image streams. Among streams of the same kind, those marked as default
+            are preferred.
 
     Example:
         >>> from mediatensor.decoders import get_container_metadata
@@ -390,7 +394,7 @@ def container_metadata(info: ContainerInfo) -> ContainerMetadata:
 
 
 def demuxer_metadata(info: ContainerInfo) -> DemuxerMetadata:
-    """Return the metadata of an opened container without its streams."""
+    """Return the metadata of an opened container that do not belong to a single stream."""
     return DemuxerMetadata(**_of_the_file(info))
 
 

@@ -1,4 +1,4 @@
-"""Read packets and samples of one audio stream, and resample them."""
+"""Read, decode and resample an audio stream with PyAV."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROBE_LENGTH = 16
 
 
 class SampleForm(NamedTuple):
-    """The properties of a block of samples. Blocks can only be joined if these are equal."""
+    """The properties that two blocks of samples must have in common so that they can be joined."""
 
     sample_rate: int
     layout: str
@@ -44,7 +44,7 @@ class SampleForm(NamedTuple):
 
 
 class AudioReader(StreamReader):
-    """A demuxer of one audio stream, with its decoder."""
+    """Reads and decodes the packets of one audio stream."""
 
     media_type = "audio"
 
@@ -71,11 +71,11 @@ class AudioReader(StreamReader):
 
     @property
     def profile(self) -> str | None:
-        """FFmpeg's name of the codec's profile in the last decoded frame."""
+        """FFmpeg's name for the profile of the last decoded frame, such as ``"LC"`` for AAC, or ``None`` if unknown."""
         return self._context.profile  # type: ignore[no-any-return]
 
     def renew_codec(self) -> None:
-        """Replace the codec by a new one. Flushing the old codec would not reset all of its state."""
+        """Replace the codec by a new one, because flushing the current one would not reset all of its state."""
         context = av.CodecContext.create(self._context.codec.name, "r")
         context.extradata = self._context.extradata
         if self._stated_form is not None:
@@ -89,9 +89,10 @@ class AudioReader(StreamReader):
         self._context, self._decoder = context, PacketDecoder(context)
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
-        """Decode ``packets``, which were read earlier, then the rest of the file, then drain the codec.
+        """Decode ``packets``, which have been read already, then all packets up to the end of the file.
 
-        Yields (packet or ``None`` at the end, its frames, the error if it could not be decoded).
+        For each packet, yield (packet, its frames, ``None``), or (packet, [], the error) if it cannot be decoded. At
+        the end, yield ``None`` instead of a packet, with the frames that the codec has held back.
         """
         # Do not call other methods in this loop: for the 150,000 packets of an hour, calls take longer than decoding.
         decode = self._context.decode
@@ -112,14 +113,14 @@ def has_frame_threads(codec_name: str) -> bool:
 
 
 def set_trimming(packet: Any, num_at_end: int) -> None:
-    """Make the decoder drop ``num_at_end`` samples at the end of a packet's frame, and none at its start."""
+    """Make the decoder drop the last ``num_at_end`` samples of a packet, and none at its start."""
     if not num_at_end and not packet.has_sidedata("skip_samples"):
         return
     set_side_data(packet, "skip_samples", _TRIMMING.pack(0, num_at_end, 0, 0))
 
 
 def samples_of(frame: Any) -> NDArray[Any]:
-    """Return a copy of a frame's samples, (channels, length), in the codec's own sample type."""
+    """Copy the samples of a frame to an array (channels, length) in the codec's own sample type."""
     name = frame.format.name
     if frame.format.is_planar:
         # A frame with eight planar channels has an empty ninth plane.
@@ -131,7 +132,7 @@ def samples_of(frame: Any) -> NDArray[Any]:
 
 
 def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
-    """Convert samples of any FFmpeg sample type to floats, scaled so that full scale is 1."""
+    """Convert samples of any FFmpeg sample type to float32, so that full scale is 1."""
     full_scale = None if samples.dtype.kind == "f" else 1 << 8 * samples.dtype.itemsize - 1
     out = np.empty(samples.shape, np.float32)
     _convert(samples, full_scale, out)
@@ -139,7 +140,10 @@ def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class SampleQueue:
-    """A queue of audio frames with the form of the first frame; see `takes`. It returns long blocks of floats."""
+    """Collects samples of many short frames, and returns them as float32 in long blocks, which is faster.
+
+    All frames must have the sample type, sample rate and number of channels of the first frame; see `takes`.
+    """
 
     def __init__(self, first_frame: Any) -> None:
         name = first_frame.format.name
@@ -154,11 +158,14 @@ class SampleQueue:
         self.length = 0
 
     def takes(self, frame: Any) -> bool:
-        """Return whether a frame has the form of the queue (sample type, sample rate, number of channels)."""
+        """Return whether a frame has the sample type, sample rate and number of channels of this queue."""
         return (frame.format.name, frame.sample_rate, frame.layout.nb_channels) == self._form
 
     def append(self, frame: Any) -> bool:
-        """Queue all samples of a frame; return ``False`` if it has another form."""
+        """Add all samples of a frame to the queue.
+
+        Return ``False``, and add nothing, if the queue does not take the frame.
+        """
         if not self.takes(frame):
             return False
         pts = frame.pts
@@ -169,13 +176,13 @@ class SampleQueue:
         return True
 
     def copy(self, out: NDArray[np.float32]) -> None:
-        """Move the oldest samples of the queue to ``out``, (channels, length), as floats with full scale 1."""
+        """Move the oldest samples from the queue to ``out`` (channels, length), as floats with full scale 1."""
         frame = self._fifo.read(out.shape[1], partial=True)
         self.length -= out.shape[1]
         self.copy_frame(frame, 0, out.shape[1], out)
 
     def copy_frame(self, frame: Any, first: int, last: int, out: NDArray[np.float32]) -> None:
-        """Write samples [first, last) of a frame that is not queued to ``out``, (channels, last - first)."""
+        """Write samples [first, last) of a frame to ``out`` (channels, last - first), bypassing the queue."""
         planes = frame.planes
         if self._is_planar:
             for channel in range(self._num_channels):
@@ -210,13 +217,13 @@ MAX_RATE_RATIO = 1 << 10
 
 
 class Resampler:
-    """Converts the sample rate and channels of one contiguous run of samples.
+    """Converts the sample rate and the number of channels of samples without gaps.
 
     The first output sample plays at the time of the first input sample. If the number of channels changes, the output
     has FFmpeg's default layout for the new number.
 
-    Raises `InvalidArgumentError` if FFmpeg does not support the conversion, if an input rate other than the output rate
-    is above `MAX_SAMPLE_RATE`, or if there would be more than `MAX_RATE_RATIO` output samples for each input sample.
+    Raises `InvalidArgumentError` if FFmpeg does not support the conversion, if the rate changes and the input rate is
+    above `MAX_SAMPLE_RATE`, or if there would be more than `MAX_RATE_RATIO` output samples for each input sample.
     """
 
     def __init__(self, form: SampleForm, sample_rate: int, num_channels: int, downmix: Downmix = "sum") -> None:
@@ -244,14 +251,14 @@ class Resampler:
             raise self._refusal(error) from error
 
     def push(self, samples: NDArray[np.float32]) -> None:
-        """Convert the next samples, (channels, length)."""
+        """Feed the next samples (channels, length) to the resampler. `take` returns the result."""
         if not samples.shape[1]:
             return
         self._is_empty = False
         self._convert(_planar_frame(samples, self._form.layout, self._form.sample_rate))
 
     def take(self) -> NDArray[np.float32]:
-        """Return the output since the last call as (channels, length)."""
+        """Return the output samples (channels, length) since the last call."""
         blocks, self._blocks = self._blocks, []
         samples = np.concatenate([np.empty((self._num_channels, 0), np.float32), *blocks], axis=1)
         if self._gain != 1.0:
@@ -259,7 +266,7 @@ class Resampler:
         return samples
 
     def finish(self) -> NDArray[np.float32]:
-        """Flush the resampler and return the remaining output as (channels, length)."""
+        """Flush the resampler after the last samples. Return the rest of the output (channels, length)."""
         if not self._is_empty:
             self._convert(None)
         return self.take()
@@ -295,10 +302,10 @@ def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float
 
 @lru_cache(maxsize=64)
 def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
-    """Return a factor, at most 1, for FFmpeg's float mix to fewer channels. It keeps the mix within full scale.
+    """Return a factor, at most 1, that keeps a mix to fewer channels within full scale.
 
-    If FFmpeg mixes integers, it applies this factor itself. Raises av.FFmpegError or ValueError if FFmpeg cannot mix
-    these layouts.
+    When FFmpeg mixes integers, it applies this factor itself. When it mixes floats, it does not. Raises av.FFmpegError
+    or ValueError if FFmpeg cannot mix these layouts.
 
     >>> round(mix_gain("stereo", 2, 1), 6), round(mix_gain("5.1", 6, 1), 6)
     (0.707107, 0.292893)

@@ -1,4 +1,4 @@
-"""Decode whole files: images of more than 8 bits, which Pillow would reduce, and all frames of a video in order."""
+"""Decode whole files with PyAV: images that Pillow would reduce to 8 bits, and all frames of a video in order."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _CHANNELS = {"gray16be": 1, "ya16be": 2, "rgb48be": 3, "rgba64be": 4}
 
 
 class UndecodableImageError(Exception):
-    """The codec rejected the data, or did not decode a complete image."""
+    """The codec rejected the data, or did not return a complete image."""
 
 
 class PlanarPicture(NamedTuple):
-    """A decoded image in the codec's format. ``matrix`` is H.273's number of the matrix coefficients.
+    """A decoded image in the codec's format. ``matrix`` is the number of its matrix coefficients in H.273.
 
-    The planes are 2-D and unsigned: one plane (gray), Y, Cb and Cr with possibly smaller chroma, or G, B and R.
+    The planes are 2-D arrays of unsigned integers: one plane for gray; Y, Cb and Cr, where chroma can be smaller; or G,
+    B and R.
     """
 
     planes: list[NDArray[Any]]
@@ -38,7 +39,7 @@ class PlanarPicture(NamedTuple):
 
 
 def decode_png_16(png: bytes) -> NDArray[np.uint16]:
-    """Return the samples (H, W, C) of a 16-bit PNG file in native byte order. The file's checksums must be valid."""
+    """Decode a 16-bit PNG file to an array (H, W, C). The checksums of the file must be valid."""
     try:
         frame = _decode("png", png)
     except av.FFmpegError as error:
@@ -60,10 +61,11 @@ def avif_planes(
     matrices: Collection[int],
     num_threads: int,
 ) -> list[Iterator[PlanarPicture]]:
-    """Return an iterator over the images of an AVIF file as stored and, with ``has_alpha``, one over its alpha images.
+    """Decode the images of an AVIF file, and return iterators over them as they are stored.
 
-    Raises `UndecodableImageError` if the file has no complete images of this size with one of these matrices. For
-    example, its images may be split into tiles.
+    The list has one iterator for the images without alpha and, with ``has_alpha``, a second one for their alpha. Raises
+    `UndecodableImageError` if the file has no complete images of this size with one of these matrices. For example, its
+    images can be split into tiles.
     """
     source = MemorySource(avif)
     container, reader = open_container(source)
@@ -116,7 +118,10 @@ def _planar_picture(frame: Any) -> PlanarPicture:
 
 
 def jpeg_is_damaged(jpeg: bytes) -> bool:
-    """Return whether a strict JPEG decoder finds damage; ``False`` if it does not support the kind of JPEG."""
+    """Return whether a strict JPEG decoder finds damage.
+
+    The result is ``False`` if it does not support this kind of JPEG.
+    """
     try:
         _decode("mjpeg", jpeg)
     except av.InvalidDataError:
@@ -144,10 +149,11 @@ class LinearFrame(NamedTuple):
 
 
 def linear_decode(source: object, stream_index: int | None = None) -> Iterator[LinearFrame]:
-    """Yield every frame, decoded once with one thread and no seek, in the codec's output order.
+    """Decode a video from start to end with one thread and no seek. Yield every frame in the codec's output order.
 
-    This function uses neither the index nor the plans of `VideoDecoder`, so it can be used to check them. Packets that
-    the codec rejects are skipped. If reading fails, `ReadError` is raised after the last frame that could be decoded.
+    This function does not use the index or other optimisations of `VideoDecoder`, so its frames can be used to check
+    the decoder's. Packets that the codec rejects are skipped. If reading fails, `ReadError` is raised after the last
+    frame that could be decoded.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:

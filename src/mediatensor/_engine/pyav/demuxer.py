@@ -1,4 +1,4 @@
-"""Read packets of some streams of a container, and seek."""
+"""Read the packets of selected streams of a container, and seek."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _Result = TypeVar("_Result")
 
 
 class Demuxer:
-    """An open container that returns packets of the selected streams in file order.
+    """Opens a container, and returns the packets of selected streams in file order.
 
-    ``choose`` gets PyAV's container and returns the streams to select. `reopen` selects the same streams again.
-    ``streams`` has PyAV's streams in the order of selection; after `close`, it is empty. ``is_fresh`` is true until
-    something is read.
+    ``choose`` is called with PyAV's container, and returns the streams to select. `reopen` selects the same streams
+    again. The attribute ``streams`` has PyAV's streams in the order of selection; after `close`, it is empty.
+    ``is_fresh`` is true until something is read.
 
     Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` if ``choose`` raises
     it.
@@ -65,7 +65,7 @@ class Demuxer:
         self.open()
 
     def open(self) -> None:
-        """Open the container at its start."""
+        """Open the container, and select the streams. Reading starts at the beginning."""
         self._container, self._reader = open_container(self._source)
         self._process = os.getpid()
         self._taken = set()
@@ -91,7 +91,10 @@ class Demuxer:
             self._read_first_palettes(paletted)
 
     def _read_first_palettes(self, indices: set[int]) -> None:
-        """Store the palettes in the header. Demuxers return them with the first packets, which a seek would skip."""
+        """Read the palettes that are stored in the header, and keep them.
+
+        Demuxers return such a palette only with the first packet, which is not read after a seek.
+        """
         packets = []
         try:
             while indices and (packet := self.read_packet()) is not None:
@@ -107,7 +110,7 @@ class Demuxer:
 
     @property
     def stream_indices(self) -> list[int]:
-        """Indices of the selected streams among all streams, in the order of selection."""
+        """Indices of the selected streams among all streams of the container, in the order of selection."""
         return [index for index, _ in self._picked or ()]
 
     def container_info(self) -> ContainerInfo:
@@ -115,7 +118,7 @@ class Demuxer:
 
     @property
     def format_name(self) -> str:
-        """FFmpeg's names of the format, separated by commas."""
+        """FFmpeg's name of the format. It can be several names, separated by commas."""
         return str(self._container.format.name)
 
     @property
@@ -130,25 +133,28 @@ class Demuxer:
 
     @property
     def times_may_restart(self) -> bool:
-        """Whether files of this format are often joined end to end, so that times restart within the file."""
+        """Whether files of this format are often joined end to end, so that times can restart within the file."""
         return bool(self._container.format.flags & _TIMES_MAY_RESTART_FLAG)
 
     @property
     def byte_reader(self) -> Reader | None:
-        """The reader that FFmpeg reads from, whose position must be kept; ``None`` if FFmpeg opened the source."""
+        """The object from which FFmpeg reads bytes, or ``None`` if FFmpeg opened the source itself.
+
+        A caller that uses it must restore its position.
+        """
         return self._reader  # type: ignore[no-any-return]
 
     @property
     def small_read_bytes(self) -> int:
-        """Largest number of bytes that one read in `look_at_bytes` gets at about the cost of a single byte."""
+        """Number of bytes that `look_at_bytes` can read at once in about the same time as a single byte."""
         reader: type[Reader] | Reader = self._reader or DescriptorReader
         return reader.small_read_bytes
 
     def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
-        """Call ``look`` with a function that reads bytes, given (position, count), and with the size of the file.
+        """Call ``look`` with a function that reads bytes at any position of the file, and with the size of the file.
 
-        Return the result of ``look``, or ``None`` if the file cannot be opened or read, for example because too many
-        files are open. The position of the demuxer does not change.
+        The function takes (position, number of bytes). Return the result of ``look``, or ``None`` if the file cannot be
+        opened or read, for example because too many files are open. The position of the demuxer does not change.
         """
         shared = self.byte_reader
         try:
@@ -169,11 +175,11 @@ class Demuxer:
 
     @property
     def changes_palette(self) -> bool:
-        """Whether a stream has several palettes, so that its packets depend on earlier packets."""
+        """Whether the palette of a stream changes. Its packets then depend on earlier packets."""
         return any(palettes.changes for palettes in self._palettes.values())
 
     def will_need(self, start: int, stop: int) -> None:
-        """Announce that bytes [start, stop) are read next. A remote source can then fetch them in one request."""
+        """Tell the source that bytes [start, stop) will be read next. A remote source can fetch them in one request."""
         if self._reader is not None:
             self._reader.will_need(start, stop)
 
@@ -195,7 +201,10 @@ class Demuxer:
                     return None
 
     def _ends_with(self, error: Exception) -> bool:
-        """Return True if an error means the end of the file, False if reading can continue; else raise `ReadError`."""
+        """Decide what an error during reading means: True for the end of the file, False if reading can continue.
+
+        Raises `ReadError` if reading has failed.
+        """
         if isinstance(error, av.EOFError):
             return True
         if isinstance(error, IndexError):
@@ -209,19 +218,20 @@ class Demuxer:
         raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
 
     def push_back(self, packets: Iterable[Any]) -> None:
-        """Put packets back. They are read next, before the rest of the file."""
+        """Return packets to the demuxer, which will yield them again before the rest of the file."""
         self._packets = chain(packets, self._packets)
 
     def seek(self, timestamp: int, number: int = 0) -> bool:
         """Seek to a key frame at or before a time. Return ``False`` if seeking fails.
 
-        The time is in ticks of the selected stream ``number``. The caller must check which position was reached.
+        ``timestamp`` is in ticks of the selected stream with this ``number``. FFmpeg can end up elsewhere, so the
+        caller must check the time of the next packet.
         """
         # FFmpeg refuses larger timestamps.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)
 
     def seek_bytes(self, position: int) -> bool:
-        """Seek so that the next packet starts at or after a byte position. Return ``False`` if seeking fails."""
+        """Seek to a byte position, so that the next packet starts there or later. Return ``False`` if seeking fails."""
         return self._seek(position, 0, unsupported_byte_offset=True)
 
     def _seek(self, offset: int, number: int, **how: bool) -> bool:
@@ -240,9 +250,10 @@ class Demuxer:
         return True
 
     def take_codec(self, number: int) -> Any:
-        """Return an unopened codec context of a selected stream. Seeks of this demuxer do not flush it.
+        """Return a codec context that has not been opened, for the selected stream with this ``number``.
 
-        Each further codec context of the same stream opens the source again.
+        When this demuxer seeks, it does not flush the codec. The source is opened again for each codec context of the
+        same stream after the first.
         """
         assert self._picked is not None
         index, media_type = self._picked[number]
@@ -252,7 +263,7 @@ class Demuxer:
         return self._open_codec(index, media_type)
 
     def _open_codec(self, index: int, media_type: str) -> Any:
-        """Open the source again, and return another codec context of a stream from it."""
+        """Open the source again to get another codec context of the stream with this ``index``."""
         container, reader = open_container(self._source)
         try:
             return choose_stream(container, index, media_type).codec_context
@@ -284,7 +295,7 @@ class Demuxer:
 
 
 class _Palettes:
-    """The palettes of a stream. Demuxers return a palette only with the first packet that uses it."""
+    """Keeps the palettes of a stream, because demuxers return a palette only with the first packet that uses it."""
 
     def __init__(self) -> None:
         # (position in the file, palette) of each packet that comes with a new palette.
@@ -295,7 +306,7 @@ class _Palettes:
         return len(self._known) > 1
 
     def complete(self, packet: Any) -> None:
-        """Attach the current palette to a packet that has none."""
+        """Attach the current palette to a packet that has no palette. If it has one, store it."""
         position = -1 if packet.pos is None else packet.pos
         number = bisect_right(self._known, position, key=itemgetter(0))
         current = self._known[max(0, number - 1)][1] if self._known else None

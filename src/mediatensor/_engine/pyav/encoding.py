@@ -1,4 +1,4 @@
-"""Write containers (header, packets and trailer), and encode audio streams."""
+"""Write containers (header, packets and trailer), and encode audio streams, with PyAV."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 class OutputFile(Protocol):
-    """A file object for `Muxer`. Its methods do not raise exceptions but store them in ``error``."""
+    """The file object to which a `Muxer` writes. Its methods store exceptions in ``error`` instead of raising them."""
 
     name: str
     error: BaseException | None
@@ -56,11 +56,11 @@ class OutputFile(Protocol):
     def tell(self) -> int: ...
     def seekable(self) -> bool: ...
     def reader(self) -> Any:
-        """Return a file object that reads the bytes written so far."""
+        """Return a file object that reads the bytes that have been written so far."""
 
 
 def format_of_name(name: str) -> str:
-    """Return FFmpeg's muxer name for a format name."""
+    """Return FFmpeg's muxer for a format that the user named. Raise `InvalidArgumentError` if there is none."""
     muxer_name = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
     try:
         container_format = av.ContainerFormat(muxer_name, "w")
@@ -73,7 +73,7 @@ def format_of_name(name: str) -> str:
 
 
 def format_of_path(path: str | os.PathLike[str]) -> str:
-    """Return FFmpeg's muxer name for a file extension."""
+    """Return FFmpeg's muxer for the extension of a path. Raise `InvalidArgumentError` if there is none."""
     name = os.path.basename(os.fspath(path))
     try:
         container_format = av.open(name, "w").format
@@ -119,7 +119,7 @@ _DEFAULT_CODECS = {("matroska", "ac3"): "aac"}
 
 @dataclass(frozen=True)
 class AudioSettings:
-    """Settings of an audio stream. ``None`` means the default of the container or the encoder."""
+    """How to encode an audio stream. ``None`` means the default of the container or the encoder."""
 
     sample_rate: int
     num_channels: int
@@ -130,7 +130,7 @@ class AudioSettings:
 
 
 class AudioTrack:
-    """An audio stream of a container that is being written: encodes samples to packets."""
+    """An audio stream of a container that is being written. It encodes samples to packets."""
 
     def __init__(self, container: Any, container_name: str, settings: AudioSettings) -> None:
         self._settings = settings
@@ -164,7 +164,10 @@ class AudioTrack:
         self._stream.codec_context.format = _sample_format(codec)
 
     def open(self) -> dict[str, str]:
-        """Open the encoder. Return the options that it does not use: none, because it gets no options."""
+        """Open the encoder. Return the options that it does not use.
+
+        This is always an empty dictionary, because audio encoders get no options from the user.
+        """
         settings = self._settings
         context = self._stream.codec_context
         context.options = dict(WITHOUT_LOG)
@@ -185,7 +188,7 @@ class AudioTrack:
         return {}
 
     def encode(self, samples: NDArray[np.float32]) -> list[Any]:
-        """Encode samples (C, N), and return the packets that are ready."""
+        """Encode samples (C, N). Return the packets that are complete so far."""
         packets: list[Any] = []
         size, at = self._block_samples, 0
         while at < samples.shape[1]:
@@ -220,7 +223,10 @@ class AudioTrack:
         return packets
 
     def _pcm_packet(self, samples: NDArray[np.float32], at: int) -> Any:
-        """Convert samples like FFmpeg's converter and PCM encoder, with the same result but fewer copies."""
+        """Convert samples to a packet of 16-bit PCM. ``at`` is the time stamp of the packet.
+
+        The result is the same as from FFmpeg's converter and PCM encoder, but needs fewer copies.
+        """
         integers = np.empty((samples.shape[1], len(samples)), "<i2")
         values = np.empty(samples.shape[1], np.float32)
         for number, channel in enumerate(samples):
@@ -254,13 +260,16 @@ def _check_rate(codec: Any, sample_rate: int) -> None:
 
 
 def _sample_format(codec: Any) -> str:
-    """Return the sample format of an encoder that keeps the most precision of float samples."""
+    """Return the encoder's input sample format that keeps the most precision of float samples."""
     names = [sample_format.name for sample_format in codec.audio_formats or ()]
     return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
 
 
 def _layout(num_channels: int) -> str:
-    """Return FFmpeg's default layout for a number of channels; if it has none, an unspecified layout."""
+    """Return FFmpeg's default layout for a number of channels.
+
+    If there is none, return a layout of unspecified channels.
+    """
     if num_channels > _MAX_CHANNELS:
         raise InvalidArgumentError(
             f"Desired number of channels ({num_channels}) is more than FFmpeg can write, which is {_MAX_CHANNELS}. "
@@ -274,13 +283,18 @@ def _layout(num_channels: int) -> str:
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
-    """Return the ticks per second that an mp4 uses for starts and ends of streams: the audio sample rate, if any."""
+    """Return the ticks per second in which an mp4 should state when streams start and end.
+
+    This is the audio sample rate, if there is audio, so that these times are exact.
+    """
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
 def _want_early_reading(options: Mapping[str, str]) -> bool:
-    """Return whether container options request fragments, or that each packet is written at once.
+    """Return whether ``options`` show that the file is to be read while it is being written.
+
+    They do so if they request fragments, or that each packet is written at once.
 
     >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
     (True, False)
@@ -293,8 +307,8 @@ def _want_early_reading(options: Mapping[str, str]) -> bool:
 class Muxer:
     """Writes a container to a file object, or to a URL that FFmpeg opens.
 
-    Add streams, then call `start` (opens the encoders and writes the header), `write` for packets, and `finish`. If a
-    muxer is dropped before `finish`, it writes nothing more.
+    First add streams with `add_video` and `add_audio`. Then call `start`, which opens the encoders and writes the
+    header, `write` for packets, and `finish`. If a muxer is discarded before `finish`, it writes nothing more.
     """
 
     #: Whether the options suggest that others read the file while it is being written. Known after `start`.
@@ -342,7 +356,10 @@ class Muxer:
             self._report_unused_options(unused)
 
     def _report_unused_options(self, names: set[str]) -> None:
-        """Raise for an option that no encoder of FFmpeg has (except movflags); warn that other options are unused."""
+        """Raise `InvalidArgumentError` if no encoder of FFmpeg has an option with one of these names. Otherwise warn.
+
+        ``names`` are the options that neither the chosen encoders nor the container use. ``movflags`` never raises.
+        """
         users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
         unknown = names - options_of_all_encoders() - _OPTIONS_NEVER_REFUSED
         if unknown:
@@ -372,7 +389,10 @@ class Muxer:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Turn FFmpeg's errors in a ``with`` block into this library's. If the output failed, raise its error."""
+        """Return a context manager that raises errors of FFmpeg as errors of this library. ``what`` says what failed.
+
+        If writing to the output failed, it raises the error of the output instead.
+        """
         with interrupts_kept():  # outermost: a signal handler may raise an OSError, such as TimeoutError
             try:
                 yield
@@ -394,14 +414,14 @@ class Muxer:
         raise WriteError(f"Writing failed: {error or type(error).__name__}.") from error
 
     def abandon(self) -> None:
-        """Free the encoders after the output was closed. Data that are not written yet are lost."""
+        """Free the encoders after the output was closed. Data that have not been written yet are lost."""
         with interrupts_kept(), suppress(av.FFmpegError, ValueError, OSError):
             self._container.close()
         self.tracks.clear()
 
 
 def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
-    """Open the output for reading when a muxer requests it. Refuse to open any other file."""
+    """Return a reader of the output, for a muxer that reads what it wrote. Raise PermissionError for any other file."""
     if url != output.name or flags & ~_READ:
         raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
     return output.reader()
@@ -414,10 +434,10 @@ _AAC_FRAME_LENGTH = 1024
 def write_test_pattern(
     path: Path, *, width: int = 640, height: int = 360, fps: int = 30, num_frames: int = 300, gop_length: int = 48
 ) -> None:
-    """Write a moving test pattern as H.264 in MP4 with a B-frame pyramid, and a beep every second as AAC.
+    """Write a test video: a moving pattern as H.264 in MP4 with a B-frame pyramid, and a beep every second as AAC.
 
-    The pattern shows its time and frame number, so no two frames are equal. The width and height must be even. Raises
-    `MissingDependencyError` if this build of FFmpeg has no H.264 encoder.
+    The pattern shows its time and frame number, so no two frames are equal. ``width`` and ``height`` must be even.
+    Raises `MissingDependencyError` if this build of FFmpeg has no H.264 encoder.
     """
     if "libx264" not in av.codecs_available:
         raise MissingDependencyError(
