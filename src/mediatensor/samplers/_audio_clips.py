@@ -1,4 +1,4 @@
-"""Sample clips of audio by time, and clips of frames with their audio."""
+"""Sample audio clips by time, and clips of frames with their audio."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ClipPolicy: TypeAlias = Literal["pad", "error"]
 
 
 class _AudioPlan(NamedTuple):
-    """The starts of clips in seconds, and their common length in samples."""
+    """The audio clips to decode: their starts in seconds, and the number of samples that each clip has."""
 
     starts: list[float]
     grid: SampleGrid
@@ -91,29 +91,30 @@ def audio_clips_at_random_timestamps(
         earliest clip      |-----------|
         latest clip                          |-----------|
 
-    The random numbers come from torch's global generator for the CPU, in one draw, so ``torch.manual_seed`` makes the
-    clips reproducible.
+    The random numbers come from torch's global generator for the CPU, so ``torch.manual_seed`` makes the clips
+    reproducible. All starts are drawn in one call.
 
     Args:
         decoder: An `AudioDecoder` or a `WavDecoder`. The clips have its sample rate and number of channels.
-        seconds_per_clip: Length of a clip in seconds, above 0. It is rounded to the nearest number of samples, halves
-            up.
+        seconds_per_clip: Length of a clip in seconds, above 0. It is rounded to the nearest whole number of samples,
+            and half a sample is rounded up.
         num_clips: Number of clips, at least 1.
         sampling_range_start: Earliest start of a clip in seconds; by default the start of the stream.
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
-            the end. By default, the last clip ends with the stream, or starts at ``sampling_range_start`` if the stream
-            is shorter. Required if the header does not state the end of the stream.
+            the end. By default, it is chosen so that all clips fit into the stream; if none fits after
+            ``sampling_range_start``, all clips start there. Required if the header does not state the end of the
+            stream.
         policy: How to handle a clip that reaches beyond the end of the stream: ``"pad"`` adds silence, ``"wrap"``
-            continues with the start of the clip, ``"error"`` raises.
+            repeats the clip from its start, and ``"error"`` raises an `InvalidArgumentError`.
 
     Returns:
         Samples float32 (num_clips, channels, samples); all clips have the same length. ``pts_seconds`` has the
-        requested starts; each clip starts at the nearest sample. ``num_valid_samples`` is the number of samples before
-        the padding.
+        requested start of each clip; its first sample is the one nearest to this time. ``num_valid_samples`` is the
+        number of decoded samples in each clip, without padding or repetition.
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the end of the stream is
-            unknown, or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is also a ValueError.
+        InvalidArgumentError: if an argument is invalid, the sampling range is empty, the end of the stream is unknown,
+            or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is also a ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
         DecodeError: if the samples cannot be decoded.
 
@@ -160,20 +161,21 @@ def audio_clips_at_regular_timestamps(
     Args:
         decoder: An `AudioDecoder` or a `WavDecoder`. The clips have its sample rate and number of channels.
         seconds_between_clip_starts: Time from the start of a clip to the start of the next one in seconds, above 0. If
-            it equals ``seconds_per_clip``, and both are a whole number of samples, the clips tile the stream.
-        seconds_per_clip: Length of a clip in seconds, above 0. It is rounded to the nearest number of samples, halves
-            up.
+            it equals ``seconds_per_clip``, and both are a whole number of samples, the clips follow each other without
+            gap or overlap.
+        seconds_per_clip: Length of a clip in seconds, above 0. It is rounded to the nearest whole number of samples,
+            and half a sample is rounded up.
         sampling_range_start: Start of the first clip in seconds; by default the start of the stream.
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
-            the end, and ``policy`` completes the last clips. By default, the last clip ends with the stream, or starts
-            at ``sampling_range_start`` if the stream is shorter. Required if the header does not state the end of the
-            stream.
+            the end; clips that start before it and reach beyond it are completed by ``policy``. By default, only clips
+            that fit into the stream are decoded, or one clip at ``sampling_range_start`` if none fits. Required if the
+            header does not state the end of the stream.
         policy: See `audio_clips_at_random_timestamps`.
 
     Returns:
         Samples float32 (clips, channels, samples); all clips have the same length. ``pts_seconds`` has the requested
-        starts; each clip starts at the nearest sample. ``num_valid_samples`` is the number of samples before the
-        padding.
+        start of each clip; its first sample is the one nearest to this time. ``num_valid_samples`` is the number of
+        decoded samples in each clip, without padding or repetition.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `audio_clips_at_random_timestamps`.
@@ -207,7 +209,10 @@ def _plan_audio(
     sampling_range_end: float | None = None,
     policy: AudioPolicy = "pad",
 ) -> _AudioPlan:
-    """Plan the clips. ``choose_starts`` gets the bounds of the sampling range, and returns the starts of the clips."""
+    """Check the arguments of a sampler, and choose the audio clips to decode.
+
+    ``choose_starts`` is called with the start and end of the sampling range, and returns the starts of the clips.
+    """
     seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     if not (isinstance(policy, str) and policy in get_args(AudioPolicy)):
         supported = ", ".join(map(repr, get_args(AudioPolicy)))
@@ -231,7 +236,10 @@ def _plan_audio(
 
 
 def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
-    """Return the stream's end according to its header. If unknown, raise if ``is_needed``; else return infinity."""
+    """Return the time at which the stream ends according to its header, or infinity if it is unknown.
+
+    If the end is unknown and ``is_needed``, raise `InvalidArgumentError`.
+    """
     begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
     if end is None:
         if is_needed:
@@ -262,10 +270,11 @@ def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
 
 
 def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: float) -> float:
-    """Return the time before which a clip must start so that it does not reach beyond the end of the stream.
+    """Return the default end of the sampling range: every clip that starts before it fits into the stream.
 
-    This time is a quarter of a sample after the last possible start. So rounding neither removes the last clip from a
-    regular grid nor moves a start to the next sample::
+    ``length`` is the number of samples of a clip. The result is a quarter of a sample after the last possible start.
+    This distance prevents two rounding errors. The last clip of a regular grid is not lost, and a random start is not
+    rounded up to a sample at which the clip no longer fits::
 
         samples              7     8     9    10
                              |-----|-----|-----|  end of the stream
@@ -282,7 +291,9 @@ def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: flo
 
 
 def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: AudioPolicy) -> int:
-    """Copy the existing ``samples`` to a silent ``clip`` (channels, length), apply the policy; return their number.
+    """Copy ``samples`` to the start of a silent ``clip`` (channels, length), and return the number of copied samples.
+
+    If there are too few samples, ``policy`` decides about the rest of the clip.
 
     >>> import torch
     >>> clip = torch.zeros(1, 5)
@@ -312,7 +323,10 @@ def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: Aud
 
 
 class _AudioVideoPlan(NamedTuple):
-    """The starts of clips, and their length. For audio, the length is a whole number of samples."""
+    """The clips to decode: their starts, and their length in seconds.
+
+    ``audio_seconds`` is the length for the audio, rounded to a whole number of samples.
+    """
 
     starts: list[float]
     seconds_per_clip: float
@@ -367,25 +381,29 @@ def audio_video_clips_at_random_timestamps(
 ) -> list[AudioVideoClip]:
     """Decode clips of frames and audio that start at random times.
 
-    The starts are independent, and uniform over the times at which a clip fits into the video stream. They are rounded
-    to audio samples. So the first frame and the first sample of a clip belong to the same time, and all clips have the
-    same number of samples. The random numbers come from torch's global generator for the CPU, in one draw.
+    The starts are drawn independently and uniformly from the times at which a clip fits into the video stream. Each
+    start is the time of an audio sample. So the audio of a clip starts exactly at its start time, and all clips have
+    the same number of samples. The random numbers come from torch's global generator for the CPU. All starts are drawn
+    in one call.
 
     Args:
-        decoder: The decoder of the file.
+        decoder: An `AudioVideoDecoder`.
         seconds_per_clip: Length of a clip in seconds, above 0.
-        fps: Frames per second to resample the clips to. Each clip then has ``seconds_per_clip * fps`` frames, rounded,
-            halves up. ``None`` keeps the frames of the file, whose number may differ between clips.
+        fps: Frame rate to which the clips are resampled. Each clip then has ``seconds_per_clip * fps`` frames, rounded
+            to the nearest whole number, and half a frame is rounded up. By default, clips have the original frames of
+            the file, whose number can differ from clip to clip.
         num_clips: Number of clips, at least 1.
-        policy: How to handle a video stream that is shorter than a clip. ``"pad"`` adds silence after the end of the
-            audio and, with ``fps``, repeats the last frame. ``"error"`` raises.
+        policy: How to handle a video stream that is shorter than a clip. ``"pad"`` fills the clip with silence after
+            the end of the audio and, if ``fps`` is given, repeats the last frame. ``"error"`` raises an
+            `InvalidArgumentError`.
 
     Returns:
-        The clips, see `AudioVideoDecoder.get_played_in_range`. With ``fps``, the times of the frames are ``start + k /
-        fps``; repeats of the last frame keep its time.
+        The clips, in the form that `AudioVideoDecoder.get_played_in_range` returns. If ``fps`` is given, the time of
+        frame k is ``start + k / fps``; repetitions of the last frame all have the same time.
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, or a clip does not fit and ``policy`` is ``"error"``.
+        InvalidArgumentError: if an argument is invalid, or the video stream is shorter than a clip and ``policy`` is
+            ``"error"``.
         SourceTypeError: if ``decoder`` is not an `AudioVideoDecoder`.
         DecodeError: if a frame or sample cannot be decoded.
 
@@ -415,7 +433,11 @@ def audio_video_clips_at_random_timestamps(
 def check_audio_video_clips(
     seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
 ) -> tuple[float, int]:
-    """Return (clip length in seconds, number of clips) as checked numbers; raise if an argument is not accepted."""
+    """Check the arguments of a sampler of clips with audio; return ``seconds_per_clip`` and ``num_clips`` as numbers.
+
+    Raises:
+        InvalidArgumentError: if an argument is not accepted.
+    """
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     number = check_num_clips(num_clips)
     if policy not in get_args(ClipPolicy):
@@ -428,7 +450,7 @@ def check_audio_video_clips(
 def _frames_at_rate(
     decoder: AudioVideoDecoder, starts: list[float], seconds_per_clip: float, fps: float, end: float
 ) -> list[FrameBatch]:
-    """Return the frames of each clip on a grid of ``1 / fps``. The last frame is used for times after the end."""
+    """Return the frames of each clip, resampled to ``fps``. After the video's ``end``, the last frame is repeated."""
     steps = frame_rate_times(0.0, seconds_per_clip, fps)
     if not len(steps):
         raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")

@@ -1,7 +1,7 @@
 """Sample clips of frames by index, starting at random or regular frames of a video.
 
-Each sampler first plans the frames without decoding, then decodes all clips with one request. If a clip reaches beyond
-the end of the video, a policy completes it.
+Each sampler first chooses the indices of all frames, and then decodes them with one request. If a clip reaches beyond
+the end of the video, the argument ``policy`` determines how it is completed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ Position = TypeVar("Position", int, float)
 
 
 class IndexPlan(NamedTuple):
-    """The frame indices of all clips, one clip after another."""
+    """The frames to decode: the indices of all clips, one clip after another."""
 
     indices: list[int]
     num_clips: int
     length: int
 
     def first_position(self, decoder: Any) -> float:
-        """Return the lowest index of the plan, counted from the start of the file, not of a segment."""
+        """Return the index of the first frame that will be decoded.
+
+        If ``decoder`` covers only a segment of a file, the index counts from the start of the file.
+        """
         return float(min(self.indices) + getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:
@@ -54,7 +57,11 @@ def _plan_by_index(
     sampling_range_end: int | None = None,
     policy: Policy = "repeat_last",
 ) -> IndexPlan:
-    """Plan the clips. ``choose_starts`` gets the sampling range [start, end) and the number of clips."""
+    """Check the arguments of a sampler, and choose the frames to decode.
+
+    ``choose_starts`` is called with the start and end of the sampling range and the number of clips. It returns the
+    index of the first frame of each clip.
+    """
     num_clips = check_num_clips(num_clips)
     length = check_clip_length(num_frames_per_clip)
     step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
@@ -75,7 +82,10 @@ def _plan_by_index(
 
 
 def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int) -> tuple[int, int]:
-    """Return the range [start, end) of frames at which a clip may start; by default, all at which a whole clip fits.
+    """Return the range [start, end) of indices at which a clip can start.
+
+    ``span`` is the number of frames from the first to the last frame of a clip, both included. If ``end`` is None, the
+    range has all frames at which a whole clip fits into the video.
 
     >>> _range_of_indices(0, None, num_frames=10, span=5)
     (0, 6)
@@ -112,7 +122,7 @@ def _random_indices(start: int, end: int, num_clips: int) -> list[int]:
 
 
 def _regular_indices(start: int, end: int, num_clips: int) -> list[int]:
-    """Return ``num_clips`` evenly spaced frames of [start, end), including the first and the last frame.
+    """Return ``num_clips`` evenly spaced indices in [start, end), including ``start`` and ``end - 1``.
 
     >>> _regular_indices(0, 6, 3)
     [0, 2, 5]
@@ -133,36 +143,39 @@ def clips_at_random_indices(
 ) -> FrameBatch:
     """Decode clips that start at random frames.
 
-    The starts are independent, uniform over the sampling range, and may repeat. For example, a clip of 3 frames, every
-    2nd frame, spans 5 frames. So in a video of 10 frames, it starts in [0, 6) by default::
+    The starts are drawn independently and uniformly from the sampling range, so two clips can have the same start. For
+    example, let each clip have 3 frames and take every 2nd frame of a video of 10 frames. A clip then spans 5 frames,
+    so by default it starts in [0, 6)::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
         earliest clip      x     x     x
         latest clip                       x     x     x
 
-    The random numbers come from torch's global generator for the CPU, in one draw, so ``torch.manual_seed`` makes the
-    clips reproducible.
+    The random numbers come from torch's global generator for the CPU, so ``torch.manual_seed`` makes the clips
+    reproducible. All starts are drawn in one call.
 
     Args:
         decoder: The video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1.
-        sampling_range_start: First frame at which a clip may start. A negative value counts from the end of the video.
-        sampling_range_end: Frame before which a clip must start. A negative value counts from the end, and a value
-            beyond the end means the end. By default, a clip starts where all its frames exist, or at the first frame if
-            the video is shorter than a clip.
-        policy: How to handle a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats its last frame
-            that exists, ``"wrap"`` continues with its first frame, ``"error"`` raises.
+        sampling_range_start: Index of the first frame at which a clip can start. A negative value counts from the end
+            of the video.
+        sampling_range_end: A clip must start before the frame with this index. A negative value counts from the end of
+            the video, and a value beyond the end means the end. By default, it is chosen so that all clips fit into the
+            video; if the video is shorter than a clip, all clips start at its first frame.
+        policy: How to handle a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats the last of its
+            frames that exists, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
+            `InvalidArgumentError`.
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order, with times of shape (num_clips, num_frames_per_clip).
+        order. Their times have shape (num_clips, num_frames_per_clip).
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no frames,
-            or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is also a ValueError.
+        InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames, or a clip
+            reaches beyond the end and ``policy`` is ``"error"``. This error is also a ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
         DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
 
@@ -201,8 +214,9 @@ def clips_at_regular_indices(
 ) -> FrameBatch:
     """Decode clips that start at evenly spaced frames.
 
-    The first clip starts at the first frame of the sampling range, the last clip at the last frame of the range. Starts
-    between them are rounded to whole frames. By default, for 3 clips of 3 frames, every 2nd, of a video of 10 frames::
+    The first clip starts at the first frame of the sampling range, the last clip at the last frame of the range. The
+    starts in between are rounded to whole frames. For example, let 3 clips have 3 frames each, and take every 2nd frame
+    of a video of 10 frames. By default, they are::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
@@ -210,7 +224,7 @@ def clips_at_regular_indices(
         clip 1                   x     x     x
         clip 2                            x     x     x
 
-    If the range has fewer frames than ``num_clips``, some clips are equal.
+    If the sampling range has fewer frames than ``num_clips``, some clips are equal.
 
     Args:
         decoder: The video.
@@ -220,7 +234,7 @@ def clips_at_regular_indices(
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order, with times of shape (num_clips, num_frames_per_clip).
+        order. Their times have shape (num_clips, num_frames_per_clip).
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_indices`.
@@ -251,7 +265,7 @@ def clips_at_regular_indices(
 
 
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
-    """Split the first dimension of ``batch``, which has the frames of all clips in sequence, into clips and frames.
+    """Reshape a batch of the frames of all clips, one clip after another, to (num_clips, num_frames_per_clip, ...).
 
     Raises:
         DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
@@ -283,7 +297,9 @@ def check_policy(policy: object) -> None:
 
 
 def complete(positions: Sequence[Position], length: int, policy: Policy) -> list[Position]:
-    """Return ``length`` positions for a clip: those that exist in the video, completed according to the policy.
+    """Complete the frame positions of a clip to ``length``, according to ``policy``.
+
+    ``positions`` are the indices or times of those frames of the clip that exist in the video.
 
     >>> complete([4, 6, 8], 5, "repeat_last"), complete([4, 6, 8], 5, "wrap")
     ([4, 6, 8, 8, 8], [4, 6, 8, 4, 6])
@@ -303,7 +319,7 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
 
 
 def check_integer(name: str, value: Any) -> int:
-    """Return ``value`` as an int; raise unless it is an integer of any library."""
+    """Return ``value`` as a Python int. Raise `InvalidArgumentError` unless it is an integer, such as one of NumPy."""
     try:
         return whole_number(name, value)
     except InvalidArgumentError:
@@ -330,7 +346,10 @@ def check_clip_length(value: Any) -> int:
 
 
 def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
-    """Raise `SourceTypeError` unless ``decoder`` has the methods that a sampler calls. A path is a common mistake."""
+    """Raise `SourceTypeError` unless ``decoder`` has the ``methods`` that a sampler calls.
+
+    A common mistake is to pass a path. The message names ``made_by``, the class that makes suitable decoders.
+    """
     if not all(hasattr(decoder, method) for method in methods):
         raise SourceTypeError(
             f"decoder must be {'an' if made_by[0] in 'AEIOU' else 'a'} {made_by}, or have its methods "
@@ -339,7 +358,7 @@ def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
 
 
 def check_num_frames(decoder: VideoDecoder, method: str) -> int:
-    """Return the number of frames; raise unless ``decoder`` has frames and the method that fetches them."""
+    """Return the number of frames of ``decoder``. Raise an error if it has no frames, or does not have ``method``."""
     check_decoder(decoder, "__len__", method, made_by="VideoDecoder")
     num_frames = len(decoder)
     if num_frames < 1:
@@ -348,7 +367,10 @@ def check_num_frames(decoder: VideoDecoder, method: str) -> int:
 
 
 def check_not_empty(start: float, end: float, reason: str = "") -> None:
-    """Raise if the range [start, end) is empty. ``reason`` explains in the message where the end comes from."""
+    """Raise `InvalidArgumentError` if the range [start, end) is empty.
+
+    The message includes ``reason``, which explains where the end comes from.
+    """
     if not start < end:
         raise InvalidArgumentError(
             f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."

@@ -1,10 +1,12 @@
 """Random numbers for each row of a dataset, and the position in a file where a sampler will start to read.
 
-Samplers and transforms draw from the global generators of torch, NumPy and Python. All threads share these generators,
-so threads that read rows would have to take turns while they decode. Therefore, in `row_random`, built-in samplers draw
-from a generator that belongs to the row. Code that draws from the global generators runs in `global_random`, for one
-row at a time, and continues the numbers of its row. A row gets the same numbers as if the global generators had been
-seeded for it.
+Samplers and transforms draw from the global generators of torch, NumPy and Python. All threads share these generators.
+If threads that read rows used them directly, only one thread could decode at a time.
+
+Therefore each row has its own generators, which `row_random` makes. Built-in samplers draw from them. Other code, which
+draws from the global generators, runs in `global_random`. There, the global generators temporarily take over the state
+of the row's generators, so only one thread can be there at a time. Either way, a row gets the same numbers as if the
+global generators had been seeded for it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ global_random_lock = ForkSafeLock()
 
 
 class _RowRandom:
-    """The random number generators of a dataset row. Samplers draw from its generator of torch."""
+    """The random number generators of one dataset row, seeded with ``seed``. Samplers draw from ``generator``."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
@@ -37,7 +39,7 @@ class _RowRandom:
         self._states: tuple[Any, Any] | None = None
 
     def install(self) -> None:
-        """Copy the row's states to the global generators."""
+        """Copy the states of the row's generators to the global generators."""
         torch.set_rng_state(self.generator.get_state())
         if self._states is None:
             np.random.seed(self._seed & 0xFFFFFFFF)
@@ -47,7 +49,7 @@ class _RowRandom:
             random.setstate(self._states[1])
 
     def take_back(self) -> None:
-        """Copy the states of the global generators to the row."""
+        """Copy the states of the global generators back to the row's generators."""
         self.generator.set_state(torch.get_rng_state())
         self._states = np.random.get_state(), random.getstate()
 
@@ -57,7 +59,7 @@ _row: ContextVar[_RowRandom | None] = ContextVar("row_random", default=None)
 
 @contextmanager
 def row_random(seed: int) -> Iterator[None]:
-    """Use the random numbers of a row in this thread during a ``with`` block."""
+    """In a ``with`` block, use new generators, seeded with ``seed``, for the dataset row that this thread reads."""
     token = _row.set(_RowRandom(seed))
     try:
         yield
@@ -66,16 +68,19 @@ def row_random(seed: int) -> Iterator[None]:
 
 
 def sampling_generator() -> torch.Generator | None:
-    """Return the row's generator for samplers; ``None`` (torch's global generator) if no row is being read."""
+    """Return the generator from which samplers draw while a row is read.
+
+    If no row is being read, return None, which stands for torch's global generator.
+    """
     row = _row.get()
     return None if row is None else row.generator
 
 
 @contextmanager
 def global_random() -> Iterator[None]:
-    """Make the global generators continue the random numbers of the current row during a ``with`` block.
+    """In a ``with`` block, let the global generators continue the random numbers of the row that is being read.
 
-    At the end, their previous states are restored. If there is no current row, this has no effect.
+    Afterwards, the global generators get their previous states back. If no row is being read, this has no effect.
     """
     row = _row.get()
     if row is None:
@@ -96,13 +101,19 @@ def global_random() -> Iterator[None]:
 
 
 def uses_row_random(function: F) -> F:
-    """Mark a function that draws from `sampling_generator`, and that calls other random code in `global_random`."""
+    """Mark a function that draws from `sampling_generator`, so that it does not need to run in `global_random`.
+
+    If the function calls other code that draws random numbers, it must do so in `global_random`.
+    """
     function._uses_row_random = True  # type: ignore[attr-defined]
     return function
 
 
 def random_for(function: Any) -> AbstractContextManager[None]:
-    """Return the context in which to call a function: `global_random`, unless `uses_row_random` marks the function."""
+    """Return the context manager in which ``function`` must be called: `global_random`, or one without effect.
+
+    Functions that `uses_row_random` marks do not need `global_random`.
+    """
     return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()
 
 
@@ -110,9 +121,10 @@ def random_for(function: Any) -> AbstractContextManager[None]:
 
 
 def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
-    """Return a decorator that gives a sampler its ``first_position``, a function with the same arguments.
+    """Return a decorator that sets the attribute ``first_position`` of a sampler.
 
-    ``first_position`` must draw the same random numbers as the sampler, but not decode.
+    ``first_position`` is a function with the same arguments as the sampler. It returns where the sampler will start to
+    read. It must draw the same random numbers as the sampler, but not decode.
     """
 
     def add(sampler: F) -> F:
@@ -123,12 +135,15 @@ def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
 
 
 def planned_by(plan: Callable[..., Any]) -> Callable[[F], F]:
-    """Return a decorator that gives a sampler its ``first_position``, computed from the plan that ``plan`` returns."""
+    """Return a decorator that sets the attribute ``first_position`` of a sampler, using the method of its plan.
+
+    ``plan`` has the same arguments as the sampler, and returns an object with a method ``first_position``.
+    """
     return starts_reading_at(lambda decoder, **options: plan(decoder, **options).first_position(decoder))
 
 
 def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the function inside nested ``functools.partial`` objects, and the arguments that they bind."""
+    """Return the function inside nested ``functools.partial`` objects, and the arguments that they bind to it."""
     arguments: tuple[Any, ...] = ()
     options: dict[str, Any] = {}
     while isinstance(sampler, partial):
@@ -138,10 +153,10 @@ def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
-    """Return the position in the file where a sampler will start to read; ``None`` if unknown.
+    """Return the position in the file where ``sampler`` will start to read, or None if it is unknown.
 
-    Built-in samplers have a method ``first_position(decoder)``, and other callables may have one. Positions may have
-    any unit that grows with time.
+    Built-in samplers have an attribute ``first_position``, a function; other callables can have one too. Positions only
+    need to grow with time: they can be seconds or frame indices, for example.
     """
     function, arguments, options = unwrap_partial(sampler)
     method = getattr(function, "first_position", None)

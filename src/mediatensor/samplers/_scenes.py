@@ -1,9 +1,10 @@
-"""Find scenes (`find_scenes`), and sample a clip from each scene (`clips_at_scenes`).
+"""Find the scenes of a video (`find_scenes`), and sample a clip from each scene (`clips_at_scenes`).
 
-Cuts are found by the rule of PySceneDetect's ``AdaptiveDetector``
-(https://www.scenedetect.com/docs/latest/api/detectors.html). It compares the mean absolute difference of consecutive
-frames with the differences nearby, so that a moving camera does not count as a cut. Here, the rule is applied to stored
-luma and chroma.
+Scenes are separated by cuts, which are found by the rule of PySceneDetect's ``AdaptiveDetector``
+(https://www.scenedetect.com/docs/latest/api/detectors.html). For each pair of consecutive frames, the rule computes the
+mean absolute difference of their pixels, and compares it with the differences a few frames before and after. So the
+steady differences that a moving camera causes do not count as cuts. Unlike in PySceneDetect, the rule is applied to
+luma and chroma as they are stored in the video.
 """
 
 from __future__ import annotations
@@ -61,15 +62,16 @@ _MIN_LIT_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Scene:
-    """The frames from one cut up to the next.
+    """A scene: the frames from one cut up to the next.
 
     Attributes:
         first_frame: Index of the first frame.
         last_frame: Index of the last frame. The next scene starts one frame later.
         begin_seconds: Start time of the first frame.
         end_seconds: End time of the last frame, which is the ``begin_seconds`` of the next scene.
-        score: Difference between the first frame and the previous frame, in levels of 255; 0.0 for the first scene. For
-            a fade, the total change of the frames until black.
+        score: How much the first frame differs from the previous frame, from 0 to 765; see `find_scenes`. It is 0.0 for
+            the first scene. If the scene starts with a fade through black, the score compares the first black frame
+            with a frame shortly before it.
 
     Example:
         >>> from mediatensor.samplers import Scene
@@ -107,39 +109,41 @@ def find_scenes(
     """Find the cuts of a video, and return the scenes between them.
 
     Every frame is decoded once, in order, and compared with the previous frame. Its *score* is the sum of the mean
-    absolute differences of luma and both chroma components. Frames are compared at 128x72, in limited range (luma from
-    16 to 235). Black bars are ignored, and RGB is never computed. A frame starts a scene if its score is at least
-    ``threshold``, and at least ``ratio`` times the mean of the four scores around it. This mean ignores frames that
-    repeat the previous frame. PySceneDetect's ``AdaptiveDetector`` has the same rule, but for other components. In
-    addition:
+    absolute differences of luma and both chroma components. Frames are compared at a size of 128x72, in limited range
+    (luma from 16 to 235). Black bars are ignored, and RGB is never computed. A frame starts a scene if its score is at
+    least ``threshold``, and also at least ``ratio`` times the mean score of four nearby frames. These are the two
+    frames before it and the two after it, not counting frames that repeat the previous frame. PySceneDetect's
+    ``AdaptiveDetector`` has the same rule, but compares hue, saturation and brightness. Some further rules apply:
 
-    * A *flash* is not a cut: the earlier content comes back after fewer than ``min_frames`` frames, and at most 15.
+    * A *flash* does not count as a cut. It is a change after which the earlier content comes back within 15 frames, and
+      within fewer than ``min_frames`` frames.
     * If the video fades to black and back, the first black frame starts a scene.
-    * Dissolves and wipes are not found, unless they take only a frame or two.
+    * Dissolves and wipes are not found, unless they last only one or two frames.
 
-    A cut may be anywhere between key frames. The result does not depend on the decoder's transforms, device, or output.
-    Memory does not grow with the length of the video. On a terminal, a progress bar is shown if tqdm is installed.
+    Cuts are found at any frame, not only at key frames. The result does not depend on the decoder's transforms, device,
+    or output. The memory that is needed does not grow with the length of the video. On a terminal, a progress bar is
+    shown if tqdm is installed.
 
     Args:
         decoder: The video.
-        threshold: Minimum score of a cut, from 0 to 765. A typical cut has 40 to 120.
-        ratio: Minimum ratio between the score of a cut and the mean of the scores around it. 0 disables this test, as
-            in PySceneDetect's ``ContentDetector``; fast motion then counts as cuts.
+        threshold: Minimum score of a cut, from 0 to 765. A typical cut has a score of 40 to 120.
+        ratio: Minimum ratio between the score of a cut and the mean score of the nearby frames. 0 disables this test,
+            as in PySceneDetect's ``ContentDetector``, so fast motion counts as cuts.
         min_frames: Minimum number of frames of a scene. A cut that would make a shorter scene is ignored, so only the
             first of several close cuts counts.
         min_seconds: Minimum duration of a scene in seconds. Both this and ``min_frames`` must be satisfied.
-        key_frames_only: Whether to decode only key frames, which is many times faster. A scene then starts at each key
-            frame whose score against the previous key frame is at least ``threshold * ratio``. Its start is the cut
-            itself if the encoder put a key frame there, otherwise the next key frame. If the earlier content comes back
-            before the next key frame, the cut is missed. Fast motion may count as a cut. Requires a `VideoDecoder` of a
-            whole file in exact mode.
+        key_frames_only: Whether to decode only key frames, which is many times faster. Each key frame is compared with
+            the previous key frame, and starts a scene if its score is at least ``threshold * ratio``. So scenes start
+            exactly at a cut only if the encoder put a key frame there, otherwise at the next key frame. A cut is missed
+            if the earlier content comes back before the next key frame. Fast motion can be mistaken for a cut. Requires
+            a `VideoDecoder` of a whole file in exact mode.
 
     Returns:
         The scenes in order. Together, they have all frames that can be decoded. A video without cuts is one scene. No
-        scene is shorter than the minimum, unless the whole video is.
+        scene is shorter than ``min_frames`` and ``min_seconds`` allow, unless the whole video is.
 
     Raises:
-        InvalidArgumentError: if an argument is not as described.
+        InvalidArgumentError: if an argument is invalid.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
         StreamError: if no frame can be decoded.
         DecodeError: if a frame cannot be decoded. If the decoder's ``on_error`` is ``"skip"`` or ``"nearest"``, such
@@ -183,7 +187,7 @@ def clips_at_scenes(
 ) -> FrameBatch:
     """Decode one clip from each scene. A clip never has frames of two scenes.
 
-    Clips of 3 frames, every 2nd frame, from two scenes of 8 and 3 frames::
+    For example, let each clip have 3 frames, and take every 2nd frame. In two scenes of 8 and 3 frames, the clips are::
 
         frame              0  1  2  3  4  5  6  7 | 8  9 10
         "start"            x     x     x          | x     x
@@ -192,22 +196,23 @@ def clips_at_scenes(
         "random", latest            x     x     x | x     x
 
     Args:
-        decoder: The video, opened with ``seek_mode="exact"``, because indices may differ in approximate mode.
+        decoder: The video, opened with ``seek_mode="exact"``, because frame indices can differ in approximate mode.
         scenes: The scenes, such as a selection from the result of `find_scenes`. By default, all scenes are found
             first, which decodes the whole video.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1.
-        placement: Position of a clip in its scene: ``"start"``, ``"middle"`` or ``"random"``. A clip that does not fit
-            starts with its scene. Random numbers come from torch's global generator for the CPU, in one draw.
+        placement: Position of a clip in its scene: ``"start"``, ``"middle"`` or ``"random"``. A clip that is longer
+            than its scene starts with the scene. Random numbers come from torch's global generator for the CPU.
         policy: How to handle a clip that reaches beyond the end of its scene: ``"repeat_last"`` repeats its last frame
-            in the scene, ``"wrap"`` continues with its first frame, ``"error"`` raises.
+            in the scene, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
+            `InvalidArgumentError`.
 
     Returns:
         Frames of shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order, with times of shape (scenes, num_frames_per_clip).
+        order. Their times have shape (scenes, num_frames_per_clip).
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, there are no scenes, the scenes are of another video,
+        InvalidArgumentError: if an argument is invalid, ``scenes`` is empty or has frames that the video does not have,
             or a clip reaches beyond the end of its scene and ``policy`` is ``"error"``. This error is also a
             ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
@@ -282,7 +287,10 @@ def _check_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
 
 @dataclass(frozen=True)
 class _Cut:
-    """The first frame of a scene: its index, its time, and its difference from the previous frame."""
+    """A frame at which a scene starts: its index, its time, and its score against the previous frame.
+
+    `_find_cuts` also uses it for the end of the video.
+    """
 
     frame: int
     seconds: float
@@ -291,7 +299,11 @@ class _Cut:
 
 @dataclass(frozen=True)
 class _CutRule:
-    """The rule for cuts: minimum score, minimum ratio of the score to the mean around it, maximum length of a flash."""
+    """The parameters of the rule that decides whether a frame is a cut.
+
+    ``threshold`` is the minimum score, ``ratio`` its minimum ratio to the mean score of nearby frames, and
+    ``max_flash`` the maximum length of a flash in frames.
+    """
 
     threshold: float
     ratio: float
@@ -299,16 +311,22 @@ class _CutRule:
 
     @property
     def num_ahead(self) -> int:
-        """Number of later frames that must be known to decide whether a frame is a cut."""
+        """Number of frames after a frame that must be known to decide whether this frame is a cut."""
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
-        """Return whether ``later`` shows the content of ``before`` again. ``score`` is the change after ``before``."""
+        """Return whether ``later`` shows the content of ``before`` again, so that there was only a flash in between.
+
+        ``score`` is the size of the change after ``before``.
+        """
         return _difference(before, later) < score / max(self.ratio, 2.0)
 
 
 class _SmallFrame:
-    """Luma and chroma of a scaled frame, (3, H, W), and its score against the previous frame."""
+    """A frame that was scaled down for comparison: its luma and chroma (3, H, W), and its score.
+
+    The score compares it with the previous frame.
+    """
 
     def __init__(self, frame: int, seconds: float, components: NDArray[np.uint8]) -> None:
         self.frame, self.seconds, self.components = frame, seconds, components
@@ -322,7 +340,7 @@ class _SmallFrame:
 
 
 class _CutFinder:
-    """Finds cuts in frames that are added in order. Only a few frames are kept."""
+    """Finds cuts while frames are added in order. Only the most recent frames are kept in memory."""
 
     def __init__(self, rule: _CutRule) -> None:
         self._rule, self._num_ahead = rule, rule.num_ahead
@@ -331,14 +349,17 @@ class _CutFinder:
         self._black: _Cut | None = None  # where a fade to black began
 
     def add(self, frame: _SmallFrame) -> list[_Cut]:
-        """Add the next frame; return the cuts that are certain now, in ascending order."""
+        """Add the next frame, and return the cuts that can be decided now, in ascending order.
+
+        A cut is decided a few frames later, because the rule also looks at the frames after it.
+        """
         if self._frames:
             frame.score = _difference(self._frames[-1], frame)
         self._frames.append(frame)
         return self._judge_next() if len(self._frames) > self._place + self._num_ahead else []
 
     def finish(self) -> list[_Cut]:
-        """Return the remaining cuts. Call this after the last frame."""
+        """Return the cuts that have not been returned by `add`. Call this after the last frame."""
         cuts = []
         while self._place < len(self._frames):
             cuts += self._judge_next()
@@ -367,7 +388,10 @@ class _CutFinder:
         return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
-        """Return the mean of the scores around a frame. Missing scores count as 0, the score of still frames."""
+        """Return the mean score of the nearby frames of a frame that do not repeat their previous frame.
+
+        If there are fewer than the rule needs, the missing scores count as 0.
+        """
         scores = [frame.score for frame in self._frames]
         before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]
         after = scores[place + 1 : place + 1 + _NEIGHBOUR_REACH]
@@ -377,7 +401,11 @@ class _CutFinder:
         return sum(map(sum, changed)) / (2 * _NUM_NEIGHBOURS)
 
     def _is_flash(self, place: int) -> bool:
-        """Return whether the content before this frame comes back soon, or this content was shown shortly before."""
+        """Return whether the change at a frame is the start or the end of a flash.
+
+        At the start of a flash, the content before the frame comes back soon. At its end, the content of the frame was
+        shown shortly before.
+        """
         frames, rule, frame = self._frames, self._rule, self._frames[place]
         later = (frames[place + k] for k in range(1, rule.max_flash + 1) if place + k < len(frames))
         earlier = (frames[place - 1 - k] for k in range(1, rule.max_flash + 1) if place - 1 - k >= 0)
@@ -387,7 +415,10 @@ class _CutFinder:
 
 
 def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
-    """Return the score of two frames: the sum of mean absolute differences of luma and chroma, without black bars."""
+    """Return the score of two frames: the sum of the mean absolute differences of luma and both chroma components.
+
+    Black bars are left out of the mean.
+    """
     first, second = one.components, other.components
     total = (np.maximum(first, second) - np.minimum(first, second)).sum(dtype=np.uint32)
     share = _lit_share(one.rows | other.rows) * _lit_share(one.columns | other.columns)
@@ -395,13 +426,13 @@ def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
 
 
 def _lit_share(is_lit: NDArray[np.bool_]) -> float:
-    """Return the fraction of rows or columns from the first lit one to the last lit one."""
+    """Return the fraction of the rows or columns that lies between the first and the last one that are not black."""
     first, last = is_lit.argmax(), is_lit[::-1].argmax()
     return float(len(is_lit) - first - last) / len(is_lit) if is_lit[first] else 0.0
 
 
 def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Compare every frame; return the start of the first scene, the cuts, and the end of the video."""
+    """Compare every frame with the previous one, and return the first frame, the cuts, and the end of the video."""
     finder, cuts = _CutFinder(rule), list[_Cut]()
     first: _Cut | None = None
     end = _Cut(0, 0.0, 0.0)
@@ -416,7 +447,7 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
 
 
 def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
-    """Compare only key frames; return the start of the first scene, the cuts, and the end of the video."""
+    """Compare every key frame with the previous one, and return the first frame, the cuts, and the end of the video."""
     check_decoder(decoder, "frame_index", made_by="VideoDecoder")
     starts = decoder.frame_index.gop_start_indices.tolist()
     before: _SmallFrame | None = None
@@ -435,7 +466,9 @@ def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cu
 
 
 def _drop_close_cuts(cuts: Sequence[_Cut], end: _Cut, min_frames: int, min_seconds: float) -> list[_Cut]:
-    """Return the first cut and all later cuts that leave scenes of the minimum length on both sides.
+    """Drop cuts that would make a scene shorter than ``min_frames`` or ``min_seconds``.
+
+    The first item of ``cuts``, the start of the video, is always kept. ``end`` is the end of the video.
 
     >>> cuts = [_Cut(0, 0.0, 0.0), _Cut(10, 1.0, 50.0), _Cut(12, 1.2, 60.0), _Cut(28, 2.8, 40.0)]
     >>> [cut.frame for cut in _drop_close_cuts(cuts, _Cut(30, 3.0, 0.0), 5, 0.5)]

@@ -1,6 +1,6 @@
 """Sample clips of frames by time, starting at random or regular times of a video.
 
-Each sampler first plans the times without decoding, then decodes all clips with one request.
+Each sampler first chooses the times of all frames, and then decodes them with one request.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_CLOCK = FrameClock(np.zeros(0), np.zeros(0))
 
 
 class _TimePlan(NamedTuple):
-    """The times of the frames of all clips, one clip after another, on the grid of a clock."""
+    """The times of the frames to decode, one clip after another. They were computed with ``clock``, a `FrameClock`."""
 
     timestamps: list[float]
     clock: FrameClock
@@ -78,16 +78,17 @@ def clips_at_random_timestamps(
 ) -> FrameBatch:
     """Decode clips that start at random times.
 
-    The starts are uniform over the sampling range and independent of each other. A clip consists of the frames shown at
-    its times. By default, clips of 3 frames, 2 s apart, start in [0 s, 6 s) of a video from 0 s to 10 s::
+    The starts are drawn independently and uniformly from the sampling range. A clip consists of the frames that are
+    shown at evenly spaced times. For example, let a clip have 3 frames that are 2 s apart. In a video from 0 s to 10 s,
+    it then starts in [0 s, 6 s) by default::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
         earliest clip      x     x     x
         a late clip                      x     x     x
 
-    The random numbers come from torch's global generator for the CPU, in one draw, so ``torch.manual_seed`` makes the
-    clips reproducible.
+    The random numbers come from torch's global generator for the CPU, so ``torch.manual_seed`` makes the clips
+    reproducible. All starts are drawn in one call.
 
     Args:
         decoder: The video.
@@ -97,19 +98,20 @@ def clips_at_random_timestamps(
             decoder.metadata.average_fps``, which gives consecutive frames if the rate is constant.
         sampling_range_start: Earliest start of a clip in seconds; by default the start of the stream.
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
-            the end. By default, clips must end before the stream ends. If the stream is shorter than a clip, clips
-            start at its beginning.
-        policy: How to handle a clip that reaches beyond the end of the stream: ``"repeat_last"`` repeats the last time
-            before the end, ``"wrap"`` continues with the start of the clip, ``"error"`` raises.
+            the end. By default, it is chosen so that all clips fit into the stream; if the stream is shorter than a
+            clip, all clips start at its beginning.
+        policy: How to handle a clip that reaches beyond the end of the stream: ``"repeat_last"`` repeats the last of
+            its frames before the end, ``"wrap"`` repeats the clip from its start, and ``"error"`` raises an
+            `InvalidArgumentError`.
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
         order. The times of shape (num_clips, num_frames_per_clip) are the frames' own times, not the requested times.
 
     Raises:
-        InvalidArgumentError: if an argument is not as described, the sampling range is empty, the video has no frames
-            or lacks necessary metadata, or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is
-            also a ValueError.
+        InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames or lacks
+            necessary metadata, or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is also a
+            ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
         DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
 
@@ -147,8 +149,9 @@ def clips_at_regular_timestamps(
 ) -> FrameBatch:
     """Decode clips that start at evenly spaced times.
 
-    The sampling range determines the number of clips. A clip consists of the frames shown at its times. Clips of 3
-    frames, 2 s apart, every 2.5 s, of a video from 0 s to 10 s::
+    The sampling range determines the number of clips. A clip consists of the frames that are shown at evenly spaced
+    times. For example, let a clip have 3 frames that are 2 s apart, and start every 2.5 s. In a video from 0 s to 10 s,
+    the clips are::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
@@ -208,7 +211,10 @@ def _plan_by_time(
     sampling_range_end: float | None = None,
     policy: Policy = "repeat_last",
 ) -> _TimePlan:
-    """Plan the clips. ``choose_starts`` gets the bounds of the sampling range, and returns the starts of the clips."""
+    """Check the arguments of a sampler, and choose the times of the frames to decode.
+
+    ``choose_starts`` is called with the start and end of the sampling range, and returns the starts of the clips.
+    """
     length = check_clip_length(num_frames_per_clip)
     check_policy(policy)
     check_num_frames(decoder, "get_frames_played_at")
@@ -246,7 +252,7 @@ def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
 
 
 def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
-    """Return the time from one frame of a clip to the next; the default is the time between frames of the video."""
+    """Return the checked argument or, if it is None, the usual time from one frame of the video to the next."""
     if seconds_between_frames is not None:
         return check_positive_seconds("seconds_between_frames", seconds_between_frames)
     average_fps = _from_metadata(decoder, "average_fps", "average fps")
@@ -261,9 +267,10 @@ def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float
 def _range_of_times(
     start: float | None, end: float | None, *, stream_begin: float, stream_end: float, duration: float
 ) -> tuple[float, float]:
-    """Return the range [start, end) of times at which a clip may start.
+    """Return the range [start, end) of times at which a clip can start.
 
-    ``duration`` is the time from the first to the last frame of a clip.
+    ``duration`` is the time from the first to the last frame of a clip. If ``end`` is None, the range has all times at
+    which a whole clip fits into the stream.
 
     >>> _range_of_times(None, None, stream_begin=0.5, stream_end=10.0, duration=4.0)
     (0.5, 6.0)
@@ -291,10 +298,12 @@ def _range_of_times(
 def _times_of_clip(
     start: float, length: int, step: float, *, stream_end: float, is_whole: bool, tolerance: float = 0.0
 ) -> list[float]:
-    """Return the times of a clip that are before the end of the stream by more than ``tolerance``.
+    """Return the times of a clip's frames, without times at or beyond the end of the stream.
 
-    If ``is_whole``, the clip was placed so that it ends before the stream. Then only rounding can move a time to the
-    end::
+    Times closer to the end than ``tolerance`` are also left out.
+
+    If ``is_whole``, the clip was placed so that all of its times are before the end of the stream. Only a rounding
+    error can then move a time to the end, as in the following example, and such a time is moved back::
 
         start             1/3 + 1.6 = 1.9333333333333333
         sampling range                1.9333333333333336 = 1/3 + 2 - 0.4
@@ -337,7 +346,7 @@ def regular_starts(start: float, end: float, *, seconds_between_clip_starts: flo
 
 
 def last_before(seconds: float) -> float:
-    """Return the largest float below ``seconds``."""
+    """Return the largest floating-point number below ``seconds``."""
     return math.nextafter(seconds, -math.inf)
 
 
@@ -356,7 +365,7 @@ def check_positive_seconds(name: str, value: Any) -> float:
 
 
 def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> float:
-    """Return the earliest time at which a clip may start; by default, the start of the stream."""
+    """Check the argument ``sampling_range_start``, and return it, or the start of the stream if it is None."""
     if start is None:
         return stream_begin
     first = check_seconds("sampling_range_start", start)
@@ -369,7 +378,7 @@ def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> 
 
 
 def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> float:
-    """Return the time before which a clip must start. Values beyond the end of the stream mean the end."""
+    """Check the argument ``sampling_range_end``, and return it, or the end of the stream if that is earlier."""
     seconds = check_seconds("sampling_range_end", end)
     if not seconds >= stream_begin:
         raise InvalidArgumentError(f"sampling_range_end ({seconds}) must be at least {stream_begin}, the stream begin.")
@@ -380,19 +389,22 @@ def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> floa
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the clock of ``decoder``; with ``steps``, as adapted by `FrameClock.for_steps`."""
+    """Return the `FrameClock` of ``decoder``. If ``steps`` are given, return `FrameClock.for_steps` of it."""
     access = access_to(decoder)
     clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock
 
 
 def tolerance_of(decoder: Any) -> float:
-    """Return the tolerance in seconds by which a time must be before an end; 0 for decoders of other libraries."""
+    """Return by how many seconds a time must be before the end of a stream to count as before it.
+
+    The result is 0 for decoders of other libraries.
+    """
     return 0.0 if access_to(decoder) is None else TIME_TOLERANCE
 
 
 def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> FrameBatch:
-    """Return the frames of ``decoder`` at times that were computed with ``clock``."""
+    """Decode the frames of ``decoder`` that are shown at the times ``seconds``, which were computed with ``clock``."""
     batch: FrameBatch = (
         decoder.get_frames_played_at(seconds)
         if clock.step is None

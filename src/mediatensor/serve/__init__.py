@@ -1,7 +1,8 @@
 """An HTTP service that reads images, PDF files and videos.
 
-Uploads are read in separate processes with time and memory limits. An upload is deleted together with its job. The
-command ``mediatensor serve`` runs the service, which needs the extra ``serve``.
+Uploads are read in separate processes with time and memory limits. Each upload makes a job, and is deleted together
+with it. The command ``mediatensor serve`` runs the service. The packages that it needs are installed with
+``mediatensor[serve]``.
 """
 
 from __future__ import annotations
@@ -46,28 +47,31 @@ def create_app(
 ) -> FastAPI:
     """Return the service as an ASGI application, for uvicorn or another server.
 
-    ``num_workers`` processes with loaded models read uploads. Another process renders images of pages and frames. A
-    process is replaced if it exceeds its time or memory limit, crashes, or works for a client that has disconnected.
-    ``mediatensor serve`` also limits connections and slow clients, which an ASGI application itself cannot do.
+    Uploads are read by ``num_workers`` worker processes, which have loaded the models. One more process renders images
+    of pages and frames for display. A process is ended and replaced if it exceeds its time or memory limit or crashes,
+    or if the client that it works for disconnects. An ASGI application cannot limit the number of connections, or
+    disconnect slow clients. The server that ``mediatensor serve`` runs does both.
 
     Args:
-        token: Token that clients must send. By default, all clients that use an allowed host name are admitted.
-        max_upload_bytes: Size limit of an upload.
-        max_stored_bytes: Limit of the total size of uploads and results; by default, four times ``max_upload_bytes``.
-        timeout_seconds: Time limit for processing an upload.
-        max_memory_bytes: Memory limit of a worker process, in addition to the memory of its models.
+        token: Secret token that clients must send. By default, no token is needed: a request is accepted if it names an
+            allowed host.
+        max_upload_bytes: Maximum size of an upload in bytes.
+        max_stored_bytes: Maximum total size of all stored uploads and results in bytes; by default, four times
+            ``max_upload_bytes``.
+        timeout_seconds: Maximum time in seconds for processing an upload.
+        max_memory_bytes: Maximum memory in bytes that a worker process can use, not counting its models.
         num_workers: Number of uploads that are read in parallel.
-        keep_seconds: Time after which a finished job and its upload are deleted.
-        allowed_hosts: Host names without port that requests may use, in addition to names of this machine such as
-            ``localhost``. With a token, numeric addresses are also allowed.
+        keep_seconds: Time in seconds for which a finished job and its upload are kept. After that, they are deleted.
+        allowed_hosts: Host names, without port, that requests are allowed to name in addition to ``localhost`` and the
+            loopback addresses. If there is a token, IP addresses are allowed too.
         folder: Folder in which uploads and results are stored; by default, the system's temporary folder.
 
     Returns:
-        A FastAPI application. It describes itself at ``/openapi.json``.
+        A FastAPI application. Its interface is described at ``/openapi.json``.
 
     Raises:
-        InvalidArgumentError: if the value of an argument is not accepted.
-        MissingDependencyError: if the packages of the extra ``serve`` are not installed.
+        InvalidArgumentError: if an argument has a wrong type or value.
+        MissingDependencyError: if a package that ``mediatensor[serve]`` installs is missing.
 
     Example:
         >>> from mediatensor.serve import create_app
@@ -97,12 +101,16 @@ def create_app(
 
 
 def make_server(app: FastAPI, host: str, port: int, **options: Any) -> Server:
-    """Return a server for an application. It limits connections and times like ``mediatensor serve``.
+    """Return the server that ``mediatensor serve`` uses. It limits connections, and disconnects slow clients.
 
-    ``_server.py`` describes the options.
+    Args:
+        app: The application that `create_app` returned.
+        host: Address to listen on.
+        port: Port to listen on.
+        **options: Options of ``make_server`` in ``_server.py``.
 
     Raises:
-        MissingDependencyError: if the packages of the extra ``serve`` are not installed.
+        MissingDependencyError: if a package that ``mediatensor[serve]`` installs is missing.
     """
     try:
         from . import _server

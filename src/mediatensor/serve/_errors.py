@@ -1,4 +1,4 @@
-"""Convert errors to HTTP responses: a status, and JSON that states the problem and advice."""
+"""Convert errors to HTTP responses: a status code, and JSON with the problem and advice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from ..errors import (
 
 
 class ServeError(Exception):
-    """The error of a refused request or a failed job. ``kind`` is a name of the problem for programs."""
+    """An error that is sent to the client, because a request was refused or a job has failed.
+
+    ``status`` is the HTTP status code. ``kind`` is a short name of the problem, such as "UnknownJob", for use in
+    programs.
+    """
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -29,7 +33,7 @@ class ServeError(Exception):
 
 
 def describe_error(error: ServeError) -> dict[str, Any]:
-    """Return an error as JSON.
+    """Return the JSON object that describes an error to the client.
 
     >>> describe_error(ServeError(404, "UnknownJob", "There is no such job."))
     {'type': 'UnknownJob', 'message': 'There is no such job.'}
@@ -38,20 +42,25 @@ def describe_error(error: ServeError) -> dict[str, Any]:
 
 
 def stopping_error() -> ServeError:
-    """Return the error for clients that are still waiting when the server stops."""
+    """Return the error to send to clients that are still waiting for a result when the server stops."""
     return ServeError(
         503, "Stopping", "The server stops; send the request again when it is back.", {"Connection": "close"}
     )
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:
-    """Convert an error of the library to a `ServeError` whose message has the upload's ``name`` for its ``path``."""
+    """Convert an exception of the library to a `ServeError` with the matching status code.
+
+    In its message, the ``path`` of the upload is replaced by the ``name`` that the client gave.
+    """
     message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
     return ServeError(_status(error), type(error).__name__, message)
 
 
 def _for_people(message: str) -> str:
-    """Remove advice that is meant for Python programmers from a message of the library.
+    """Rewrite an error message of the library for clients, who do not write Python.
+
+    Page numbers count from 1, and advice about arguments is removed.
 
     >>> _for_people("Page 0 (counted from 0) of x cannot be read: too large; if you trust the file, pass a larger "
     ...             "max_pixels, or None for no limit.")

@@ -1,4 +1,4 @@
-"""A generated page and a generated video, with which users can try out the web page."""
+"""Generate a page and a video as examples, with which users can try out the web page."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ def _draw_video() -> bytes:
 
 
 def _draw_waves(share: float) -> Tensor:
-    """Draw coloured waves as uint8 (3, H, W). ``share`` is the position in the video, from 0 to 1."""
+    """Draw one frame of a video of coloured waves, as uint8 (3, H, W).
+
+    ``share`` is the elapsed part of the video, from 0 to 1.
+    """
     rows = torch.linspace(-1, 1, _HEIGHT)[:, None]
     columns = torch.linspace(-1, 1, _WIDTH)[None] * _WIDTH / _HEIGHT
     turn = 2 * math.pi * share

@@ -1,4 +1,4 @@
-"""Access control: check the host, origin and token of a request before anything else."""
+"""Access control: check the host name, origin and token of every request before it is processed."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ _ASK_FOR_TOKEN = """<!doctype html>
 
 
 def error_answer(error: ServeError) -> Response:
-    """Return the response to a request that is refused."""
+    """Return the HTTP response that reports an error."""
     return JSONResponse({"error": describe_error(error)}, error.status, error.headers)
 
 
 class Guard:
-    """Middleware that refuses unauthorised requests, and adds security headers to responses."""
+    """Middleware that refuses unauthorised requests, and adds security headers to all responses."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -90,7 +90,11 @@ class Guard:
         await (answer or self._app)(scope, exchange.receive, exchange.send)
 
     def _first_answer(self, scope: Scope) -> Response | None:
-        """Return the login response; ``None`` if the request is admitted. Raise `ServeError` to refuse the request."""
+        """Decide whether a request is admitted. Raise `ServeError` if it is refused, and return None if it is admitted.
+
+        A browser can get a response here: a form that asks for the token or, if the URL has the right token, a redirect
+        that sets a cookie.
+        """
         headers = Headers(scope=scope)
         self._check_host(headers)
         _check_origin(headers)
@@ -128,7 +132,7 @@ class Guard:
         return False
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse unknown host names. This prevents DNS rebinding attacks."""
+        """Raise `ServeError` if the request names an unknown host. This prevents DNS rebinding attacks."""
         name = _host_name(headers.get("host", ""))
         if name in self._hosts or (self._token is not None and _is_address(name)):
             return
@@ -145,7 +149,10 @@ def _token_in(query: bytes) -> str:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Refuse requests that a browser makes for a page of another origin."""
+    """Raise `ServeError` if a browser sends the request because of a page of another origin.
+
+    Links to this server are allowed.
+    """
     origin = headers.get("origin")
     if origin is not None:
         with suppress(ValueError):
@@ -160,7 +167,7 @@ def _check_origin(headers: Headers) -> None:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header without its port.
+    """Return the host name in a Host header, in lower case and without the port.
 
     >>> _host_name("Localhost:8000"), _host_name("[::1]:8000"), _host_name("example.org")
     ('localhost', '::1', 'example.org')
@@ -179,12 +186,19 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_value(token: bytes) -> str:
-    """Return the cookie's value: a hash of the token, because other servers on the host also get the cookie."""
+    """Return the value of the login cookie, a hash of the token.
+
+    It is not the token itself, because a browser also sends the cookie to other servers on the same host.
+    """
     return hmac.new(token, b"mediatensor serve: the cookie of the page", hashlib.sha256).hexdigest()
 
 
 class _Exchange:
-    """Wraps a request and its response. Adds headers, and after an early response discards the rest of the request."""
+    """Wraps the functions that receive a request and send its response.
+
+    It adds security headers to the response. If the response is sent before the whole request has arrived, it receives
+    and discards the rest, up to a limit.
+    """
 
     def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:
         self._receive, self._send = receive, send

@@ -1,4 +1,4 @@
-"""Jobs with their options, progress and results, and a queue in which clients take turns."""
+"""Jobs, each with its options, progress and results; and the queue in which they wait, where clients take turns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MEDIA_TYPES = {
 
 
 def media_type_of(name: str) -> str:
-    """Return the media type of a result file."""
+    """Return the media type of a result file, such as "application/json", according to its ``name``."""
     return _MEDIA_TYPES.get(name, "application/octet-stream")
 
 
@@ -57,10 +57,10 @@ class Client(NamedTuple):
     """The client that sent a request.
 
     Attributes:
-        owner: The unit to which storage and job limits apply. This is the IP address, which a client cannot choose.
-            Clients on this machine share one address, so for them the name that the client or a proxy sends is
-            appended.
-        name: The name that the client or a proxy sent. Clients with the same owner but different names take turns.
+        owner: Identifies who is subject to the limits of storage and jobs. It is the IP address, which a client cannot
+            choose. Clients on this machine all have the same address, so for them ``name`` is appended.
+        name: The name that the client, or a proxy for it, sent in the request. Clients with the same owner but
+            different names take turns.
     """
 
     owner: str
@@ -72,19 +72,19 @@ class Job:
     """One upload and the state of its processing.
 
     Attributes:
-        name: The displayed name of the upload.
-        folder: The folder of the upload and the results.
-        seconds_left: The processing time that remains.
-        progress: The finished share from 0 to 1; ``None`` if unknown.
-        message: The current step.
-        facts: The kind and the properties of the upload; empty until it has been inspected.
-        downloads: The names of the result files.
-        pages_left: The indices of the pages that have not been read.
+        name: The name of the upload, as it is displayed.
+        folder: The folder in which the upload and the results are stored.
+        seconds_left: How much processing time remains until the time limit.
+        progress: The finished fraction of the work, from 0 to 1, or None if unknown.
+        message: A text for the client about the current step.
+        facts: The kind of the upload ("pages" or "video") and its properties; empty until it has been inspected.
+        downloads: The names of the result files that clients can download.
+        pages_left: The indices of the pages that have not been read yet.
         failures: The errors of pages that could not be read.
-        num_lost: The number of worker processes that crashed because of this job.
-        ended_at: The time at which the job ended, from ``time.monotonic``.
-        changed: Set at the next change of the job; see `show`.
-        jobs: The queue that contains the job; ``None`` before the job is queued.
+        num_lost: The number of worker processes that had to be ended, or crashed, while they read a page of this job.
+        ended_at: The value of ``time.monotonic()`` when the job ended, or None.
+        changed: An event that `show` sets when the job changes. It then puts a new event in its place.
+        jobs: The `Jobs` object that contains the job; None before the job is added to it.
     """
 
     task: Task
@@ -110,7 +110,7 @@ class Job:
     jobs: Jobs | None = None
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for more results; raise `ServeError` 413 if the owner of the job has no space left."""
+        """Reserve storage for ``num_bytes`` more of results. Raise `ServeError` 413 if the owner has no space left."""
         assert self.jobs is not None
         try:
             self.jobs.make_room(self.client.owner, num_bytes)
@@ -127,14 +127,14 @@ class Job:
         return self.ended_at is not None
 
     def show(self, **changes: Any) -> None:
-        """Set attributes of the job, and wake all tasks that wait for ``changed``."""
+        """Change attributes of the job, and wake all tasks that wait for ``changed``."""
         for name, value in changes.items():
             setattr(self, name, value)
         event, self.changed = self.changed, asyncio.Event()
         event.set()
 
     def describe(self) -> dict[str, Any]:
-        """Return the job as JSON."""
+        """Return the JSON object that describes the state of the job to the client."""
         facts = {key: value for key, value in self.facts.items() if key not in ("pages", "media_type")}
         return {
             "id": self.id,
@@ -151,7 +151,10 @@ class Job:
 
 
 class Arrival:
-    """An upload that is being received into ``folder``. ``num_bytes`` of storage are reserved for it."""
+    """An upload that is still being received, and is written to ``folder``.
+
+    ``num_bytes`` is the storage that is reserved for it.
+    """
 
     def __init__(self, jobs: Jobs, client: Client, folder: Path) -> None:
         self._jobs = jobs
@@ -160,14 +163,17 @@ class Arrival:
         self.num_bytes = 0
 
     def reserve(self, num_bytes: int) -> None:
-        """Increase the reserved storage to ``num_bytes``; raise `ServeError` 429 or 503 if the storage is full."""
+        """Increase the reserved storage to ``num_bytes``. Raise `ServeError` 429 or 503 if space is lacking."""
         if num_bytes > self.num_bytes:
             self._jobs.make_room(self._client.owner, num_bytes - self.num_bytes)
             self.num_bytes = num_bytes
 
 
 class Jobs:
-    """All jobs of a server. All methods must be called in the thread of the event loop."""
+    """All jobs of a server, from their upload until they are deleted.
+
+    Methods are not thread-safe: they must be called in the thread of the event loop.
+    """
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._settings = settings
@@ -181,7 +187,7 @@ class Jobs:
         self._is_stopped = False
 
     def __getitem__(self, job_id: str) -> Job:
-        """Return the job with an identifier; raise `ServeError` 404 if it does not exist."""
+        """Return the job with the identifier ``job_id``. Raise `ServeError` 404 if there is no such job."""
         job = self._jobs.get(job_id)
         if job is None:
             raise ServeError(404, "UnknownJob", "There is no such job: it was deleted, or was kept long enough.")
@@ -189,10 +195,13 @@ class Jobs:
 
     @contextmanager
     def arrival(self, client: Client) -> Iterator[Arrival]:
-        """Make a folder for an upload that is received in a ``with`` block. If the block raises, delete the folder.
+        """Make a folder for an upload, which must be received in the ``with`` block.
+
+        If the block raises an exception, the folder is deleted.
 
         Raises:
-            ServeError: 429 or 503 if too many jobs are waiting.
+            ServeError: 429 if too many jobs of this client are waiting, 503 if too many jobs of all clients are
+                waiting.
         """
         num_own = sum(map(len, self._waiting.get(client.owner, {}).values()))
         num_own += sum(other.owner == client.owner for other in self._arrivals.values())
@@ -211,12 +220,13 @@ class Jobs:
             del self._arrivals[arrival]
 
     def make_room(self, owner: str, num_bytes: int) -> None:
-        """Make sure that an owner can store ``num_bytes`` more. If needed, evict the oldest finished jobs.
+        """Make sure that ``owner`` can store ``num_bytes`` more. If space is needed, evict finished jobs, oldest first.
 
-        A finished job is evicted only for its own owner, or for an owner that stores less than the job's owner.
+        Jobs are evicted only if they belong to ``owner`` itself, or to an owner who stores more than ``owner`` then
+        would.
 
         Raises:
-            ServeError: 429 if the owner's share is full, 503 if the storage is full.
+            ServeError: 429 if ``owner`` would exceed the storage limit of one owner, 503 if the whole storage is full.
         """
         if num_bytes > self.max_bytes_of_one:
             raise _busy(429, "StorageFull", f"one client may store {self.max_bytes_of_one} bytes")
@@ -231,11 +241,17 @@ class Jobs:
 
     @property
     def max_bytes_of_one(self) -> int:
-        """Storage limit of one owner: half of the storage, but at least the size limit of an upload."""
+        """Maximum number of bytes that one owner can store.
+
+        It is half of the storage, but at least the maximum size of an upload.
+        """
         return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
 
     def _forget_oldest(self, owner: str) -> bool:
-        """Evict an owner's oldest finished job if it has been kept for the minimum time; return whether it was."""
+        """Evict the oldest finished job of ``owner``, and return whether there was one to evict.
+
+        Jobs that ended less than a minute ago are not evicted, so that their results can be fetched.
+        """
         before = time.monotonic() - _MIN_KEEP_SECONDS
         for job in self._finished_jobs():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
@@ -244,7 +260,7 @@ class Jobs:
         return False
 
     def _stored_bytes(self) -> Counter[str]:
-        """Return the number of bytes that each owner stores: uploads, even those being received, and results."""
+        """Return how many bytes each owner stores. Uploads that are still being received count too."""
         stored: Counter[str] = Counter()
         for job in self._jobs.values():
             stored[job.client.owner] += job.size_bytes + job.result_bytes
@@ -257,7 +273,7 @@ class Jobs:
         return sum(len(queue) for queues in self._waiting.values() for queue in queues.values())
 
     def add(self, job: Job) -> None:
-        """Append a job to its client's queue; raise `ServeError` 503 if the server is stopping."""
+        """Append a job to the queue of its client. Raise `ServeError` 503 if the server is stopping."""
         if self._is_stopped:
             raise stopping_error()
         job.jobs = self
@@ -265,7 +281,7 @@ class Jobs:
         self._wait(job)
 
     def give_way(self, job: Job) -> None:
-        """Return a running job to the front of its client's queue. Other clients have their turns first."""
+        """Put a running job back to the front of its client's queue, so that jobs of other clients run first."""
         job.show(state="queued")
         self._wait(job, is_first=True)
 
@@ -277,18 +293,18 @@ class Jobs:
         self._update_messages()
 
     def _turns(self) -> Iterator[Job]:
-        """Return the waiting jobs in the order in which `take` would return them if no job were added."""
+        """Return all waiting jobs in the order in which they will run if no job is added."""
         return _interleave(_interleave(queues.values()) for queues in self._waiting.values())
 
     def _update_messages(self) -> None:
-        """Update the message of each waiting job, which shows the number of jobs before it."""
+        """Tell each waiting job, in its message, how many jobs are before it."""
         for place, job in enumerate(self._turns()):
             message = "waiting" if not place else f"waiting: {counted(place, 'job')} before this one"
             if not job.facts and job.message != message:
                 job.show(message=message)
 
     async def take(self) -> Job:
-        """Wait for the next job, and remove it from the queue."""
+        """Wait until a job can run, remove it from the queue, and return it."""
         while True:
             job = next((job for job in self._turns() if not self.has_to_wait(job)), None)
             if job is not None:
@@ -304,9 +320,10 @@ class Jobs:
             await self._has_waiting.wait()
 
     def has_to_wait(self, job: Job) -> bool:
-        """Return whether a job is a video, and another video of its owner is running.
+        """Return whether a job is a video that must wait because another video of the same owner is running.
 
-        Documents give way after each page, but several videos of one owner could occupy all workers for a long time.
+        Documents are interrupted after each page if other clients wait. Videos are not, so several videos of one owner
+        could occupy all workers for a long time.
         """
         if self._settings.num_workers == 1 or not _takes_long(job):
             return False
@@ -329,7 +346,7 @@ class Jobs:
 
     @contextmanager
     def working(self, job: Job, task: asyncio.Task[Any]) -> Iterator[None]:
-        """During a ``with`` block, record the asyncio task that processes a job, so that `forget` can cancel it."""
+        """During a ``with`` block, remember ``task``, which processes ``job``, so that `forget` can cancel it."""
         self._working[job] = task
         try:
             yield
@@ -338,20 +355,20 @@ class Jobs:
             self._has_waiting.set()  # another video of this owner may start now
 
     def end(self, job: Job, state: State, *, error: ServeError | None = None) -> None:
-        """Set the final state of a job: done, failed or cancelled."""
+        """Set the final ``state`` of a job: done, failed or cancelled. A job that has already ended does not change."""
         if not job.is_ended:
             progress = 1.0 if state == "done" else job.progress
             job.ended_at = time.monotonic()
             job.show(state=state, error=error, progress=progress, message="" if error is None else str(error))
 
     def stop(self) -> None:
-        """End all jobs, and refuse new jobs."""
+        """End all jobs with an error, because the server stops, and refuse new jobs."""
         self._is_stopped = True
         for job in self._jobs.values():
             self.end(job, "failed", error=stopping_error())
 
     def forget(self, job: Job) -> None:
-        """Remove a job: cancel its task, and delete its upload and its results."""
+        """Remove a job: cancel its task if it is running, and delete its upload and results."""
         self._jobs.pop(job.id, None)
         self._leave_queue(job)
         self._update_messages()
@@ -365,7 +382,10 @@ class Jobs:
         self.end(job, "cancelled")
 
     def forget_old(self) -> None:
-        """Evict expired jobs. If an owner or the server has too many finished jobs, also evict the oldest."""
+        """Evict jobs that ended more than ``keep_seconds`` ago, and finished jobs beyond the maximum number.
+
+        There is a maximum number of finished jobs for each owner and for the whole server. The oldest ones are evicted.
+        """
         before = time.monotonic() - self._settings.keep_seconds
         for job in self._finished_jobs():
             if job.ended_at is not None and job.ended_at < before:
@@ -386,12 +406,15 @@ class Jobs:
                 _delete(folder)
 
     def _finished_jobs(self) -> list[Job]:
-        """Return the finished jobs, oldest first."""
+        """Return all jobs that have ended, oldest first."""
         return sorted((job for job in self._jobs.values() if job.is_ended), key=lambda job: job.ended_at or 0.0)
 
 
 def _takes_long(job: Job) -> bool:
-    """Return whether a job keeps its worker until it ends. Videos do; documents give way after each page."""
+    """Return whether a job occupies its worker until it ends. This is true for videos, but not for documents.
+
+    Documents are interrupted after each page if other clients wait.
+    """
     return job.task in ("video", "frames", "probe") or job.facts.get("kind") == "video"
 
 
@@ -401,7 +424,10 @@ def _interleave(queues: Iterable[Iterable[Job]]) -> Iterator[Job]:
 
 
 def _delete(folder: Path) -> None:
-    """Delete a job's folder. The upload is truncated first, which frees its space even if a process has it open."""
+    """Delete the folder of a job.
+
+    The upload is truncated first. This frees its space even if another process still has it open.
+    """
     with suppress(OSError):
         os.truncate(folder / "upload", 0)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Process jobs in isolated processes.
 
-Between the pages of a document, other jobs may run; a video is not interrupted.
+After each page of a document, jobs of other clients can run. The processing of a video is not interrupted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _Result = TypeVar("_Result")
 
 
 class Worker:
-    """Calls functions in an isolated process. After `end`, the next call starts a new process."""
+    """Calls functions in an isolated process, which it starts when needed.
+
+    After `end`, the next call starts a new process.
+    """
 
     def __init__(self, max_seconds: float, max_memory_bytes: int) -> None:
         self._max_seconds = max_seconds
@@ -59,7 +62,9 @@ class Worker:
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
-        """Call a function with a time limit. Only one call runs at a time. Cancelling the call ends the process.
+        """Call ``function`` in the isolated process, with a limit of ``seconds``.
+
+        Only one call runs at a time. If the task that awaits the call is cancelled, the process is ended.
 
         Raises:
             IsolatedWorkerError: if the call exceeds a time or memory limit, crashes, or is ended by `end`.
@@ -90,13 +95,16 @@ class Worker:
         ended.close()
 
     def close(self) -> None:
-        """End the process for good."""
+        """End the process, and do not accept further calls."""
         self._process.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
-    """Process jobs one after another, forever. Before a job, ``warm_up`` loads the models if the process is new."""
+    """Process one job after another, until this task is cancelled.
+
+    Before each job, ``warm_up`` is called, which loads the models if the process is new.
+    """
     while True:
         try:
             await _serve_next(jobs, worker, warm_up)
@@ -144,7 +152,10 @@ def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
 
 
 async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
-    """Process a job until it is done or should wait for another job; return whether it is done."""
+    """Process a job until it is done, or until ``should_wait`` returns True at a point where it can be interrupted.
+
+    Return whether the job is done.
+    """
     job.show(state="running", message="" if job.facts else "opening")
     if job.task in ("probe", "frames"):
         function = media.probe if job.task == "probe" else media.decode_frames
@@ -173,7 +184,10 @@ async def _call(
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
-    """Call a function in the worker. The limit is ``max_seconds`` and the job's remaining time."""
+    """Call a function in the worker, with a time limit.
+
+    The limit is ``max_seconds``, or the time that the job has left if that is shorter.
+    """
     if job.seconds_left <= 0:
         raise IsolatedWorkerError("The job took too long.", "timeout")
     begin = time.monotonic()
@@ -241,7 +255,7 @@ def _page_file(folder: Path, number: int) -> Path:
 
 
 def _join_pages(job: Job) -> None:
-    """Join the stored pages to the result file."""
+    """Write the result file ``result.json`` from the stored results of the pages."""
     with open(job.folder / "result.json", "wb") as file:
         file.write(b'{"pages":[')
         for place, number in enumerate(job.facts["pages"]):
@@ -252,7 +266,7 @@ def _join_pages(job: Job) -> None:
 
 
 async def _write(job: Job, files: Mapping[str, bytes]) -> None:
-    """Write files to the folder of a job."""
+    """Reserve storage for files, and write them to the folder of a job."""
     job.reserve(sum(map(len, files.values())))
 
     def write() -> None:
@@ -263,7 +277,7 @@ async def _write(job: Job, files: Mapping[str, bytes]) -> None:
 
 
 async def _store(job: Job, files: Mapping[str, bytes]) -> None:
-    """Write results, which clients can then download."""
+    """Write result files, and add them to those that clients can download."""
     await _write(job, files)
     job.downloads = (*job.downloads, *files)
 
@@ -281,7 +295,7 @@ async def _read_video(job: Job, worker: Worker) -> None:
 
 
 async def _watch(job: Job) -> None:
-    """Copy the job's progress, which the worker process writes to a file, to ``job.progress``."""
+    """Update ``job.progress`` regularly from a file to which the worker process writes its progress."""
     while True:
         await asyncio.sleep(_PROGRESS_SECONDS)
         with suppress(OSError, ValueError):

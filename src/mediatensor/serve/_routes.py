@@ -64,7 +64,7 @@ _ERRORS: _Responses = {
 
 
 def application(settings: Settings) -> FastAPI:
-    """Return a FastAPI application with these settings."""
+    """Return the FastAPI application of a service with these settings."""
     service = Service(settings)
 
     @asynccontextmanager
@@ -93,7 +93,7 @@ def application(settings: Settings) -> FastAPI:
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:
-    """Return the response to an error that a route, starlette or FastAPI has raised."""
+    """Return the HTTP response for an exception that a route, Starlette or FastAPI has raised."""
     if isinstance(error, HTTPException):
         names = {404: "NotFound", 405: "MethodNotAllowed"}
         kind = names.get(error.status_code, "HTTPError")
@@ -106,7 +106,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
 
 
 class _File(FileResponse):
-    """A file response that reports an invalid range with the error JSON of this interface."""
+    """A response with a file. If the client requests an invalid range of it, the error is JSON as for other calls."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = Headers(scope=scope).get("range", "")
@@ -194,7 +194,11 @@ def _add_calls(app: FastAPI, service: Service) -> None:
 
 
 def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
-    """Validate form fields as options; empty fields mean the default. Raise `ServeError` 400 for an invalid value."""
+    """Convert form fields to the types that ``options`` declares. Empty fields get their default values.
+
+    Raises:
+        ServeError: 400 if a field is unknown or has an invalid value.
+    """
     try:
         return options.model_validate({name: text for name, text in given.items() if text}).model_dump()
     except ValidationError as error:
@@ -209,7 +213,7 @@ def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[s
 
 
 def _add_files(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with the names of the result files added."""
+    """Return the options with one more, ``files``, which lists the result files that must be made."""
     answer = _FILE_OF_ANSWER[options.get("answer", "json")]
     if answer == "tables.csv":
         options["tables"] = True
@@ -217,7 +221,7 @@ def _add_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(service: Service, job: Job, name: str) -> Response:
-    """Return a response with a result file. When it has been sent, the job is removed."""
+    """Return a response with the result file ``name`` of a job, and remove the job when the response has been sent."""
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
         return Response(b"", media_type="text/csv", background=forget)  # the document has no tables
@@ -225,7 +229,7 @@ def _answer(service: Service, job: Job, name: str) -> Response:
 
 
 def _form(options: type[BaseModel]) -> dict[str, Any]:
-    """Return the OpenAPI description of a form that has a file and options."""
+    """Return the OpenAPI description of a request form that consists of a file and ``options``."""
     schema = options.model_json_schema()
     file = {"type": "string", "format": "binary", "description": "An image, a PDF file, or a video."}
     properties = {"file": file, **{name: _as_form(one) for name, one in schema.get("properties", {}).items()}}
@@ -234,7 +238,7 @@ def _form(options: type[BaseModel]) -> dict[str, Any]:
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from the schema of an option. Forms omit the field instead."""
+    """Remove null from the accepted values of an option, because forms cannot send it. They omit the field."""
     if "anyOf" in schema:
         (non_null,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
         schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **non_null}

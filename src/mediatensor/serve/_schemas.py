@@ -1,4 +1,4 @@
-"""The options of each call with their defaults, and its results, as pydantic models."""
+"""Pydantic models of the interface: the options of each call with their defaults, and the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAGES = re.compile(r"[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?(,[1-9][0-9]{0,6}(-([
 
 
 def _items(value: Any) -> Any:
-    """Split text at commas. Forms send a list as one text."""
+    """Split text at commas, because forms send a list as one text. Return other values unchanged."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",", _MAX_ITEMS)]
         return [part for part in parts if part]
@@ -22,7 +22,7 @@ def _items(value: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    """Convert "true" to "all", and "false" or empty text to ``None``. Forms send only text."""
+    """Convert "true" to "all", and "false" and empty text to None. Forms cannot send other types than text."""
     if isinstance(value, str):
         return {"true": "all", "1": "all", "on": "all", "": None, "false": None, "0": None, "none": None}.get(
             value.lower(), value

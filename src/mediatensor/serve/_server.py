@@ -1,4 +1,7 @@
-"""A uvicorn server for the application that limits connections and times."""
+"""A uvicorn server for the application, with limits for connections.
+
+It limits their number, and the time in which the headers of a request must arrive.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,11 @@ _SHUTDOWN_SECONDS = 3
 
 
 class _Protocol(H11Protocol):
-    """A connection. It is closed if there are too many connections, or if the head of a request arrives too slowly."""
+    """A connection to a client.
+
+    It is closed at once if there are too many connections. It is closed later if the headers of a request do not arrive
+    within ``head_seconds``.
+    """
 
     head_seconds: float
     max_connections: int
@@ -77,7 +84,10 @@ def _address(protocol: Any) -> str:
 
 
 class _Server(Server):
-    """A server that runs the application's lifespan itself, so that errors during the start are raised."""
+    """A server that starts and stops the application itself, so that errors when the application starts are raised.
+
+    Normally, uvicorn runs the application's lifespan, and only logs such errors.
+    """
 
     def __init__(self, app: FastAPI, config: Config, when_started: Callable[[], object]) -> None:
         super().__init__(config)
@@ -105,7 +115,7 @@ class _Server(Server):
 
 
 def _answer_cancelled(app: ASGIApp) -> ASGIApp:
-    """Wrap the application so that a request that is cancelled when the server stops gets an error response."""
+    """Wrap the application so that clients get an error response if the server stops and cancels their requests."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
@@ -133,10 +143,10 @@ def make_server(
     max_connections: int = MAX_CONNECTIONS,
     when_started: Callable[[], object] = lambda: None,
 ) -> Server:
-    """Return a server for an application. Its ``run()`` serves until a signal stops the process.
+    """Return a server for an application. Its method ``run()`` serves until a signal stops the process.
 
-    ``head_seconds`` limits the time for receiving the head of a request. ``when_started`` is called when the server
-    starts to accept requests.
+    ``head_seconds`` is the maximum time for receiving the headers of a request, and ``max_connections`` the maximum
+    number of open connections. ``when_started`` is called when the server starts to accept requests.
     """
     limits = {"head_seconds": head_seconds, "max_connections": max_connections}
     return _Server(

@@ -1,4 +1,4 @@
-"""The running service: its folder, its jobs and worker processes, and the reception of uploads."""
+"""The running service: it receives uploads, and has the jobs, the worker processes and the folder for files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LOCK = "lock"
 
 
 class Service:
-    """The state of the application while it runs."""
+    """Everything that the application needs while it runs: jobs, worker processes and limits."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -56,7 +56,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the service's worker processes during an ``async with`` block."""
+        """Start the worker processes, and run them during an ``async with`` block."""
         settings = self.settings
         with _run_folder(settings.folder) as folder:
             self.jobs = Jobs(settings, folder)
@@ -91,13 +91,16 @@ class Service:
             self.jobs.forget_old()
 
     def stop(self) -> None:
-        """End all jobs, send responses to waiting clients, and refuse new requests."""
+        """End all jobs, send error responses to clients that wait for them, and refuse new jobs."""
         self.jobs.stop()
         for task in self._tasks:
             task.cancel()
 
     async def accept(self, request: Request, check: Callable[[Mapping[str, str]], tuple[Task, dict[str, Any]]]) -> Job:
-        """Receive an upload, and queue its job. ``check`` converts the form fields to the task and its options."""
+        """Receive the upload of a request, make a job for it, and add the job to the queue.
+
+        ``check`` gets the other fields of the form, and returns the task and its options.
+        """
         client = client_of(request)
         with self.jobs.arrival(client) as arrival:
             upload = await receive(request, arrival, self.settings.max_upload_bytes)
@@ -138,7 +141,14 @@ class Service:
     async def draw(
         self, request: Request, job: Job, media_type: str, function: Callable[..., bytes], *args: Any
     ) -> Response:
-        """Return a response with an image of an upload, which a function of `_work` renders."""
+        """Return a response with an image from the upload of ``job``: a page or a frame.
+
+        ``function``, from `_work`, renders the image in a separate process. It gets the path of the upload and
+        ``args``.
+
+        Raises:
+            ServeError: 503 if too many images are being rendered or sent.
+        """
         owner = client_of(request).owner
         if (
             self._num_pictures.total() >= _MAX_PICTURES_WAITING
@@ -158,7 +168,7 @@ class Service:
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
-        """Yield an image in parts. Its bytes count as unread until the client has received all parts."""
+        """Yield an image in parts. It counts towards the limit of ``owner`` until the client has received all parts."""
         self._num_unread_bytes[owner] += len(data)
         try:
             for start in range(0, len(data), _CHUNK_BYTES):
@@ -173,14 +183,14 @@ async def _is_gone(request: Request) -> None:
 
 
 def client_of(request: Request) -> Client:
-    """Return the client that sent a request."""
+    """Identify the client that sent a request, by its address and the name in its header ``X-Client``."""
     address = request.client.host if request.client else ""
     name = request.headers.get("x-client", "")[:_MAX_CLIENT_CHARACTERS]
     return Client(f"{address} {name}" if address in LOOPBACK else address, name)
 
 
 def media_path(job: Job, name: str) -> Path:
-    """Return the path of a result file; raise `ServeError` 404 if it does not exist."""
+    """Return the path of the result file ``name``. Raise `ServeError` 404 if the job has no such file."""
     if name not in job.downloads:
         raise ServeError(404, "UnknownFile", f"The job has no file {name[:100]!r}; it has {', '.join(job.downloads)}.")
     return job.folder / name
@@ -188,12 +198,13 @@ def media_path(job: Job, name: str) -> Path:
 
 @contextmanager
 def _run_folder(parent: Path | None) -> Iterator[Path]:
-    """Make a private folder for a server's uploads and results. It is in ``parent`` or the system's temporary folder.
+    """Make a private folder for the uploads and results of a server, and delete it at the end of the ``with`` block.
 
-    A killed server leaves its folder. The next server deletes this folder, because nobody holds its lock any more.
+    The folder is in ``parent`` or, if that is None, in the system's temporary folder. A server that is killed leaves
+    its folder, whose lock is then free. The next server recognises this, and deletes the folder.
 
     Raises:
-        WriteError: if the folder cannot be made, or would not be private.
+        WriteError: if the folder cannot be made, or other users could access it.
     """
     top = (Path(tempfile.gettempdir()) if parent is None else parent) / f"mediatensor-serve-{os.getuid()}"
     try:

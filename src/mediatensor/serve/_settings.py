@@ -56,7 +56,7 @@ class Settings:
 
 
 def check_token(token: Any) -> str | None:
-    """Return a token; raise if it is not a valid bearer token (RFC 6750). ``None`` means no token."""
+    """Return ``token``, which can be None. Raise `InvalidArgumentError` for an invalid bearer token (RFC 6750)."""
     if token is None:
         return None
     pattern = rf"[\w.~+/=-]{{{_MIN_TOKEN_CHARACTERS},}}"

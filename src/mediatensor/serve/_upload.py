@@ -1,4 +1,7 @@
-"""Receive an upload, a multipart form with one file and options, within size and time limits."""
+"""Receive uploads within size and time limits.
+
+An upload is a multipart form with one file. The other fields of the form are options.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,13 @@ _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u206
 
 @dataclass
 class Upload:
-    """A form that was received: the displayed name and the size of its file, and all other fields."""
+    """A form that a client has sent.
+
+    Attributes:
+        name: The name of the file, as it is displayed.
+        size_bytes: The size of the file.
+        options: All other fields.
+    """
 
     name: str = _UNNAMED
     size_bytes: int = 0
@@ -46,7 +55,12 @@ class Upload:
 
 
 async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
-    """Write the uploaded file to ``arrival.folder / "upload"``; raise `ServeError` 400, 408, 411, 413 or 503."""
+    """Receive a form, and write its file to ``arrival.folder / "upload"``.
+
+    Raises:
+        ServeError: 400 if the form is invalid, 408 if it is sent too slowly, 413 if it is too large, 429 or 503 if
+            there is no space to store it.
+    """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_upload_bytes + MAX_FORM_BYTES:
         raise _too_large(max_upload_bytes)
@@ -86,7 +100,7 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
 
 
 async def _chunks(request: Request) -> AsyncIterator[bytes]:
-    """Yield the body of a request in parts; raise `ServeError` if the client is too slow or disconnects."""
+    """Yield the body of a request in parts. Raise `ServeError` if the client sends it too slowly, or disconnects."""
     begin, received = time.monotonic(), 0
     stream = request.stream()
     while True:
@@ -114,7 +128,7 @@ def _write(file: IO[bytes], pieces: list[bytes]) -> None:
 
 
 class _Form:
-    """Parses a form incrementally."""
+    """Collects the parts of a form while a parser reads it: `callbacks` returns the functions that the parser calls."""
 
     def __init__(self, file: IO[bytes], max_upload_bytes: int) -> None:
         self.upload = Upload()
@@ -195,7 +209,9 @@ class _Form:
 
 
 def shown_name(name: str) -> str:
-    r"""Return the name of a file without folders and invisible characters. The result is never a path.
+    r"""Return the name of a file for display: without its folders, and without invisible characters.
+
+    The result is never a path, even if a client sends one.
 
     >>> shown_name("../../etc/passwd"), shown_name("C:\\scans\\page 1.png"), shown_name("..")
     ('passwd', 'page 1.png', 'upload')

@@ -1,9 +1,9 @@
-"""Transform frames in the decoder, where crops and resizes are cheapest, or as tensors.
+"""Transform frames while a decoder decodes them, where crops and resizes are cheapest, or afterwards as tensors.
 
 `Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to ``VideoDecoder(source,
 transforms=[...])``, they run while frames are converted to RGB. Called directly, they transform tensors, frames and
-nested samples, like `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random transforms draw once for each
-clip.
+nested samples, like `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random transforms draw their random
+numbers once for each clip.
 
 >>> import torch
 >>> from mediatensor.transforms import RandomHorizontalFlip, RandomResizedCrop, ToFloat
@@ -14,7 +14,7 @@ torch.Size([4, 16, 3, 112, 112])
 
 The deterministic transforms are also available as functions in `mediatensor.transforms.functional`.
 
-`LogMelSpectrogram` computes the input of Whisper.
+`LogMelSpectrogram` converts audio to spectrograms, the input of the speech recognition model Whisper.
 """
 
 from __future__ import annotations

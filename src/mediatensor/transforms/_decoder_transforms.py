@@ -1,4 +1,4 @@
-"""Transforms that a decoder can run while it converts frames, and that also work on tensors."""
+"""Transforms that a decoder can run while it converts frames, and other transforms that only work on tensors."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _CPU = torch.device("cpu")
 class DecoderTransform(Transform):
     """Base class of the transforms that ``VideoDecoder(source, transforms=[...])`` accepts.
 
-    One object serves two uses:
+    A transform can be used in two ways:
 
     * **In a decoder**, the transform runs during the conversion of every frame, after rotation, in RGB. Full-size
-      frames are never stored. Random numbers are drawn once, when the decoder is made, and apply to all its frames. A
-      second decoder with the same object draws again.
-    * **Called directly**, it transforms a tensor, a `FrameBatch` or a nested sample, see `Transform`.
+      frames are never stored. Random numbers are drawn once, when the decoder is made, and apply to all of its frames.
+      If the same object is passed to a second decoder, it draws again.
+    * **Called directly**, it transforms a tensor, a `FrameBatch` or a nested sample, as `Transform` describes.
 
     A crop gives the same pixels in both uses. A resize does not: the decoder scales with FFmpeg's swscale, and tensors
-    are scaled by torch. Both are bilinear with antialias, and at least 98 % of the values of natural video agree within
-    2 of
-    255. If the width shrinks to half or less, sharp colour edges may differ by more, because swscale then halves the
-    resolution of chroma. Frames on another device are cropped and scaled there with torch, within 2 levels of swscale.
+    are scaled by torch. Both are bilinear and antialiased. In natural video, at least 98 % of the uint8 values differ
+    by no more than 2. If the width shrinks to half or less, values at sharp colour edges can differ by more, because
+    swscale then halves the resolution of chroma. Frames on another device than the CPU are cropped and scaled there
+    with torch. Their uint8 values differ from those of swscale by no more than 2.
 
     To write a transform, implement `resolve`. Set ``is_random = False`` if it does not draw random numbers.
 
@@ -66,9 +66,10 @@ class DecoderTransform(Transform):
 
     @abstractmethod
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        """Return the steps for frames of a given size. Random transforms draw their numbers in this method.
+        """Return the crops and resizes to apply to frames of a given size. Random transforms draw their numbers here.
 
-        A decoder calls this method once, when it is made, with the frame size after the preceding transforms.
+        A decoder calls this method once, when it is made. It passes the frame size that the preceding transforms result
+        in.
 
         Args:
             height: Height of the input frames.
@@ -95,14 +96,14 @@ class DecoderTransform(Transform):
 
 
 class Resize(DecoderTransform):
-    """Scale to a fixed size: bilinear, antialiased.
+    """Resize images to a fixed size, bilinearly and with antialiasing.
 
     Args:
         size: (height, width) of the result.
-        fast: Whether the decoder may scale and convert colours in one pass, if this is its first transform. One pass is
-            two to four times faster. Pixels differ by 1 to 3 levels of 255 on average, and by more at colour edges,
-            because luma and chroma are scaled before conversion to RGB. By default, frames are first converted to RGB
-            and then scaled, as in torchcodec. ``fast`` has no effect on tensors.
+        fast: If this is the first transform of a decoder, whether to scale frames and convert them to RGB in one pass.
+            This is two to four times faster. Luma and chroma are then scaled before the conversion to RGB. Therefore
+            uint8 values differ by 1 to 3 on average, and by more at colour edges. By default, frames are first
+            converted to RGB and then scaled, as in torchcodec. ``fast`` has no effect on tensors.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -127,7 +128,9 @@ class Resize(DecoderTransform):
 
 
 class CenterCrop(DecoderTransform):
-    """Crop the centre. Half pixels are rounded to even, as in torchvision.
+    """Crop images to a window at their centre.
+
+    If the margins are not whole pixels, the position is rounded to an even number, as in torchvision.
 
     Args:
         size: (height, width) of the result. Frames must not be smaller.
@@ -155,8 +158,8 @@ class CenterCrop(DecoderTransform):
 class RandomCrop(DecoderTransform):
     """Crop a window at a random position, which is the same for all frames of a decoder or clip.
 
-    The same seed gives the same position as in torchvision: one ``torch.randint`` for top, then one for left. Along an
-    axis on which the crop is as long as the frame, nothing is drawn.
+    The same seed gives the same position as in torchvision: one ``torch.randint`` for top, then one for left. If the
+    crop is as high as the frame, no number is drawn for top; if it is as wide, none is drawn for left.
 
     Args:
         size: (height, width) of the result. Frames must not be smaller.
@@ -187,14 +190,16 @@ class RandomCrop(DecoderTransform):
 
 
 class RandomResizedCrop(DecoderTransform):
-    """Crop a window of random area and aspect ratio, and scale it. This is the usual augmentation for training.
+    """Crop a window of random position, size and aspect ratio, and resize it.
+
+    This is a common augmentation in training.
 
     The window is the same for all frames of a decoder or clip. The same seed gives the same window as in torchvision.
 
     Args:
         size: (height, width) of the result.
-        scale: (low, high) of the window's area as a fraction of the frame's area.
-        ratio: (low, high) of the window's aspect ratio, width / height.
+        scale: Range (low, high) from which the window's area is drawn, as a fraction of the frame's area.
+        ratio: Range (low, high) from which the window's aspect ratio, width / height, is drawn.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints, or a range is not 0 <= low <= high
@@ -224,10 +229,11 @@ class RandomResizedCrop(DecoderTransform):
         return (self._window(height, width), ResizeStep(*self.size))
 
     def _window(self, height: int, width: int) -> CropStep:
-        """Draw the window. Its area is uniform, its aspect ratio (width / height) log-uniform.
+        """Draw a random window: its area uniformly, its aspect ratio (width / height) log-uniformly, and its position.
 
-        A window that does not fit is drawn again. After ten attempts, return the largest central window whose aspect
-        ratio is in range. Random draws and rounding are the same as in torchvision's ``RandomResizedCrop``.
+        A window that does not fit into the frame is drawn again. After ten attempts, the result is the largest window
+        at the centre whose aspect ratio is in the range. Random draws and rounding are the same as in torchvision's
+        ``RandomResizedCrop``.
         """
         low, high = torch.log(torch.tensor(self.ratio, device=_CPU)).tolist()
         for _ in range(10):
@@ -243,7 +249,10 @@ class RandomResizedCrop(DecoderTransform):
 
 
 def _check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
-    """Check ``limits``; return (low, high) with 0 < low <= high. With ``allow_zero``, low may be 0.
+    """Check that ``limits`` are two numbers (low, high) with 0 < low <= high, and return them.
+
+    If ``allow_zero``, low can be 0 as well. ``owner`` and ``name`` are the transform and its argument, for the error
+    message.
 
     >>> _check_range("RandomResizedCrop", "scale", [0, 1], allow_zero=True)
     (0.0, 1.0)
@@ -258,7 +267,7 @@ def _check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> 
 
 
 def _largest_central_window(height: int, width: int, ratio: tuple[float, float]) -> CropStep:
-    """Return the largest central window whose aspect ratio (width / height) is in the range ``ratio``.
+    """Return the largest window at the centre of a frame whose aspect ratio (width / height) is in the range ``ratio``.
 
     >>> _largest_central_window(10, 100, (0.75, 2.0))
     CropStep(top=0, left=40, height=10, width=20)
@@ -272,14 +281,14 @@ def _largest_central_window(height: int, width: int, ratio: tuple[float, float])
 
 
 def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
-    """Return the steps of all transforms. Each is resolved with the frame size after the preceding transforms.
+    """Return the crops and resizes of all transforms. Each transform gets the frame size after the preceding ones.
 
-    ``transforms`` are `DecoderTransform` or torchvision v2 objects. ``height`` and ``width`` are those of upright
-    frames.
+    ``transforms`` are `DecoderTransform` objects or torchvision v2 transforms. ``height`` and ``width`` are the size of
+    the frames after they were rotated upright.
 
     Raises:
-        InvalidArgumentError: if a transform cannot run in a decoder, cannot be applied to the size, or makes frames of
-            more than `MAX_PIXELS`.
+        InvalidArgumentError: if a transform cannot run in a decoder, or cannot be applied to frames of this size, or
+            its result has more than `MAX_PIXELS` pixels.
 
     >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
     (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
@@ -298,7 +307,10 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
 
 
 def _check_step(step: object, transform: object, height: int, width: int) -> None:
-    """Check a step of a user's transform now, so that an error is not raised only at the first frame."""
+    """Check a step that ``transform``, possibly written by a user, returned for frames of this size.
+
+    Without this check, an error would only be raised when the first frame is decoded.
+    """
     if isinstance(step, CropStep):
         check_window(step, height, width)
     elif isinstance(step, ResizeStep):
@@ -338,7 +350,7 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """A function that converts a torchvision transform, and attribute values that the transform must have for it."""
+    """How to convert one torchvision transform: the function that does it, and attribute values that it requires."""
 
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]
@@ -359,7 +371,7 @@ _TORCHVISION_COUNTERPARTS = {
 
 
 class Pad(Transform):
-    """Add a border of one colour.
+    """Add a border of one colour around images.
 
     Args:
         padding: Number of pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
@@ -367,7 +379,7 @@ class Pad(Transform):
             0 to 1 after `ToFloat`).
 
     Raises:
-        InvalidArgumentError: if ``padding`` is negative or has another form, or ``fill`` is not finite.
+        InvalidArgumentError: if ``padding`` is negative or not of one of these forms, or ``fill`` is not finite.
 
     Example:
         >>> import torch
@@ -388,7 +400,7 @@ class Pad(Transform):
 
 
 class RandomHorizontalFlip(Transform):
-    """Mirror left and right with probability ``p``. All frames of a clip are treated alike.
+    """Mirror images left to right with probability ``p``. Either all frames of a clip are mirrored, or none.
 
     Args:
         p: Probability of flipping, 0 to 1.
@@ -428,7 +440,8 @@ class Normalize(Transform):
 
     Raises:
         InvalidArgumentError: if ``mean`` and ``std`` differ in length, a value is not finite, or ``std`` is not
-            positive. A call raises this error if the images are not float or have another number of channels.
+            positive. Also raised on a call if the images are not float, or their number of channels differs from the
+            length of ``mean``.
 
     Example:
         >>> import torch
@@ -449,9 +462,9 @@ class Normalize(Transform):
 
 
 class ToFloat(Transform):
-    """Convert to float. Integer images are scaled from their full range to [0, 1].
+    """Convert images to a float dtype. Integer values are scaled to [0, 1].
 
-    uint8 is divided by 255 and uint16 by 65535; float values are not scaled.
+    uint8 values are divided by 255, and uint16 values by 65535. Float values are not scaled.
 
     Args:
         dtype: Float dtype of the result.

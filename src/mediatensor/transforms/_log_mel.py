@@ -20,7 +20,7 @@ _LOG_STEP = math.log(6.4) / 27
 
 
 def _hz_to_mels(hz: float) -> float:
-    """Convert a frequency to mels on Slaney's scale.
+    """Convert a frequency in Hz to mels, a scale of perceived pitch, in Slaney's version.
 
     >>> round(_hz_to_mels(1000.0), 9), round(_hz_to_mels(6400.0), 9)
     (15.0, 42.0)
@@ -29,7 +29,7 @@ def _hz_to_mels(hz: float) -> float:
 
 
 def _mels_to_hz(mels: float) -> float:
-    """Convert mels to a frequency, the inverse of `_hz_to_mels`.
+    """Convert mels to a frequency in Hz. This is the inverse of `_hz_to_mels`.
 
     >>> round(_mels_to_hz(15.0), 9), round(_mels_to_hz(42.0), 9)
     (1000.0, 6400.0)
@@ -38,10 +38,10 @@ def _mels_to_hz(mels: float) -> float:
 
 
 def _slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
-    """Return triangular filters of area 1, evenly spaced in mels from 0 Hz to half the sample rate.
+    """Return triangular filters that sum a power spectrum in bands, evenly spaced in mels up to half the sample rate.
 
-    Each triangle starts at the previous filter's peak and ends at the next filter's peak. The result is float32
-    (num_mels, n_fft // 2 + 1): the weight of each frequency bin in each band.
+    Each triangle has area 1, starts at the peak of the previous triangle, and ends at the peak of the next one. The
+    result is the weight of each frequency bin in each band, float32 (num_mels, n_fft // 2 + 1).
 
     >>> _slaney_mel_filters(16000, 400, 80).shape
     torch.Size([80, 201])
@@ -66,12 +66,13 @@ _RANGE_DECADES = 8.0
 class LogMelSpectrogram(nn.Module):
     """Computes log-mel spectrograms of speech, with Whisper's parameters.
 
-    Periodic Hann windows are centred on every ``hop_length``-th sample, and the audio is mirrored at both ends. The
-    power spectra are summed in triangular bands of area 1 on Slaney's mel scale. Of the sums, the base-10 logarithm x
-    is taken and clipped from below at log10(1e-10) and at 8 below the clip's largest value. The result is ``(x + 4) /
-    4``. The window after the last complete hop is left out.
+    A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample; the audio
+    is mirrored at both ends for this. The power spectrum of each window is summed in triangular bands of area 1 on
+    Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below -10, and values that are more
+    than 8 below the largest value in the clip, are raised to this limit. The result is ``(x + 4) / 4``. As in Whisper,
+    the last window, which is centred on or near the end of the audio, is left out.
 
-    **Each clip is normalised separately.** The largest value is taken over one channel of one clip, never over the
+    **Each clip is normalised separately.** The "largest value" is that of one channel of one clip, never that of a
     batch. So a clip has the same spectrogram in any batch, and it equals the result of Whisper's own function.
 
     The module works on any device (``.to("cuda")`` moves the window and the filters), supports `torch.compile`,
@@ -82,11 +83,12 @@ class LogMelSpectrogram(nn.Module):
         n_fft: Number of samples of a window, which must be even.
         hop_length: Number of samples from one window to the next.
         num_mels: Number of bands: 80, or 128 for Whisper's large-v3.
-        pad_to_seconds: Length up to which silence is appended; Whisper uses 30 s. A longer clip raises an error.
-            ``None`` appends nothing. Appended silence is part of the clip, so the spectrogram depends on this length.
+        pad_to_seconds: Length to which clips are extended with silence; Whisper uses 30 s. A longer clip raises an
+            error. By default, no silence is added. The silence counts as part of the clip, so the spectrogram depends
+            on this length.
 
     Raises:
-        InvalidArgumentError: if an argument is not positive or has another type, or ``n_fft`` is odd.
+        InvalidArgumentError: if an argument is not a positive number, or ``n_fft`` is odd.
 
     Example:
         >>> import torch
@@ -136,11 +138,12 @@ class LogMelSpectrogram(nn.Module):
 
         Returns:
             float32 (..., num_mels, frames) on the same device, with ``samples // hop_length`` frames. For
-            `AudioSamples`, one spectrogram for each channel, (channels, num_mels, frames).
+            `AudioSamples`, there is one spectrogram for each channel, (channels, num_mels, frames).
 
         Raises:
-            InvalidArgumentError: if the sample rate differs, the samples are not floats, there are too few of them
-                (mirroring needs half a window), or they are longer than ``pad_to_seconds``.
+            InvalidArgumentError: if the sample rate of ``samples`` is not ``sample_rate``, the samples are not floats,
+                or a clip is longer than ``pad_to_seconds``, shorter than ``hop_length``, or not longer than half a
+                window.
         """
         waveform = self._padded(self._waveform(samples))
         clips = waveform.reshape(-1, waveform.shape[-1]).float()
@@ -149,7 +152,7 @@ class LogMelSpectrogram(nn.Module):
         return log_mels.reshape(*waveform.shape[:-1], *log_mels.shape[-2:])
 
     def _log_mels(self, clips: Tensor) -> Tensor:
-        """Return the spectrograms (clips, num_mels, frames) of float32 samples (clips, samples)."""
+        """Compute the spectrograms (clips, num_mels, frames) of ``clips``, float32 (clips, samples)."""
         if len(clips) == 0:
             return clips.new_zeros(0, self.num_mels, clips.shape[-1] // self.hop_length)
         spectrum = torch.stft(
@@ -162,7 +165,7 @@ class LogMelSpectrogram(nn.Module):
         return (torch.maximum(levels, loudest - _RANGE_DECADES) + 4) / 4
 
     def _waveform(self, samples: AudioSamples | Tensor) -> Tensor:
-        """Check the samples; return them as a tensor."""
+        """Check the samples, and return them as a tensor."""
         if isinstance(samples, AudioSamples):
             if samples.sample_rate != self.sample_rate:
                 raise InvalidArgumentError(

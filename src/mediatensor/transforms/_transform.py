@@ -1,4 +1,4 @@
-"""The base class of transforms, which draws parameters once and then transforms every image of a sample."""
+"""The base class of transforms, which apply the same parameters to all images of a sample."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _ACCEPTED = (
 
 
 def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT:
-    """Return ``sample`` with ``function`` applied to every image tensor (..., C, H, W). Other values are kept.
+    """Return a copy of ``sample`` in which ``function`` was applied to every image tensor (..., C, H, W).
+
+    Other values are not changed.
 
     Raises:
         InvalidArgumentError: if the sample has no image, or an image is not channels-first.
@@ -51,7 +53,7 @@ def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT
 
 
 def images_in(sample: object) -> list[Tensor]:
-    """Return the image tensors of a sample, in the order in which `map_images` visits them."""
+    """Return all image tensors in a sample, in the order in which `map_images` processes them."""
     found: list[Tensor] = []
 
     def keep(images: Tensor) -> Tensor:
@@ -63,13 +65,13 @@ def images_in(sample: object) -> list[Tensor]:
 
 
 class ImageFunction(Protocol[P]):
-    """A function of a tensor that also accepts frames, batches of frames and nested samples."""
+    """A function of a tensor that `over_images` has extended to frames, batches of frames and nested samples."""
 
     def __call__(self, images: SampleT, /, *args: P.args, **kwargs: P.kwargs) -> SampleT: ...
 
 
 def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunction[P]:
-    """Decorate a function of a tensor (..., C, H, W) so that it accepts all inputs of `map_images`."""
+    """Decorate a function of an image tensor (..., C, H, W) so that it accepts everything that `map_images` accepts."""
 
     @functools.wraps(function)
     def over_sample(images: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -79,7 +81,7 @@ def over_images(function: Callable[Concatenate[Tensor, P], Tensor]) -> ImageFunc
 
 
 def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
-    """Return the (height, width) that all images have; raise if they differ.
+    """Return the common (height, width) of all images. Raise `InvalidArgumentError` if they have different sizes.
 
     >>> import torch
     >>> common_size([torch.zeros(3, 4, 6), torch.zeros(2, 3, 4, 6)])
@@ -95,7 +97,10 @@ def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
 
 
 def common_clip_count(images: Sequence[Tensor]) -> int:
-    """Return the number of clips in each image tensor, the product of all but its last 4 dimensions.
+    """Return the number of clips in each image tensor: the product of its dimensions before the last four.
+
+    Raises:
+        InvalidArgumentError: if the tensors have different numbers of clips.
 
     >>> import torch
     >>> common_clip_count([torch.zeros(5, 8, 3, 4, 6), torch.zeros(5, 1, 1, 4, 6)])
@@ -151,12 +156,11 @@ class Transform(nn.Module, ABC):
     """Base class of transforms of images, clips and nested samples.
 
     A call accepts a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a `FrameBatch`, or a dict, list
-    or tuple of these. It returns the same structure with every image transformed. Times of frames and all other values
-    are
-    unchanged: tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings. Images must be
-    channels-first. NHWC input raises an error if its shape reveals it.
+    or tuple of these. It returns the same structure with every image transformed. Everything else is unchanged: times
+    of frames, numbers, strings, and tensors that have fewer than 3 dimensions or another integer dtype. Images must be
+    channels-first. Channels-last input (NHWC) raises an error if its shape shows this.
 
-    **One random draw for each clip.** All images of a sample share it::
+    **Random numbers are drawn once for each clip.** All images of a sample use the same numbers::
 
         shape                    draws
         (C, H, W)                1   an image
@@ -168,8 +172,9 @@ class Transform(nn.Module, ABC):
     To write a transform, implement `transform` and, if it needs parameters, `make_params`.
 
     Attributes:
-        is_random: Whether `make_params` draws random numbers. If true, all images of a sample share one result, so they
-            must have the same number of clips. If false, `make_params` is called separately for each image.
+        is_random: Whether `make_params` draws random numbers. If true, it is called once for each clip, and the result
+            is used for this clip in all images of the sample. They must therefore have the same number of clips. If
+            false, it is called separately for each image.
 
     Example:
         >>> import torch
@@ -186,7 +191,7 @@ class Transform(nn.Module, ABC):
     _shown: ClassVar[tuple[str, ...]] = ()
 
     def make_params(self, images: Sequence[Tensor]) -> Any:
-        """Draw or compute the parameters for one call of `transform`.
+        """Draw or compute the parameters that `transform` gets. The default implementation returns None.
 
         Args:
             images: The image tensors that will be transformed with these parameters; at least one.
@@ -206,7 +211,7 @@ class Transform(nn.Module, ABC):
         """Return the sample with all images transformed.
 
         Raises:
-            InvalidArgumentError: if the sample has no images, or the transform cannot be applied to them.
+            InvalidArgumentError: if the sample has no images, or the transform does not accept them.
         """
         if not self.is_random:
             return map_images(sample, lambda images: self.transform(images, self.make_params([images])))

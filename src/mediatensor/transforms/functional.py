@@ -1,8 +1,8 @@
-"""The deterministic transforms, as functions.
+"""Functions that transform images: the transforms that do not draw random numbers.
 
 The first argument of every function is a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a
-`FrameBatch`, or nested dicts, lists and tuples of these. The result has the same structure. Times of frames and values
-that are not images are unchanged: tensors of fewer than 3 dimensions or of another integer dtype, numbers, strings.
+`FrameBatch`, or nested dicts, lists and tuples of these. The result has the same structure. Everything else is
+unchanged: times of frames, numbers, strings, and tensors that have fewer than 3 dimensions or another integer dtype.
 Images must be channels-first. Input that looks channels-last raises an error.
 """
 
@@ -34,9 +34,9 @@ __all__ = [
 
 @over_images
 def resize(images: Tensor, size: Sequence[int]) -> Tensor:
-    """Scale to ``size``: bilinear, antialiased.
+    """Resize images to ``size``, bilinearly and with antialiasing.
 
-    Integer results are rounded to the nearest level. They are within one level of Pillow's ``BILINEAR``.
+    Integer results are rounded to the nearest integer, and differ from Pillow's ``BILINEAR`` by no more than 1.
     `DecoderTransform` describes how they differ from a `Resize` in a decoder.
 
     Args:
@@ -63,7 +63,7 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
 
 
 def _interpolate(images: Tensor, height: int, width: int) -> Tensor:
-    """Scale (N, C, H, W). Dtypes that ``interpolate`` does not support are computed in float32."""
+    """Resize images (N, C, H, W). If torch's ``interpolate`` does not support their dtype, compute in float32."""
     # torch (2.13) scales to a single column incorrectly for every dtype. Scaling to a single row is correct.
     if width == 1 < height:
         return _interpolate(images.mT, 1, height).mT
@@ -115,7 +115,9 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
 
 @over_images
 def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
-    """Crop the central window of ``size``. Half pixels are rounded to even.
+    """Crop images to a window of ``size`` at their centre.
+
+    If the margins are not whole pixels, the position is rounded to an even number.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -125,7 +127,7 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
         Tensor (..., C, height, width), a view of ``images``.
 
     Raises:
-        InvalidArgumentError: if ``size`` is not a pair of positive ints, or exceeds the images.
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, or larger than the images.
 
     Example:
         >>> import torch
@@ -139,7 +141,7 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
 
 @over_images
 def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, size: Sequence[int]) -> Tensor:
-    """Crop a window, then scale it: `crop`, followed by `resize`.
+    """Crop a window and resize it: `crop`, followed by `resize`.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -166,7 +168,7 @@ def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, s
 
 @over_images
 def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[float] = 0) -> Tensor:
-    """Add a border of one colour.
+    """Add a border of one colour around images.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -178,7 +180,8 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
         Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
 
     Raises:
-        InvalidArgumentError: if ``padding`` is negative or has another form, or ``fill`` does not fit the images.
+        InvalidArgumentError: if ``padding`` is negative or not of one of these forms, or ``fill`` has neither one
+            number nor one for each channel, or the dtype of the images cannot represent it.
 
     Example:
         >>> import torch
@@ -209,13 +212,13 @@ def _fill_tensor(fill: tuple[float, ...], images: Tensor) -> Tensor:
 
 
 def _beside(images: Tensor, values: Tensor) -> Tensor:
-    """Return per-channel values as (C, 1, 1) on the device of the images."""
+    """Return ``values``, one for each channel, as a tensor (C, 1, 1) on the device of the images."""
     return on_device(values.view(-1, 1, 1), images.device)
 
 
 @over_images
 def horizontal_flip(images: Tensor) -> Tensor:
-    """Mirror left and right.
+    """Mirror images left to right.
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
@@ -247,8 +250,8 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
         Tensor of the same shape and dtype.
 
     Raises:
-        InvalidArgumentError: if the images are not float or have another number of channels, ``mean`` and ``std``
-            differ in length, a value is not finite, or ``std`` is not positive.
+        InvalidArgumentError: if the images are not float or their number of channels differs from the length of
+            ``mean``, ``mean`` and ``std`` differ in length, a value is not finite, or ``std`` is not positive.
 
     Example:
         >>> import torch
@@ -270,14 +273,15 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
 
 @over_images
 def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Convert to float. Integer images are scaled from their full range to [0, 1].
+    """Convert images to a float dtype. Integer values are scaled to [0, 1].
 
     Args:
         images: Tensor (..., C, H, W), or any sample.
         dtype: Float dtype of the result.
 
     Returns:
-        Tensor of the same shape: uint8 divided by 255, uint16 by 65535, float values unscaled.
+        Tensor of the same shape. uint8 values are divided by 255, and uint16 values by 65535; float values are not
+        scaled.
 
     Raises:
         InvalidArgumentError: if ``dtype`` is not a float dtype.
@@ -300,7 +304,7 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def check_fill(fill: object) -> tuple[float, ...]:
-    """Check ``fill``; return a tuple of one number, or of one number for each channel.
+    """Check the argument ``fill``, and return it as a tuple: one number, or one number for each channel.
 
     >>> check_fill(0.5)
     (0.5,)
@@ -312,7 +316,7 @@ def check_fill(fill: object) -> tuple[float, ...]:
 
 
 def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Check ``mean`` and ``std``; return them as tuples with one number for each channel."""
+    """Check the arguments ``mean`` and ``std``, and return them as tuples with one number for each channel."""
     means, deviations = finite_numbers(mean), finite_numbers(std)
     if not means or len(means) != len(deviations) or min(deviations) <= 0:
         raise InvalidArgumentError(
@@ -323,14 +327,14 @@ def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tupl
 
 
 def check_float_dtype(dtype: object) -> torch.dtype:
-    """Return ``dtype``; raise unless it is a float dtype."""
+    """Return ``dtype``. Raise `InvalidArgumentError` if it is not a float dtype."""
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
         return dtype
     raise InvalidArgumentError(f"dtype must be a float dtype such as torch.float32 (got {dtype!r}).")
 
 
 def check_size(owner: str, size: object) -> tuple[int, int]:
-    """Check ``size``; return it as a tuple (height, width) of ints.
+    """Check the argument ``size`` of ``owner``, and return it as a tuple (height, width) of ints.
 
     >>> check_size("Resize", [224, 320])
     (224, 320)
@@ -344,7 +348,7 @@ def check_size(owner: str, size: object) -> tuple[int, int]:
 
 
 def check_padding(padding: object) -> tuple[int, int, int, int]:
-    """Check ``padding``; return it as (left, top, right, bottom).
+    """Check the argument ``padding``, and return it as (left, top, right, bottom).
 
     >>> check_padding((1, 2))
     (1, 2, 1, 2)
@@ -360,7 +364,7 @@ def check_padding(padding: object) -> tuple[int, int, int, int]:
 
 
 def check_window(window: CropStep, height: int, width: int) -> CropStep:
-    """Return ``window``; raise unless it is inside an image of (height, width)."""
+    """Return ``window``. Raise `InvalidArgumentError` if it is not inside an image of this height and width."""
     spans = ((window.top, window.height, height), (window.left, window.width, width))
     for start, length, limit in spans:
         if not (is_integer(start) and is_integer(length) and 0 <= start < start + length <= limit):
@@ -379,7 +383,9 @@ def check_crop_fits(height: int, width: int, size: tuple[int, int]) -> None:
 
 
 def center_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
-    """Return the central window of ``size``. Half pixels are rounded to even, as in torchvision.
+    """Return a window of ``size`` at the centre of an image.
+
+    If the margins are not whole pixels, the position is rounded to an even number, as in torchvision.
 
     >>> center_window(7, 9, (4, 4))  # (7 - 4) / 2 = 1.5 -> 2, (9 - 4) / 2 = 2.5 -> 2
     CropStep(top=2, left=2, height=4, width=4)

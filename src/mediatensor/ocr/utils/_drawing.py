@@ -28,13 +28,13 @@ _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
 
 def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
-    """Convert the image of a page to a uint8 array (H, W, 3) for drawing. The result may share memory with ``image``.
+    """Convert the image of a page to a uint8 array (H, W, 3) for drawing. The result can share memory with ``image``.
 
     ``image`` must be an array (H, W), (H, W, 1) or (H, W, 3), or a tensor (3, H, W) or (H, W, 3) on any device. It must
     be uint8, or have floats in [0, 1].
 
     Raises:
-        InvalidArgumentError: if the image has another shape or dtype.
+        InvalidArgumentError: if the shape or the dtype of the image is not one of these.
     """
     if isinstance(image, torch.Tensor):
         pixels = image.detach().cpu()

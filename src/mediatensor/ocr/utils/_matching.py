@@ -69,7 +69,7 @@ def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.floa
         The IoU of each pair, (N, M) float32. It is 0 for pairs in which neither polygon has an area.
 
     Raises:
-        InvalidArgumentError: if the polygons have another shape.
+        InvalidArgumentError: if the polygons do not have this shape.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import polygon_iou

@@ -157,7 +157,7 @@ def order_points(pts: Array) -> Array:
         The sorted points, (4, 2) or (N, 4, 2), in the dtype of ``pts``.
 
     Raises:
-        InvalidArgumentError: if the points have another shape.
+        InvalidArgumentError: if the shape of ``pts`` is not one of these.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import order_points
@@ -250,7 +250,7 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
     try a rectangle along each edge of the hull. One NumPy computation does this for all edges.
 
     Args:
-        points: Finite coordinates of shape (N, 2), with N at least 1. Points may coincide or lie on one line.
+        points: Finite coordinates of shape (N, 2), with N at least 1. Points can coincide or lie on one line.
 
     Returns:
         The rectangle. If several have the same area, it is the one whose sides are closest to horizontal and vertical.

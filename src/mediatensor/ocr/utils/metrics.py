@@ -126,7 +126,7 @@ class LocalizationConfusion(_BoxMetric):
         self.matches += len(self._pair(gts, preds)[0])
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """Return the scores so far. Each is ``None`` if it is undefined.
+        """Return the scores of all pages counted so far. A score is ``None`` if it is undefined.
 
         Returns:
             Recall, precision and mean IoU. Recall is the number of matches divided by the number of true boxes;
@@ -166,7 +166,8 @@ class OCRMetric(_BoxMetric):
         """Add the boxes of one page to the counts.
 
         Args:
-            gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
+            gt_boxes, pred_boxes: True boxes, (N, 4) or (N, 4, 2), and predicted boxes, (M, 4) or (M, 4, 2), in the same
+                unit.
             gt_labels: The N true words, one for each true box.
             pred_labels: The M recognised words, one for each predicted box.
 
@@ -184,7 +185,7 @@ class OCRMetric(_BoxMetric):
             self.unicase_matches += unicase
 
     def summary(self) -> tuple[dict[str, float | None], dict[str, float | None], float | None]:
-        """Return the scores so far. Each is ``None`` if it is undefined.
+        """Return the scores of all pages counted so far. A score is ``None`` if it is undefined.
 
         Returns:
             Recall, precision, and the mean IoU as in `LocalizationConfusion`. Recall and precision are dicts with a
@@ -225,7 +226,8 @@ class DetectionMetric(_BoxMetric):
         """Add the boxes of one page to the counts.
 
         Args:
-            gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
+            gt_boxes, pred_boxes: True boxes, (N, 4) or (N, 4, 2), and predicted boxes, (M, 4) or (M, 4, 2), in the same
+                unit.
             gt_labels: The N true classes.
             pred_labels: The M predicted classes.
 
@@ -281,7 +283,7 @@ class TableCellMetric(_BoxMetric):
         self.struct_matches += int(alike.reshape(len(truth), -1).all(axis=1).sum())
 
     def summary(self) -> dict[str, float | None]:
-        """Return the scores so far. Each is ``None`` if it is undefined.
+        """Return the scores of all tables counted so far. A score is ``None`` if it is undefined.
 
         Returns:
             A dict with the keys ``"recall"``, ``"precision"``, ``"f1"`` and ``"structure_acc"``. The last is the share
@@ -348,7 +350,8 @@ class ObjectDetectionMetric:
         """Add the boxes of one page to the counts.
 
         Args:
-            gt_boxes, pred_boxes: Boxes as for `LocalizationConfusion`.
+            gt_boxes, pred_boxes: True boxes, (N, 4) or (N, 4, 2), and predicted boxes, (M, 4) or (M, 4, 2), in the same
+                unit.
             gt_labels: The N true classes.
             pred_labels: The M predicted classes.
             pred_scores: The M scores. Higher scores mean more confidence.
@@ -374,7 +377,7 @@ class ObjectDetectionMetric:
         self._pages.append((iou, np.asarray(gt_labels), np.asarray(pred_labels), np.asarray(pred_scores, dtype=float)))
 
     def summary(self) -> dict[str, Any]:
-        """Return the scores so far.
+        """Return the scores of all pages counted until now.
 
         Returns:
             A dict with four entries. ``"AP_per_IoU"`` has, for each threshold, the average precision averaged over the

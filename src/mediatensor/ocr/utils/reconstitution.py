@@ -91,14 +91,14 @@ def synthesize_kie_page(
 
     Args:
         page: The result of `KIEPage.export`. It can have been saved as JSON and loaded again.
-        draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: As for `synthesize_page`.
+        draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: See `synthesize_page`.
         draw_placeholders: Whether to outline layout regions faintly.
 
     Returns:
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError, SourceNotFoundError: as for `synthesize_page`.
+        InvalidArgumentError, SourceNotFoundError: for the same reasons as by `synthesize_page`.
 
     Example:
         >>> import numpy as np

@@ -85,7 +85,7 @@ def rect_patch(
     """Return a matplotlib patch, a coloured shape, for a straight box.
 
     Args:
-        geometry: A relative box, ``((xmin, ymin), (xmax, ymax))``.
+        geometry: A relative straight box, ``((xmin, ymin), (xmax, ymax))``.
         page_dimensions: Height and width of the page in pixels.
         label: The text that appears while the mouse is over the patch.
         color: RGB in [0, 1].
@@ -96,7 +96,7 @@ def rect_patch(
             instead of to the page. Predictors that were made with ``preserve_aspect_ratio`` return such coordinates.
 
     Raises:
-        InvalidArgumentError: if the geometry has another form.
+        InvalidArgumentError: if the geometry does not have this form.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -124,10 +124,10 @@ def polygon_patch(
 
     Args:
         geometry: Four relative points.
-        page_dimensions, label, color, alpha, linewidth, fill, preserve_aspect_ratio: As for `rect_patch`.
+        page_dimensions, label, color, alpha, linewidth, fill, preserve_aspect_ratio: See `rect_patch`.
 
     Raises:
-        InvalidArgumentError, MissingDependencyError: as for `rect_patch`.
+        InvalidArgumentError, MissingDependencyError: for the same reasons as by `rect_patch`.
 
     Example:
         >>> from mediatensor.ocr.utils.visualization import polygon_patch
@@ -149,7 +149,7 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
         **kwargs: Arguments of `rect_patch` or `polygon_patch`.
 
     Raises:
-        InvalidArgumentError: if the geometry has another form.
+        InvalidArgumentError: if the geometry does not have this form.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -278,7 +278,7 @@ def visualize_page(
         The figure. It is registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
 
     Raises:
-        InvalidArgumentError: if the image or a geometry is unusable.
+        InvalidArgumentError: if the image has a wrong shape or dtype, or a geometry is invalid.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -328,13 +328,13 @@ def visualize_kie_page(
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
         words_only: If true, no predictions are outlined, as in docTR.
         display_artefacts: Has no effect, because a `KIEPage` has no artefacts.
-        display_layout, scale, interactive, add_labels, **kwargs: As for `visualize_page`.
+        display_layout, scale, interactive, add_labels, **kwargs: See `visualize_page`.
 
     Returns:
         The figure; see `visualize_page`.
 
     Raises:
-        InvalidArgumentError, MissingDependencyError: as for `visualize_page`.
+        InvalidArgumentError, MissingDependencyError: for the same reasons as by `visualize_page`.
 
     Example:
         >>> import numpy as np
@@ -413,7 +413,7 @@ def draw_boxes(
         **kwargs: Arguments of ``matplotlib.pyplot.plot`` for the outlines: ``linewidth``, ``alpha``, ...
 
     Raises:
-        InvalidArgumentError: if the boxes have another shape, or the image is unusable.
+        InvalidArgumentError: if the boxes or the image have a wrong shape, or the image has a wrong dtype.
         MissingDependencyError: if matplotlib is not installed.
 
     Example:
@@ -459,7 +459,7 @@ def overlay(
         text: Where to write the text. ``"beside"``: on a blank page to the right, which makes the result twice as wide.
             ``"above"``: above each box, for pages of few words, such as video frames. ``"none"``: nowhere.
         line_width: The width of outlines in pixels; ``None`` chooses it by the size of the page.
-        font_family: As for `get_font`.
+        font_family: The path of a font file, or the name of an installed font; see `get_font`.
         structure: Whether to draw regions, table cells and fields, if the page has any.
 
     Returns:

@@ -1,6 +1,6 @@
-"""Text in video, with times and places.
+"""Text in videos: what is shown, when, and where.
 
-`tracks` defines the data, `captions` writes subtitles, and `reading` has all text of a video and exports it.
+`tracks` defines the data, `captions` writes subtitle files, and `reading` bundles all text of a video and exports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw a time line of tracks, and a sheet of slides, with Pillow."""
+"""Draw a time line of the text tracks of a video, and a sheet of its slides, with Pillow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LANES: dict[TextKind, tuple[str, tuple[int, int, int]]] = {
 
 
 def clock(seconds: float, digits: int = 0) -> str:
-    """Format a time such as 1:15 or 1:02:03, with ``digits`` decimals of a second."""
+    """Format a time as 1:15 or, from an hour on, as 1:02:03. ``digits`` is the number of decimals of the seconds."""
     units = round(abs(seconds) * 10**digits)
     whole, part = divmod(units, 10**digits)
     minutes, hours = whole // 60 % 60, whole // 3600
@@ -47,7 +47,10 @@ def clock(seconds: float, digits: int = 0) -> str:
 
 
 def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: float, width: int) -> Image.Image:
-    """Draw a lane for each kind of text, with a bar for each track. A long range is drawn in several strips."""
+    """Draw a time line with a lane for each kind of text, and in it a bar for each track.
+
+    ``start`` and ``stop`` are in seconds. A long time line is split into several strips, one below the other.
+    """
     shown = [track for track in tracks if track.start_seconds < stop and track.end_seconds > start]
     kinds = [kind for kind in _LANES if any(track.kind == kind for track in shown)]
     rows = {kind: _rows([track for track in shown if track.kind == kind]) for kind in kinds}
@@ -89,7 +92,7 @@ def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: f
 
 
 def draw_slides(slides: Sequence[Slide], num_columns: int, tile_width: int) -> Image.Image:
-    """Draw slides next to each other, with their numbers and times."""
+    """Draw slides in rows of ``num_columns``, each with its number and times."""
     num_columns = min(num_columns, len(slides))
     tiles = [_tile(slide.page, tile_width) for slide in slides]
     tops, bottom = [], _MARGIN
@@ -116,7 +119,11 @@ def _tile(page: Page, width: int) -> Image.Image:
 
 
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
-    """Return for each track the first row in which it overlaps no earlier track; the last row if there is none."""
+    """Choose a row of the lane for each track, so that bars do not overlap.
+
+    A track gets the first row that is free when it starts. If all rows are occupied, a new one is added, up to the
+    maximum number; after that, the track shares the last row.
+    """
     ends: list[float] = []
     rows = []
     for track in tracks:
@@ -150,7 +157,10 @@ def _write(
     size: int,
     colour: tuple[int, int, int],
 ) -> None:
-    """Write one line, with its left middle at ``place`` and cut to a width. Skip it if fewer than two letters fit."""
+    """Write one line of text that starts at ``place`` and is vertically centred there.
+
+    Text that is wider than ``width`` is cut and ends in "...". Nothing is written if fewer than two letters fit.
+    """
     # More than one character per pixel never fits, and measuring text is slow.
     text = " / ".join(text[: round(max(width, 0))].split("\n"))
     text = "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,7 +1,7 @@
-"""`Captions`: tracks to write as subtitles in SubRip, WebVTT or ASS.
+"""`Captions`, which writes text tracks as subtitles in the formats SubRip, WebVTT or ASS.
 
-SubRip and WebVTT store times in milliseconds, ASS in centiseconds. Times are rounded down. A player that shows a
-subtitle from its start until just before its end then shows it in exactly the frames of its track::
+SubRip and WebVTT store times in milliseconds, ASS in centiseconds. Times are rounded down, because players show a
+subtitle from its start until just before its end. It therefore appears in exactly the frames of its track::
 
     frames      |  first   |   ...    |   last   | first without it
                 ^ 1.03333                        ^ 2.96667 seconds
@@ -62,18 +62,19 @@ _SAME_SIZE = 1.35
 
 
 class Captions(Sequence[TextTrack]):
-    """Tracks, ordered by start, to write as subtitles.
+    """A sequence of text tracks, ordered by start, that can be written as a subtitle file.
 
     Times in files are rounded down, to milliseconds in SubRip and WebVTT, and to centiseconds in ASS. If one track
-    starts when another ends, this also holds in the file. No subtitle has a duration of 0.
+    starts at the time at which another ends, their times in the file are equal too. No subtitle has a duration of 0.
 
     Args:
         tracks: Tracks in any order.
-        height: Height of the upright video in pixels, which ASS needs to place texts.
+        height: Height of the upright video in pixels. Only the ASS format uses ``height`` and ``width``, for the
+            positions and sizes of texts.
         width: Width of the upright video in pixels.
 
     Raises:
-        InvalidArgumentError: A value is not a track, or the size is not positive.
+        InvalidArgumentError: An item of ``tracks`` is not a `TextTrack`, or ``height`` or ``width`` is not positive.
 
     Example:
         >>> from mediatensor.ocr.video import Captions, TextTrack
@@ -99,7 +100,7 @@ class Captions(Sequence[TextTrack]):
     @overload
     def __getitem__(self, key: slice) -> Captions: ...
     def __getitem__(self, key: Any) -> TextTrack | Captions:
-        """Return the track at an index, or the captions of a slice."""
+        """Return the track at an index or, for a slice, new `Captions` with the tracks in the slice."""
         if isinstance(key, slice):
             return Captions(self._tracks[key], height=self._height, width=self._width)
         return self._tracks[key]  # type: ignore[no-any-return]
@@ -116,16 +117,18 @@ class Captions(Sequence[TextTrack]):
         return f"Captions({len(self)} tracks, height={self._height}, width={self._width})"
 
     def render(self, format: SubtitleFormat = "srt", *, offset_seconds: float = 0.0) -> str:
-        """Return the text of a subtitle file.
+        """Return the contents of a subtitle file as text.
 
-        Markup characters are escaped. SubRip has no escapes, so text that players would take for markup, such as
-        ``<i>``, is split by a zero-width word joiner (U+2060). In ASS, a word joiner follows each backslash. ASS stores
-        the place and size of each text. WebVTT stores the place, unless it is the bottom centre.
+        Text that players would interpret as markup, such as ``<i>``, is changed so that it is displayed as it is.
+        WebVTT and ASS have escapes for this; in addition, an invisible word joiner (U+2060) is added after each
+        backslash in ASS. SubRip has no escapes, so a word joiner is inserted into the text. ASS files include the
+        position and size of each text. WebVTT files include the position, unless it is the bottom centre.
 
         Args:
             format: ``"srt"``, ``"vtt"`` or ``"ass"``.
-            offset_seconds: Seconds to add to all times. If a player counts from zero, subtract the start time of the
-                video, which is not zero in MPEG-TS. Negative times become zero.
+            offset_seconds: Seconds to add to all times. The times of some videos, such as MPEG-TS files, do not start
+                at zero. If a player nevertheless counts from zero, give the negative start time of the video. Negative
+                results become zero.
 
         Returns:
             The file as text.
@@ -151,12 +154,14 @@ class Captions(Sequence[TextTrack]):
     def save(
         self, path: str | os.PathLike[str], format: SubtitleFormat | None = None, *, offset_seconds: float = 0.0
     ) -> None:
-        """Write a subtitle file in UTF-8, atomically.
+        """Write a subtitle file in UTF-8.
+
+        An existing file is replaced at the end, so it is never incomplete.
 
         Args:
             path: Path of the file.
-            format: A format of `render`; ``None`` uses the suffix of the path.
-            offset_seconds: As for `render`.
+            format: ``"srt"``, ``"vtt"`` or ``"ass"``; by default, the suffix of ``path``.
+            offset_seconds: Seconds to add to all times; see `render`.
 
         Raises:
             InvalidArgumentError: The format is unknown.
@@ -171,7 +176,7 @@ class Captions(Sequence[TextTrack]):
 
 
 def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
-    """Check tracks, and return them ordered by start."""
+    """Return the tracks ordered by start. Raise `InvalidArgumentError` if an item is not a `TextTrack`."""
     if not isinstance(tracks, Iterable):
         raise InvalidArgumentError(f"tracks must be a series of TextTrack (got {shown(tracks)}).")
     found = tuple(tracks)
@@ -182,7 +187,11 @@ def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
 
 
 def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str | None) -> str:
-    """Return ``format`` or, if it is ``None``, the suffix of the path. Raise if the result is not in ``formats``."""
+    """Return ``format`` or, if it is None, the format that the suffix of ``path`` names.
+
+    Raises:
+        InvalidArgumentError: The result is not in ``formats``.
+    """
     suffix = os.path.splitext(path_text("path", path))[1][1:].lower()
     if format is None and suffix not in formats:
         raise InvalidArgumentError(
@@ -197,9 +206,9 @@ def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str 
 def _round_times(
     tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float = 0.0
 ) -> list[tuple[int, int]]:
-    """Return the start and end of each track in whole units, at least 0.
+    """Return the start and end of each track as whole units, such as milliseconds. Negative times become 0.
 
-    Equal times stay equal, the order of times is preserved, and every start is before its end.
+    Times that are equal remain equal, the order of times is preserved, and every start is before its end.
     """
     starting_at: dict[float, list[int]] = {}
     ending_at: dict[float, list[int]] = {}
@@ -253,9 +262,9 @@ def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_sec
 
 
 def _stages(track: TextTrack) -> list[TextTrack]:
-    """Split a roll-up caption into one track for each place that it is shown at. Return other tracks unchanged.
+    """Split a roll-up caption, whose text moves up, into one track for each position. Return other tracks unchanged.
 
-    Only ASS uses all these tracks. SubRip and WebVTT use only the first one, so that the text is not repeated.
+    Only ASS uses all of these tracks. SubRip and WebVTT use only the first one, so that the text is not repeated.
     """
     times = [track.start_seconds, *(place.seconds for place in track.places[1:]), track.end_seconds]
     is_in_order = all(start < end for start, end in pairwise(times))
@@ -270,7 +279,10 @@ def _stages(track: TextTrack) -> list[TextTrack]:
 def _timed_lines(
     tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float
 ) -> list[tuple[list[str], int, int, TextTrack]]:
-    """Return (text lines, start, end, track) for each track that has text. Times are in whole units."""
+    """Return (lines of text, start, end, track) for each track that has text.
+
+    Times are whole numbers of units, with ``units_per_second`` units per second.
+    """
     times = _round_times(tracks, units_per_second, offset_seconds)
     timed = [(text_lines(track.text), *time, track) for track, time in zip(tracks, times, strict=True)]
     return [entry for entry in timed if entry[0]]
@@ -282,7 +294,10 @@ def _ass_clock(centiseconds: int) -> str:
 
 
 def _vtt_place(track: TextTrack) -> str:
-    """Return WebVTT cue settings: the upper edge of the track, and the side to which its text is aligned."""
+    """Return the WebVTT settings for the position of a track: its upper edge, and the side to which it is aligned.
+
+    Return an empty string if the track is at the bottom centre, where players show subtitles by default.
+    """
     (left, top), (right, _) = track.geometry
     middle = (left + right) / 2
     is_central = _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1]
@@ -300,7 +315,10 @@ def _percent(share: float) -> str:
 
 
 def _ass_place(track: TextTrack, height: int, width: int) -> str:
-    """Return ASS position codes. Text in the lower half is anchored at its bottom, other text at its top."""
+    """Return ASS codes for the position of a track, and for its movement if it moves.
+
+    The position refers to the bottom of the text if the text is in the lower half of the frame, otherwise to its top.
+    """
     column = _alignment(track)
     (_, top), (_, bottom) = track.geometry
     is_low = top + bottom > 1
@@ -317,7 +335,10 @@ def _ass_place(track: TextTrack, height: int, width: int) -> str:
 
 
 def _alignment(track: TextTrack) -> int:
-    """Return the ASS alignment: 1 for left-aligned, 3 for right-aligned, 2 for centred lines or a single line."""
+    """Return the number by which ASS names an alignment: 1 for left, 2 for centre, 3 for right.
+
+    The result is the alignment at which the edges or centres of the lines differ least; 2 for a single line.
+    """
     if len(track.lines) < 2:
         return 2
     boxes = [line.geometry for line in track.lines]
@@ -330,7 +351,7 @@ def _alignment(track: TextTrack) -> int:
 
 
 def _font_size(track: TextTrack, height: int) -> int:
-    """Return the font size in pixels that corresponds to the median height of the lines."""
+    """Return the font size in pixels that fits the median height of the track's lines."""
     if track.lines:
         line_height = statistics.median(line.geometry[1][1] - line.geometry[0][1] for line in track.lines)
     else:

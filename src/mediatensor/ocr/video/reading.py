@@ -1,4 +1,4 @@
-"""`VideoReading`: all text of a video, with its export formats."""
+"""`VideoReading`, which contains all text of a video and writes it in several formats."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ _Data = TypeVar("_Data", TextTrack, TrackLine, Alternative, Place, Slide)
 
 @dataclass(frozen=True)
 class VideoReading:
-    """The text of a video.
+    """All text that was read in a video: tracks of text with times and positions, and slides.
 
     Attributes:
         name: Name of the video.
         height: Height of the upright video in pixels.
         width: Width of the upright video in pixels.
-        num_frames: Number of frames up to which the video could be read.
+        num_frames: Number of frames, up to the last frame that could be read.
         begin_seconds: Time at which the first frame is shown.
         end_seconds: Time at which the last frame ends.
         tracks: Tracks of text, ordered by start.
         slides: Distinct slides, in order of appearance.
-        problems: Descriptions of damaged parts that could not be read, one sentence each.
+        problems: One sentence for each damaged part of the video that could not be read.
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range.
@@ -147,7 +147,7 @@ class VideoReading:
         return Document([slide.page for slide in self.slides])
 
     def export(self) -> dict[str, Any]:
-        """Return everything except the images of slides, as nested dictionaries of plain types.
+        """Return the reading, without the images of slides, as nested dictionaries and lists of Python's basic types.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``VideoReading.from_dict`` reads.
@@ -176,19 +176,19 @@ class VideoReading:
 
     @classmethod
     def from_dict(cls, save_dict: Mapping[str, Any], pictures: Sequence[NDArray[np.uint8]] | None = None) -> Self:
-        """Restore a reading from a result of `export`.
+        """Restore a reading from what `export` returned.
 
         Args:
-            save_dict: The export, possibly after a round trip through JSON.
-            pictures: Images of all slides, uint8 (H, W, 3), which are not in the export. Without them, slides can
-                neither be shown nor written as PDF.
+            save_dict: The result of `export`. It can have been saved as JSON and loaded again.
+            pictures: The images of all slides, uint8 (H, W, 3), because ``save_dict`` does not contain them. Without
+                these images, slides can neither be shown nor written as PDF.
 
         Returns:
             The reading.
 
         Raises:
-            InvalidArgumentError: The export is damaged or of a later version, or there are not as many images as
-                slides.
+            InvalidArgumentError: ``save_dict`` is damaged or comes from a later version, or the number of images
+                differs from the number of slides.
         """
         stored = _stored_dict(save_dict, "reading")
         if stored.get("schema") != _SCHEMA:
@@ -253,20 +253,22 @@ class VideoReading:
         return cls.from_dict(stored)
 
     def save(self, path: str | os.PathLike[str], format: ReadingFormat | None = None) -> None:
-        """Write a file, atomically.
+        """Write the reading, or a part of it, to a file.
+
+        An existing file is replaced at the end, so it is never incomplete.
 
         Args:
             path: Path of the file.
-            format: One of the following formats; ``None`` uses the suffix of the path.
+            format: One of the following formats; by default, the suffix of ``path``.
 
                 * ``"srt"``, ``"vtt"``, ``"ass"``: the captions, see `Captions.save`;
                 * ``"json"``: the result of `export`;
-                * ``"csv"``: a row for each track of any kind, with a header (RFC 4180, UTF-8);
+                * ``"csv"``: a header, and a row for each track of any kind (RFC 4180, UTF-8);
                 * ``"md"``, ``"pdf"``: the slides, as Markdown with their times or as searchable PDF.
 
         Raises:
-            InvalidArgumentError: The format is unknown, or needs slides or images of slides that the reading does not
-                have.
+            InvalidArgumentError: The format is unknown, or the reading does not have the slides or images of slides
+                that it needs.
             MissingDependencyError: ``"pdf"`` needs pypdfium2, which is not installed.
             WriteError: The file cannot be written.
             SourceTypeError: ``path`` is not a path.

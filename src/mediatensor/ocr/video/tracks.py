@@ -1,7 +1,7 @@
-"""The text of a video as data: tracks with times and places; and slides.
+"""Data classes for the text of a video: text tracks with times and positions, and slides.
 
-Times are timestamps of the video in seconds, and frames are given by index, both as in `VideoDecoder`. Geometries are
-relative to the upright frame.
+Times are timestamps of the video in seconds, and frames are numbered from 0, as in `VideoDecoder`. Geometries are
+relative to the frame after it was rotated upright, in [0, 1].
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Alternative:
-    """A different reading of the same text.
+    """Another way in which OCR has read the text of a track.
+
+    The text is read in several frames, and the readings differ in unclear letters. The readings of all frames vote.
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        share: Share of the votes for this reading, from 0 to 1.
+        share: Fraction of all votes that this reading has got, from 0 to 1.
 
     Example:
         >>> from mediatensor.ocr.video import Alternative
@@ -50,12 +52,12 @@ class Alternative:
 
 @dataclass(frozen=True)
 class TrackLine:
-    """One line of a text.
+    """One line of the text of a track.
 
     Attributes:
         text: The text.
         geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
-        confidence: Probability that the text is right, from 0 to 1.
+        confidence: Estimated probability that the text was read correctly, from 0 to 1.
 
     Example:
         >>> from mediatensor.ocr.video import TrackLine
@@ -78,7 +80,7 @@ class TrackLine:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a moving text in one frame.
+    """The position of a moving text in one frame.
 
     Attributes:
         frame: Index of the frame.
@@ -106,27 +108,28 @@ class Place:
 
 @dataclass(frozen=True)
 class TextTrack:
-    """A text in a video with its times and place.
+    """A text in a video, with the times at which it is shown and its position in the frame.
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        kind: ``"caption"`` (still, and shown for a while), ``"overlay"`` (logo, clock, score, ticker), ``"scene"``
-            (part of the filmed scene) or ``"slide"`` (part of a page).
+        kind: ``"caption"`` (subtitles in the pixels, which are still and shown for a while), ``"overlay"`` (logo,
+            clock, score, ticker), ``"scene"`` (text on objects that were filmed) or ``"slide"`` (text on a page, such
+            as a slide of a lecture).
         start_seconds: Time at which the first frame with the text is shown.
         end_seconds: Time at which the first frame without the text is shown.
         first_frame: Index of the first frame that shows the text, as in `VideoDecoder`.
         last_frame: Index of the last frame that shows the text.
-        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For a moving text, its place in the first
-            frame.
-        confidence: Probability that the text is right, from 0 to 1.
-        lines: Lines of the text from top to bottom; empty if unknown.
-        alternatives: Other readings of the text, starting with the one with most votes.
-        appears: ``"at once"``, or ``"word by word"`` as in karaoke, live captions and typing.
-        places: The places of a moving text, frame by frame; empty if the text does not move.
+        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For a moving text, the position in
+            ``first_frame``.
+        confidence: Estimated probability that the text was read correctly, from 0 to 1.
+        lines: The lines of the text, from top to bottom; empty if unknown.
+        alternatives: Other readings of the text, ordered by votes. The one with most votes comes first.
+        appears: How the text appears: ``"at once"``, or ``"word by word"`` as in karaoke, live captions and typing.
+        places: The positions of a moving text, frame by frame; empty if the text does not move.
 
     Raises:
-        InvalidArgumentError: A value has a wrong type or range, the text is blank, the end is before the start, or the
-            lines do not add up to the text.
+        InvalidArgumentError: A value has a wrong type or range, the text is blank, the end is before the start, or
+            ``lines`` joined by ``"\n"`` do not give the text.
 
     Example:
         >>> from mediatensor.ocr.video import TextTrack
@@ -189,8 +192,8 @@ class Slide:
         last_frame: Index of the last frame that shows the page.
         start_seconds: Time at which the first frame with the page is shown.
         end_seconds: Time at which the first frame without the page is shown.
-        page: A page as in `mediatensor.ocr.io`, with the text and the full-size image. In long videos, every access
-            reads the image again, like pages of files, to save memory.
+        page: The `mediatensor.ocr.io.Page` with the text and the full-size image. In long videos, the image is not kept
+            in memory, but decoded again whenever it is accessed.
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range.
@@ -250,13 +253,16 @@ def check_seconds(name: str, value: Any) -> float:
 
 
 def _set(owner: object, **values: Any) -> None:
-    """Set attributes of a frozen object in its constructor."""
+    """Set attributes of an object whose dataclass is frozen. Only for use in its constructor."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
 
 
 def _check_extent(owner: TextTrack | Slide) -> None:
-    """Convert frames and times to plain numbers, and check that the end is not before the start."""
+    """Check the times and frames of a track or slide, and convert them to Python numbers.
+
+    The end must not be before the start.
+    """
     _set(
         owner,
         start_seconds=check_seconds("start_seconds", owner.start_seconds),

@@ -1,5 +1,5 @@
-"""Inspect, read and render an upload: functions that an isolated process calls.
+"""Functions that isolated processes call to inspect, read and render uploads.
 
-All functions take paths and plain values. They return numbers, or the bytes of JSON, images and files. A process loads
-each model once, and keeps the last opened document open.
+Their arguments are paths and simple values. They return simple values, or the bytes of JSON, images and files. Each
+process loads a model only once, and keeps the most recently opened document open.
 """

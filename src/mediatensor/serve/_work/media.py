@@ -1,4 +1,4 @@
-"""Inspect uploads, read text in videos, and return frames of videos as images."""
+"""Inspect uploads, read the text in videos, and return frames of videos as images."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _ROUNDED_SECONDS = 0.01
 
 
 def inspect(path: str, options: Options) -> dict[str, Any]:
-    """Open an upload; return its properties.
+    """Open an upload, and return its kind and properties.
 
-    Options are ``kind`` (``"pages"``, ``"video"``, or ``None`` for either), ``max_pages``, and options of `read_page`.
-    The result has the indices of the selected pages as ``pages``.
+    The option ``kind`` is the kind that is required: ``"pages"``, ``"video"``, or None for either. ``max_pages`` is the
+    maximum number of pages to read. The options of `read_page` are accepted too. For a document, the result contains
+    the indices of the pages to read, under ``pages``.
     """
     with open(path, "rb") as file:
         head = file.read(max(NUM_SNIFFED_BYTES, _NUM_HEAD_BYTES))
@@ -69,7 +70,11 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
 
 
 def probe(path: str, options: Options) -> dict[str, bytes]:
-    """Return ``result.json``, which describes a media file. By default (``scan``), packets of the video are scanned."""
+    """Describe a media file, and return the description as the file ``result.json``.
+
+    By default, the packets of the video are scanned, which finds more than the headers. The option ``scan`` can disable
+    this.
+    """
     try:
         return {"result.json": as_json(_probe(path, scan=bool(options.get("scan", True))))}
     except OpenError:
@@ -84,7 +89,7 @@ def _probe(path: str, *, scan: bool) -> dict[str, Any]:
 
 
 def _open_video(path: str) -> VideoDecoder:
-    """Open a decoder. If this fails, raise an `OpenError` whose message is written for the client."""
+    """Open a decoder for a video. If this fails, raise an `OpenError` with a message for clients."""
     try:
         return VideoDecoder(Path(path))
     except OpenError:
@@ -123,7 +128,10 @@ def _type_of_video(head: bytes) -> str:
 
 
 def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
-    """Return indices of pages from 0, given ranges such as ``"1-3,7,10-"``, which count from 1.
+    """Convert page ranges such as ``"1-3,7,10-"``, which count from 1, to page indices, which count from 0.
+
+    Raises:
+        InvalidArgumentError: if the document does not have one of the pages, or there are more than ``most`` pages.
 
     >>> _choose_pages("2-3,5-,3", 6, 100), _choose_pages(None, 2, 100)
     ([1, 2, 4, 5], [0, 1])
@@ -146,7 +154,10 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
 
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
-    """Read the text in a video; return files by name. Meanwhile, write the finished share to ``progress_path``."""
+    """Read the text in a video, and return the contents of result files by name.
+
+    Meanwhile, the finished fraction of the video is written to the file ``progress_path``.
+    """
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
     with _open_video(path) as decoder:
         facts, total = decoder.metadata, max(len(decoder), 1)
@@ -217,7 +228,7 @@ def _describe_track(track: Any) -> dict[str, Any]:
 
 
 def frame_picture(path: str, seconds: float | None, max_width: int | None) -> bytes:
-    """Return a JPEG of the frame that is shown at a time; ``None`` means the first frame."""
+    """Return the frame that is shown at ``seconds`` as a JPEG image. None means the first frame."""
     decoder = _open_cached(path)
     facts = decoder.metadata
     begin, end = facts.begin_stream_seconds or 0.0, facts.end_stream_seconds or 0.0
@@ -231,7 +242,10 @@ def frame_picture(path: str, seconds: float | None, max_width: int | None) -> by
 
 
 def decode_frames(path: str, options: Options) -> dict[str, bytes]:
-    """Return ``result.json`` with frames as data URLs, or ``frames.zip``. `FramesOptions` describes the options."""
+    """Decode frames of a video as images. `FramesOptions` describes the options.
+
+    The result is either ``result.json``, in which images are data URLs, or ``frames.zip``.
+    """
     with _open_video(path) as decoder:
         decoded = [decoder.get_frame_at(index) for index in options["indices"]]
         decoded += [decoder.get_frame_played_at(seconds) for seconds in options["seconds"]]

@@ -1,4 +1,4 @@
-"""Read and render pages, and write documents in other formats."""
+"""Read and render pages, and convert documents to other formats."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ _READER_OPTIONS = (
 
 
 def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
-    """Read the page with a certain number, counted from 0, of an upload.
+    """Read page ``number``, counted from 0, of an upload.
 
     Returns:
-        Files by name: ``page``, the JSON of the HTTP interface, and ``export``, the JSON of `Page.export`. For a
-        straightened page, also ``picture``, a PNG, because this image is not in the upload.
+        The contents of files by name. ``page`` is the JSON that clients get, and ``export`` the JSON of `Page.export`.
+        With the option ``straighten``, there is also ``picture``, a PNG of the straightened page, because the upload
+        does not have this image.
     """
     pages, reader = open_pages(path, options), page_reader(options)
     source = pages.select([number]) if options.get("text_layer") else [pages[number]]
@@ -70,7 +71,7 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
 
 
 def describe_page(page: Page) -> dict[str, Any]:
-    """Return a page as the JSON object of the HTTP interface."""
+    """Return the JSON object that describes a page to clients."""
     height, width = page.dimensions
     return {
         "page_idx": page.page_idx,
@@ -127,7 +128,10 @@ def describe_page(page: Page) -> dict[str, Any]:
 
 
 def _words(page: Page) -> list[dict[str, Any]]:
-    """Return all words in reading order. A table's words precede the first block that starts below the table's top."""
+    """Return all words in reading order, with the words of tables inserted.
+
+    The words of a table come before the first block whose top is below the top of the table.
+    """
     waiting = [table for table in page.tables if any(cell.words for cell in table.cells)]
     ordered: list[list[list[Word]]] = []
     for block in page.blocks:
@@ -160,7 +164,7 @@ def _table_lines(table: Table) -> list[list[Word]]:
 
 
 def open_pages(path: str, options: Options) -> Pages:
-    """Open the pages of an upload. The upload stays open until another one is opened."""
+    """Open the pages of an upload. They stay open until another upload is opened."""
     return _open_path(path, float(options.get("dpi") or 144.0), options.get("password") or None)
 
 
@@ -172,7 +176,7 @@ def _open_path(path: str, dpi: float, password: str | None) -> Pages:
 
 
 def page_reader(options: Options) -> OCRPredictor:
-    """Return the OCR predictor for these options. Recently used predictors stay loaded."""
+    """Return an OCR predictor for these options. The most recently used predictors stay loaded."""
     given = {name: options.get(name) for name in _READER_OPTIONS}
     given["languages"] = tuple(given["languages"] or ())
     return _load_reader(tuple(given.items()))
@@ -204,10 +208,11 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
 
 
 def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
-    """Convert a document to other formats; return the contents of files by name. Its pages must have been read already.
+    """Convert a document, whose pages have been read, to other formats. Return the contents of files by name.
 
-    ``folder`` has the results of `read_page` as NUMBER.export.json and NUMBER.png. ``wanted`` are names of files. Files
-    of tables are left out if the document has no tables.
+    ``folder`` contains the results of `read_page`: for each page, NUMBER.export.json and, if it was straightened,
+    NUMBER.png. ``wanted`` lists the names of the files to make. Files with tables are left out if the document has no
+    tables.
     """
     from ...ocr.io import Document
     from ...ocr.io import Page as PageElement
@@ -243,7 +248,10 @@ def _picture(path: Path) -> NDArray[np.uint8]:
 
 
 def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
-    """Return a PNG of a page as OCR saw it. Images of straightened pages are in ``folder``; see `write_document`."""
+    """Return a PNG of a page as OCR has seen it.
+
+    The images of straightened pages are in ``folder``; see `write_document`. Other pages are rendered from the upload.
+    """
     straightened = Path(folder) / f"{number:06d}.png"
     if options.get("straighten") and straightened.is_file():
         return png_of(_picture(straightened), max_width)
@@ -251,7 +259,10 @@ def page_picture(path: str, folder: str, number: int, options: Options, max_widt
 
 
 def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
-    """Set the number of torch's threads. Before the first upload arrives, load the models for these options."""
+    """Load the models for each of the given ``options``, so that the first upload does not have to wait for this.
+
+    Also set the number of threads that torch uses.
+    """
     torch.set_num_threads(num_threads)
     for one in options:
         page_reader(one)
@@ -259,12 +270,15 @@ def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
 
 
 def as_json(value: Any) -> bytes:
-    """Encode JSON in UTF-8. Lone surrogates, which text from files may contain, are replaced by question marks."""
+    """Encode a value as JSON in UTF-8.
+
+    Text from files can contain lone surrogates, which UTF-8 cannot encode. They are replaced by question marks.
+    """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number, or ``None`` if JSON cannot represent it.
+    """Return a number as a float, or None if it is infinite or NaN, which JSON cannot represent.
 
     >>> finite(2), finite(math.inf)
     (2.0, None)
@@ -273,7 +287,7 @@ def finite(value: float | None) -> float | None:
 
 
 def box_of(geometry: Any) -> list[float]:
-    """Return the axis-aligned box [left, top, right, bottom] that encloses the corners, in relative coordinates.
+    """Return the smallest straight box around a relative geometry: [left, top, right, bottom], rounded to six digits.
 
     >>> box_of(((0.1, 0.2), (0.5, 0.25)))
     [0.1, 0.2, 0.5, 0.25]
@@ -283,7 +297,9 @@ def box_of(geometry: Any) -> list[float]:
 
 
 def polygon_of(geometry: Any) -> list[list[float]]:
-    """Return the four corners in relative coordinates, clockwise from the top left one as seen in reading direction.
+    """Return the four corners of a relative geometry, clockwise from the corner at the start of the text.
+
+    Coordinates are rounded to six digits.
 
     >>> polygon_of(((0.1, 0.2), (0.5, 0.25)))
     [[0.1, 0.2], [0.5, 0.2], [0.5, 0.25], [0.1, 0.25]]
@@ -296,12 +312,12 @@ def polygon_of(geometry: Any) -> list[list[float]]:
 
 
 def png_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), as PNG. If it is wider than ``max_width`` pixels, reduce it first."""
+    """Encode an image, uint8 (H, W, 3), as PNG. If it is wider than ``max_width`` pixels, shrink it first."""
     return _encode(pixels, max_width, "PNG", compress_level=_PNG_COMPRESSION)
 
 
 def jpeg_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), as JPEG. If it is wider than ``max_width`` pixels, reduce it first."""
+    """Encode an image, uint8 (H, W, 3), as JPEG. If it is wider than ``max_width`` pixels, shrink it first."""
     return _encode(pixels, max_width, "JPEG", quality=_JPEG_QUALITY)
 
 

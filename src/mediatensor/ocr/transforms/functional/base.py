@@ -80,8 +80,8 @@ def create_shadow_mask(
         target_shape: Height and width of the mask.
         min_base_width: Smallest width of the base, as a fraction of the side of the image on which it lies.
         max_tip_width: Largest width of the tip, as a fraction of the same side.
-        max_tip_height: The tip may be slanted. This is the largest distance between its two ends in the direction from
-            base to tip, as a fraction of the image's height.
+        max_tip_height: The tip can be slanted, so that one of its two ends is nearer to the base. This is the largest
+            such difference, as a fraction of the image's height.
 
     Returns:
         The mask, (height, width), in [0, 1]: 0 means no shadow, 1 the darkest shadow.

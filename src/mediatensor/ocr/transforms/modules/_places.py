@@ -118,7 +118,8 @@ class RandomResize(ShowsArguments, nn.Module):
         p: Probability of resizing.
 
     Raises:
-        InvalidArgumentError: ``scale_range`` is not two positive numbers. A call raises it as for `Resize`.
+        InvalidArgumentError: ``scale_range`` is not two positive numbers. Also raised on a call for the same reasons as
+            by `Resize`.
 
     Example:
         >>> import torch
