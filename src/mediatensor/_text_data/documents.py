@@ -56,7 +56,7 @@ class DocumentOptions:
 
 
 class Document:
-    """An open document: a PDF file or an image file, of up to `limits.MAX_PAGES` pages."""
+    """An open document, which is a PDF file or an image file. It has at most `limits.MAX_PAGES` pages."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         # Imported late, because the OCR package is large and only documents need it.
@@ -88,26 +88,26 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
 
 
 class DocumentPages(MediaDataset):
-    """A dataset of document pages, one page per row: PDF (needs the extra ``ocr``), images, and TIFF of several pages.
+    """A dataset of document pages, one page per row. Documents are PDF files, images, and TIFF files of several pages.
 
-    A page is rendered or decoded when its row is read. ``Sample.image`` is upright RGB, uint8 (3, H, W), with a white
-    background under transparent parts. ``extra["page_index"]`` is the index of the page in the document, from 0. A
-    document that cannot be opened has one row, and reading that row fails.
+    PDF files need the extra ``ocr``. A page is rendered or decoded when its row is read. ``Sample.image`` is upright
+    RGB, uint8 (3, H, W), with a white background under transparent parts. ``extra["page_index"]`` is the index of the
+    page in the document, from 0. A document that cannot be opened has one row, and reading that row fails.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
         pages: Which pages become rows. ``"all"``: every page is a row. To count the pages, the constructor opens every
             document, except if the manifest has a column ``num_pages``. ``"first"``: only the first page. ``"random"``:
-            each row draws a page.
+            whenever a row is read, a random page of its document.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered.
-        max_pixels: Maximum number of pixels; a larger page is an error. ``None`` means no limit.
-        transform: Function that takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). Random transforms draw
-            new values for each row.
+        max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
+        transform: Function that takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). A transform that uses
+            random numbers gets new ones for each row.
         label, classes: As for `VideoClips`.
-        rows_per_file: With ``pages="random"``, number of rows of each document in an epoch.
+        rows_per_file: With ``pages="random"``, the number of rows that each document has in an epoch.
         pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
-            ``timeout_seconds`` (default 60), after which a page fails. ``None`` means no limit; use it only for trusted
-            files.
+            ``timeout_seconds`` (default 60), the time limit for a page. If it is exceeded, reading the page fails.
+            ``None`` means no limit; use it only for trusted files.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -157,7 +157,7 @@ class DocumentPages(MediaDataset):
 
 @dataclass(frozen=True)
 class PageRecipe(Recipe):
-    """Makes images of the pages of a document; see `DocumentPages`."""
+    """Opens documents and reads images of their pages, for the dataset `DocumentPages`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset((_NUM_PAGES,))
 
@@ -229,9 +229,10 @@ _MAX_RELATIVE = 2.0
 class Words:
     """The words of a page.
 
-    ``boxes`` are float64 (N, 4), as (xmin, ymin, xmax, ymax); or (N, 4, 2), four points from the top left in reading
-    direction. They are relative to the page if ``is_relative``, otherwise in pixels. ``numbers`` are the indices of the
-    boxes whose text is not blank.
+    ``boxes`` is a float64 array. Its shape is (N, 4) if boxes are (xmin, ymin, xmax, ymax), and (N, 4, 2) if they are
+    four corner points. The points start at the top left of the word, as seen in reading direction. If ``is_relative``,
+    coordinates are fractions of the page's width and height, otherwise pixels. ``numbers`` are the indices of the words
+    whose text is not blank.
     """
 
     boxes: NDArray[np.float64]
@@ -241,9 +242,10 @@ class Words:
 
 
 def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | None:
-    """Return the words in the columns ``boxes`` and ``texts`` of a page; ``None`` if there is no column ``boxes``.
+    """Return the words from the columns ``boxes`` and ``texts`` of a page; ``None`` if there is no column ``boxes``.
 
-    With the unit "auto", coordinates are pixels if their type is integer or any of them is above 2.
+    With the unit "auto", coordinates are pixels if their type is integer or any of them is above 2, otherwise
+    fractions. ``name`` is how error messages name the page.
 
     >>> words_of({"boxes": [[8, 4, 20, 9], [0, 0, 3, 3]], "texts": ["Dear", " "]}, "page.png", "auto").numbers
     (0,)
@@ -291,7 +293,11 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
 
 
 def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
-    """Return the upright image of a word, uint8 (h, w, 3), contiguous. A box without pixels of the page is an error."""
+    """Cut the word ``number`` out of a page; return its upright image, uint8 (h, w, 3).
+
+    Raises `InvalidArgumentError` if no pixel of the page is in the box of the word. ``name`` is how the message names
+    the page.
+    """
     from ..ocr.utils.geometry import extract_crops, extract_rcrops
 
     height, width = page.shape[:2]
@@ -321,29 +327,32 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
 
 
 class WordCrops(MediaDataset):
-    """A dataset of word images with their text, one word per row, from annotated pages or files of single words.
+    """A dataset of word images with their texts, one word per row.
 
-    The columns ``boxes`` and ``texts``, of ``Item.extra`` or of a manifest, annotate a page. Each word is a row; words
-    with blank text are ignored. ``Sample.image`` is the upright word, uint8 (3, h, w), in its size on the page.
-    ``label`` is the text, and ``extra["word_index"]`` the index of the word in the annotation. A file without the
-    column ``boxes`` is the image of one word. Its text is in the column ``text``, or is the label of the `Item`. A page
-    with an invalid annotation has one row, and reading that row fails. Reading a word whose box has no pixels fails as
-    well.
+    The words come from two kinds of files. A file with a column ``boxes`` is an annotated page. ``boxes`` has the box
+    of each word, and the column ``texts`` has its text; the columns are in a manifest or in ``Item.extra``. Each word
+    is a row, except words with blank text. ``Sample.image`` is the upright word, uint8 (3, h, w), in its size on the
+    page. ``label`` is its text, and ``extra["word_index"]`` is its index in the annotation. A file without a column
+    ``boxes`` is the image of a single word. The column ``text`` has its text; without this column, the label of the
+    `Item` is the text.
+
+    Some rows cannot be read. A page with an invalid annotation has one row, and reading that row fails. Reading also
+    fails for a word whose box has no pixels.
 
     Words that are read together share one decoded page; see ``rows_together`` of `Shuffle`.
 
     Args:
         source: The pages or words: items, a manifest, or rows of a Hugging Face dataset; see `as_items`. For docTR's
             training layout, see `from_labels`.
-        box_unit: Unit of the coordinates. A box is (xmin, ymin, xmax, ymax), or four points from the top left in
-            reading direction. ``"pixels"``: pixels of the page. ``"relative"``: fractions of its width and height.
-            ``"auto"``: pixels if the coordinates of a page have an integer type or any of them is above 2; otherwise
-            relative.
-        max_pixels: Maximum number of pixels; a larger page is an error. ``None`` means no limit.
-        dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``). The
-            column ``page_index`` selects the page of a document, from 0; by default 0.
-        transform: Function that takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). Random transforms draw
-            new values for each row.
+        box_unit: Unit of the coordinates. A box is (xmin, ymin, xmax, ymax), or the four corner points of the word,
+            starting at its top left as seen in reading direction. ``"pixels"``: pixels of the page. ``"relative"``:
+            fractions of its width and height. ``"auto"``: pixels if the coordinates of a page have an integer type or
+            any of them is above 2; otherwise relative.
+        max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
+        dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``). If a
+            document has several pages, the column ``page_index`` selects one. It counts from 0; by default, it is 0.
+        transform: Function that takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). A transform that uses
+            random numbers gets new ones for each row.
         label: Function that takes a word's `Item` and returns the label; by default, the text of the word.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
@@ -388,8 +397,8 @@ class WordCrops(MediaDataset):
 
         Args:
             images: The folder with the images.
-            labels: A mapping ``{file name: text}``, or a JSON file with it; by default ``labels.json`` next to the
-                folder.
+            labels: A mapping ``{file name: text}``, or the path of a JSON file that contains one. By default, the file
+                ``labels.json`` next to the folder is read.
             options: Further arguments of `WordCrops`.
 
         Raises:
@@ -414,7 +423,7 @@ class WordCrops(MediaDataset):
 
 @dataclass(frozen=True)
 class WordRecipe(Recipe):
-    """Makes images of the words of a page; see `WordCrops`."""
+    """Opens pages and reads images of their words, for the dataset `WordCrops`."""
 
     used_columns: ClassVar[frozenset[str]] = WORD_COLUMNS
 
@@ -444,7 +453,7 @@ class WordRecipe(Recipe):
 
 
 class _Pages(Document):
-    """A document that keeps the page and the annotation that were read last."""
+    """An open document that keeps in memory the page and the words that were read last."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         super().__init__(source, options)
@@ -452,7 +461,6 @@ class _Pages(Document):
         self._last_words: tuple[Item, Words | None] | None = None
 
     def words(self, item: Item, unit: BoxUnit) -> Words | None:
-        """Return the words of an item; see `words_of`."""
         # The next item may have other words on the same page.
         if self._last_words is None or self._last_words[0] is not item:
             self._last_words = (item, words_of(item.extra, item.name, unit))
@@ -472,7 +480,10 @@ def _tensor(image: NDArray[np.uint8]) -> Tensor:
 
 
 def _text_of_word(item: Item) -> Any:
-    """Return the text of an item that is a single word; for an annotated page, its label or ``text``."""
+    """Return the column ``text`` of an item or, without this column, its label.
+
+    For an item that is the image of a single word, this is the text of the word, so it must be a string.
+    """
     text = item.extra.get("text", item.label)
     if "boxes" not in item.extra and not isinstance(text, str | None):
         raise InvalidArgumentError(
@@ -491,7 +502,7 @@ def _num_rows(item: Item, unit: BoxUnit) -> int:
 
 
 def page_index_of(item: Item) -> int:
-    """Return the index of the page to read, from an item's column ``page_index``; 0 if it has none."""
+    """Return the index of the page to read, from the column ``page_index`` of an item; 0 if there is no such column."""
     given = item.extra.get("page_index", 0)
     try:
         number = int(given)
@@ -504,7 +515,10 @@ def page_index_of(item: Item) -> int:
 
 
 def read_labels(file: Path, hint: str = "") -> Any:
-    """Read the labels in a JSON file of up to 1 GiB. ``hint`` is added to the error for a missing file."""
+    """Read the labels from a JSON file of at most 1 GiB.
+
+    If the file is missing, ``hint`` is added to the error message.
+    """
     try:
         if file.stat().st_size > limits.MAX_LABELS_BYTES:
             raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes.")

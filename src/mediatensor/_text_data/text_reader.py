@@ -30,7 +30,7 @@ _FRAMES_AT_A_TIME = 4
 
 
 class LazyPredictor:
-    """A predictor that loads its models when it is first used. Pickling it does not pickle the models."""
+    """Loads a predictor and its models when it is first used. Pickling does not include the models."""
 
     def __init__(self, options: dict[str, Any], make: Callable[[], Any] | None, device: str) -> None:
         self._options = options
@@ -63,20 +63,21 @@ _PAGE_BREAK = "\n\n\n\n"
 
 
 class TextReader(RowMapper):
-    """Reads the text of each row of a batch: of an image, the pages of a PDF file, or frames of a video.
+    """Reads the text of each row of a batch. A row is an image, a PDF file, or a video.
 
     It adds these columns to the batch:
 
     * ``text``: the whole text in reading order, with blank lines between blocks and pages.
     * ``words``: a list of strings. The next four columns have one value for each word.
     * ``confidences``: float32 (words,), in [0, 1].
-    * ``boxes``: float32 (words, 4): left, top, right and bottom, relative to the page. Boxes of rotated words are
-      upright as well.
-    * ``pages``: int64 (words,): the index of the page, or of the frame among the frames that were read, from 0.
-    * ``pts_seconds``: float64 (words,): the time of the frame; NaN on pages.
+    * ``boxes``: float32 (words, 4): left, top, right and bottom, relative to the page. The box of a rotated word is
+      upright and encloses the word.
+    * ``pages``: int64 (words,): for each word, the index of its page, from 0. For a video, the frames that are read are
+      counted instead.
+    * ``pts_seconds``: float64 (words,): the time of the frame in a video; NaN for pages of documents.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row, or some of its pages, could not be read; empty without errors. The text of the other pages
-      is still returned.
+    * ``error``: why the row, or some of its pages, could not be read; empty if there was no error. The text of the
+      pages that could be read is still returned.
     * ``n_replaced``: number of damaged frames that were replaced under ``decoder_options={"on_error": "nearest"}``.
 
     If a batch has a column ``page``, only the page or frame with this index is read. The first batch in each process
@@ -85,12 +86,13 @@ class TextReader(RowMapper):
     Args:
         every_seconds: For videos, the interval in seconds between frames to read; ``None`` for images and PDF files.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered.
-        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... Unlike there,
-            ``pretrained`` is ``True`` by default.
+        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... By default,
+            ``pretrained`` is ``True``.
         make_predictor: Function that returns your own predictor, which must take a list of pages like `OCRPredictor`.
         device: Device of the models, such as ``"cuda"``.
-        pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds`` (default 60), after
-            which a page fails. ``None`` means no limit; use it only for trusted files.
+        pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds`` (default 60), the time
+            limit for a page. If it is exceeded, reading the page fails. ``None`` means no limit; use it only for
+            trusted files.
         decoder_options: For videos, arguments of `VideoDecoder`: ``on_error``, ``stream_index`` ...
         page_column: Name of the column with page indices.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
@@ -158,10 +160,13 @@ _TEXT_KEY = "text"
 
 @dataclass(frozen=True)
 class PageImage:
-    """A page or a frame from which to read text: its pixels, uint8 (H, W, 3), or the error why it has none.
+    """A page or a frame from which to read text.
 
-    ``number`` is the index of the page in the document, or of the frame among the frames to read, from 0.
-    ``num_replaced`` is 1 if another frame takes the place of this frame, which is damaged.
+    If its image is missing, ``pixels`` is ``None``, and ``error`` says why.
+
+    ``pixels`` is uint8 (H, W, 3). ``number`` is the index of the page in the document. For a video, it is an index
+    among the frames to read. Both count from 0. ``num_replaced`` is 1 if the frame is damaged and another frame
+    replaces it.
     """
 
     number: int
@@ -173,7 +178,7 @@ class PageImage:
 
 class DocumentSource(Document, Closing):
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Yield all pages, or only the page with the given index."""
+        """Yield all pages of the document or, if ``number`` is given, only the page with this index."""
         for i in _select_numbers(number, len(self.pages), "page"):
             try:
                 yield PageImage(i, self.pages[i])
@@ -182,7 +187,7 @@ class DocumentSource(Document, Closing):
 
 
 class VideoSource(Closing):
-    """Reads frames (H, W, C) of a video at regular intervals."""
+    """Reads frames of a video at regular intervals."""
 
     def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
         self._decoder = decoder
@@ -193,7 +198,7 @@ class VideoSource(Closing):
         self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Yield all frames, or only the frame with the given index."""
+        """Yield all frames at the intervals or, if ``number`` is given, only the frame with this index among them."""
         numbers = _select_numbers(number, len(self._indices), "frame")
         for start in range(0, len(numbers), _FRAMES_AT_A_TIME):
             yield from self._decode_frames(numbers[start : start + _FRAMES_AT_A_TIME])
@@ -211,7 +216,7 @@ class VideoSource(Closing):
 
 
 def frame_times(begin_seconds: float, end_seconds: float, every_seconds: float) -> list[float]:
-    """Return evenly spaced times from the beginning of a video, up to but not including its end.
+    """Return evenly spaced times in seconds, from the beginning of a video up to but not including its end.
 
     >>> frame_times(1.0, 2.0, 0.4)
     [1.0, 1.4, 1.8]
@@ -236,7 +241,7 @@ def _select_numbers(number: int | None, count: int, noun: str) -> Sequence[int]:
 
 @dataclass(frozen=True)
 class TextRecipe(Recipe):
-    """Reads the text of a document or a video; see `TextReader`."""
+    """Opens documents or videos and reads their text, for `TextReader`."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset()
 

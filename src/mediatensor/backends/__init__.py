@@ -1,6 +1,7 @@
-"""Decode video packets to pictures on the CPU, a GPU, or other hardware (decode backends).
+"""Decode backends: each decodes video packets to pictures on one kind of hardware, such as the CPU or a GPU.
 
-`mediatensor.decoders.VideoDecoder` uses the default backend of its device, or the one named by ``decode_backend``.
+`mediatensor.decoders.VideoDecoder` uses the backend that ``decode_backend`` names. If none is named, it uses the
+default backend of its device.
 """
 
 from __future__ import annotations

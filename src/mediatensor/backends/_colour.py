@@ -1,7 +1,8 @@
-"""Convert Y'CbCr to R'G'B': plane layouts, coefficients, and libswscale's integer arithmetic on tensors.
+"""Convert Y'CbCr to R'G'B' on tensors, with the same integer arithmetic as libswscale.
 
-libswscale has several conversions, which round differently. Each is a class here. The coefficients are derived from the
-luminance weights of ITU-T H.273, table 4.
+`Layout` describes how a pixel format stores luma and chroma. `Coefficients` are the factors of a conversion, derived
+from the luminance weights of ITU-T H.273, table 4. libswscale has several conversions, which round differently; each is
+a subclass of `Arithmetic`. `Taps` scale pictures.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class Layout:
     """The layout of the planes of a pixel format.
 
     Attributes:
-        bits: Number of bits of a sample that are used.
-        shift: Number of low bits of a sample that are not used.
+        bits: Number of bits that a sample has.
+        shift: Number of unused bits below them, in the integer that stores the sample.
         chroma_shift: Horizontal and vertical chroma subsampling as powers of two (log2); ``None`` for gray.
         is_interleaved: Whether both chroma components are in one plane.
-        is_full_range: Whether the format itself means full range.
+        is_full_range: Whether all videos in this format have full range, such as yuvj420p.
     """
 
     bits: int
@@ -54,7 +55,7 @@ class Layout:
 
 
 def layout_of(pixel_format: str) -> Layout | None:
-    """Return the layout of a pixel format (FFmpeg's name); ``None`` if the format is not supported.
+    """Return the layout of a pixel format, given by FFmpeg's name; ``None`` if the format is not supported.
 
     >>> layout_of("yuvj422p")
     Layout(bits=8, shift=0, chroma_shift=(1, 0), is_interleaved=False, is_full_range=True)
@@ -72,10 +73,10 @@ def layout_of(pixel_format: str) -> Layout | None:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """The coefficients that convert 8-bit Y'CbCr to R'G'B', in units of 1/65536.
+    """The factors that convert 8-bit Y'CbCr to R'G'B', in units of 1/65536.
 
-    ``black`` is the luma of black. The other fields are gains: ``y`` for luma, ``red_v`` for Cr in red, ``green_u`` for
-    Cb in green, and so on. The gains in green are negative.
+    ``black`` is the luma value of black. The other fields are factors: ``y`` for luma, ``red_v`` for the share of Cr in
+    red, ``green_u`` for the share of Cb in green, and so on. The factors in green are negative.
     """
 
     y: int
@@ -87,7 +88,7 @@ class Coefficients:
 
 
 def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
-    """Return the coefficients of a matrix, given by its number in H.273.
+    """Return the coefficients for a colour matrix, given by its number in H.273.
 
     >>> coefficients_of(1, is_full_range=True).red_v / 65536  # 2 (1 - K_R)
     1.574798583984375
@@ -107,44 +108,48 @@ def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
 
 
 class Arithmetic(ABC):
-    """One way to compute R'G'B' from luma and chroma."""
+    """One way to compute R'G'B' from luma and chroma, with the rounding of one conversion in libswscale.
+
+    Red, green and blue are each the sum of a luma term, which is the same for all three, and a chroma term.
+    """
 
     def __init__(self, coefficients: Coefficients) -> None:
         self._coefficients = coefficients
 
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the chroma terms of red, green and blue, in the unit that `combined` expects."""
+        """Return the chroma terms of red, green and blue. They have the unit that `combined` expects."""
         c, cb, cr = self._coefficients, self._centred(cb), self._centred(cr)
         green = self._times(cb, c.green_u) + self._times(cr, c.green_v)
         return self._times(cr, c.red_v), green, self._times(cb, c.blue_u)
 
     @abstractmethod
     def _centred(self, chroma: Tensor) -> Tensor:
-        """Return chroma samples without the offset of gray, in the unit that `_times` expects."""
+        """Subtract the chroma value of gray, so that gray is 0. The result has the unit that `_times` expects."""
 
     @abstractmethod
     def _times(self, chroma: Tensor, gain: int) -> Tensor: ...
 
     @abstractmethod
     def luma_term(self, luma: Tensor) -> Tensor:
-        """Return the luma term, which is the same for red, green and blue."""
+        """Return the luma term, in the unit that `combined` expects."""
 
     @abstractmethod
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
-        """Add the chroma term of red, green or blue to the luma term. Return uint8, or float32 in [0, 1]."""
+        """Add the luma term and the chroma term of one colour. Return this colour as uint8, or as float32 in [0, 1]."""
 
 
 class LineArithmetic(Arithmetic):
-    """libswscale's fast conversion of 8-bit pictures to 8 bits. It repeats chroma, and rounds every product down.
+    """libswscale's fast conversion of 8-bit pictures to 8-bit RGB.
 
-    Samples are int32 in [0, 255]. Results are up to 3 levels below the exact result.
+    Neighbouring pixels use the same chroma sample, without interpolation. Every product is rounded down. Samples are
+    int32 in [0, 255]. Results are up to 3 levels below the exact result.
     """
 
     def _centred(self, chroma: Tensor) -> Tensor:
         return chroma * 8 - 1024
 
     def _times(self, chroma: Tensor, gain: int) -> Tensor:
-        """Return the upper 16 bits of a 16-bit by 16-bit product."""
+        """Multiply two 16-bit numbers, and return the upper 16 bits of the product."""
         return (chroma * _rounded(gain, 13)) >> 16
 
     def luma_term(self, luma: Tensor) -> Tensor:
@@ -156,10 +161,11 @@ class LineArithmetic(Arithmetic):
 
 
 class TableArithmetic(Arithmetic):
-    """libswscale's conversion to 8 bits by a table, in which chroma shifts luma by whole steps.
+    """libswscale's conversion to 8-bit RGB with a lookup table.
 
-    Samples are int32 in [0, 255]. Results are within 3 levels of the exact result. With ``is_float``, the same 256
-    levels are returned as float32 in [0, 1] instead of uint8.
+    Chroma moves the position in the table at which luma is looked up, by whole steps. Samples are int32 in [0, 255].
+    Results are within 3 levels of the exact result. With ``is_float``, the same 256 levels are returned as float32 in
+    [0, 1] instead of uint8.
     """
 
     def __init__(self, coefficients: Coefficients, *, is_float: bool) -> None:
@@ -186,10 +192,10 @@ class TableArithmetic(Arithmetic):
 
 
 class FullArithmetic(Arithmetic):
-    """libswscale's conversion to 8 bits in which each pixel has its own chroma.
+    """libswscale's conversion to 8-bit RGB if each pixel has its own chroma sample.
 
-    Samples are int32 in 1/512 of a level, in [0, 255 * 512]. Results are within 1 level of the exact result. However,
-    colours far outside R'G'B' overflow 32 bits and become 0, as in libswscale.
+    Samples are int32 in units of 1/512 level, in [0, 255 * 512]. Results are within 1 level of the exact result.
+    However, colours far outside R'G'B' overflow 32 bits and become 0, as in libswscale.
     """
 
     def _centred(self, chroma: Tensor) -> Tensor:
@@ -207,7 +213,7 @@ class FullArithmetic(Arithmetic):
 
 
 class DeepArithmetic(Arithmetic):
-    """libswscale's conversion to 16 bits, in floating point. White is 65280 / 65535.
+    """libswscale's conversion to 16-bit RGB, computed in floating point. White is 65280 / 65535.
 
     Samples are float32 in levels, in [0, 255]. Results are within 1/65535 of libswscale's results.
     """
@@ -227,7 +233,7 @@ class DeepArithmetic(Arithmetic):
 
 
 def _rounded(value: int, bits: int) -> int:
-    """Convert a coefficient from units of 1/65536 to units of 1/2**bits, rounded."""
+    """Convert a coefficient from units of 1/65536 to units of 1/2**bits, and round it."""
     return (value * (1 << bits) + 0x8000) >> 16
 
 
@@ -242,12 +248,14 @@ _MAX_CACHED_TAPS = 128
 
 @dataclass(frozen=True, eq=False)
 class Taps:
-    """The filters that compute all target samples of a line.
+    """The filters that scale a line of samples to another length.
+
+    Each target sample is a weighted sum of source samples.
 
     Attributes:
-        indices: Indices of the source samples, int64 (target, taps). All are within the source.
-        weights: Weight of each source sample, int32 (target, taps).
-        one: Sum of the weights of each target sample.
+        indices: For each target sample, the indices of its source samples, int64 (target, taps).
+        weights: The weights of these source samples, int32 (target, taps).
+        one: The sum of the weights of each target sample.
     """
 
     indices: NDArray[np.int64]
@@ -265,13 +273,14 @@ class Taps:
 def compute_taps(
     source: int, target: int, kernel: Kernel, bits: int, source_centre: int = CENTRE, target_centre: int = CENTRE
 ) -> Taps:
-    """Return the filters from ``source`` to ``target`` samples of a line. For downscaling, the kernel is widened.
+    """Return the filters that scale a line to ``target`` samples. For downscaling, the kernel is widened.
 
     Args:
-        source, target: Numbers of samples, at least 1.
-        kernel: ``"bilinear"``, or ``"bicubic"`` with B = 0 and C = 0.6.
-        bits: Log2 of the sum of weights: 14 along lines, 12 across lines.
-        source_centre, target_centre: Position within a sample to which its value belongs, in 1/256 of the sample.
+        source, target: Numbers of samples in a line before and after scaling, at least 1.
+        kernel: ``"bilinear"``, or ``"bicubic"`` (the cubics of Mitchell and Netravali with B = 0 and C = 0.6).
+        bits: The weights of a target sample add up to 2**bits. libswscale uses 14 bits along lines and 12 across lines.
+        source_centre, target_centre: Where in a sample its value was measured, in 1/256 of the sample's width. 128 is
+            the centre.
 
     >>> compute_taps(4, 8, "bilinear", 12).weights[:4].tolist()
     [[4096, 0], [3072, 1024], [1024, 3072], [3072, 1024]]
@@ -291,7 +300,10 @@ def compute_taps(
 def _kernel_weights(
     source: int, target: int, step: int, kernel: Kernel, source_centre: int, target_centre: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first source index (target,) and the weights before cutting (target, taps), in 1 / 2**54."""
+    """Return the index of the first source sample (target,) and the weights (target, taps) for each target sample.
+
+    The weights are in units of 1/2**54. Negligible weights are not cut off yet, and indices may be outside the line.
+    """
     support = 4 if kernel == "bicubic" else 2
     size = 1 + support if step <= 1 << 16 else 1 + (support * source + target - 1) // target
     size = max(1, min(size, source - 2))
@@ -318,7 +330,7 @@ def _bicubic(distances: NDArray[np.int64]) -> NDArray[np.int64]:
 def _cut_negligible(
     positions: NDArray[np.int64], weights: NDArray[np.int64], limit: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Shorten the filters: at each end, cut off weights whose sum is at most ``limit``."""
+    """Shorten the filters. At each end of a filter, cut off the weights whose sum is at most ``limit``."""
     size = weights.shape[1]
     positions, weights = positions.copy(), weights.copy()
     sums_from_left = np.abs(weights).cumsum(axis=1)
@@ -335,7 +347,10 @@ def _cut_negligible(
 def _within(
     positions: NDArray[np.int64], weights: NDArray[np.int64], source: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the filters after moving weights outside the line to the first or the last sample of the line."""
+    """Replace source samples outside the line by the first or the last sample of the line, and add up their weights.
+
+    Return the new positions and weights.
+    """
     size = weights.shape[1]
     starts = np.clip(positions, 0, max(source - size, 0))
     moved = np.zeros_like(weights)
@@ -347,7 +362,10 @@ def _within(
 
 
 def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
-    """Return integer weights with the sum ``one``. The rounding error of each tap is passed on to the next tap."""
+    """Scale the weights of each target sample to integers whose sum is ``one``.
+
+    The rounding error of each weight is carried over to the next one.
+    """
     sums = np.maximum((weights.sum(axis=1) + one // 2) // one, 1)
     result = np.empty_like(weights)
     errors = np.zeros(len(weights), np.int64)
@@ -360,16 +378,20 @@ def _normalized(weights: NDArray[np.int64], one: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=_MAX_CACHED_TAPS)
 def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Taps:
-    """Return filters that give the same result as filtering the averages of sample pairs. ``source`` must be even."""
+    """Return filters that average each pair of neighbouring samples and then scale the line, in one step.
+
+    ``source`` must be even.
+    """
     taps = compute_taps(source // 2, target, kernel, bits)
     indices = np.stack((2 * taps.indices, 2 * taps.indices + 1), axis=-1)
     return Taps(indices.reshape(len(indices), -1), np.repeat(taps.weights, 2, axis=1), 2 * taps.one)
 
 
 def resample(samples: Tensor, indices: Tensor, weights: Tensor, axis: int) -> Tensor:
-    """Filter samples (H, W) or (H, W, C) along axis 0 or 1. ``weights`` (target, taps) have the dtype of the samples.
+    """Filter samples (H, W) or (H, W, C) along axis 0 or 1.
 
-    The sums of int32 samples are int32.
+    ``indices`` and ``weights`` (target, taps) are those of `Taps`. The weights must have the dtype of the samples,
+    which the result also has.
     """
     target, num_taps = indices.shape
     taken = samples.index_select(axis, indices.reshape(-1))

@@ -1,4 +1,4 @@
-"""Decode on NVIDIA GPUs with FFmpeg's NVDEC decoders through PyAV. torch shares the pictures without a copy."""
+"""Decode on NVIDIA GPUs with FFmpeg's NVDEC decoders, which PyAV provides. torch uses the pictures without a copy."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ DecoderT = TypeVar("DecoderT")
 
 
 class DecoderCache(Generic[DecoderT]):
-    """A cache of idle decoders, by device and kind.
+    """Keeps idle decoders, so that they can be used for other streams.
 
-    If a device has more idle decoders than its capacity, the least recently used ones are freed.
+    Decoders are found by device and kind. Only decoders of the same kind are interchangeable. If a device has more than
+    ``capacity`` idle decoders, the least recently used ones are freed.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -64,7 +65,10 @@ class DecoderCache(Generic[DecoderT]):
         return None
 
     def put(self, device: Hashable, kind: Hashable, decoder: DecoderT) -> None:
-        """Store a decoder that can decode another stream of its kind. The caller must drop its own reference."""
+        """Store an idle decoder, which must be able to decode another stream of its kind.
+
+        The caller must not keep a reference.
+        """
         with self._lock:
             self._num_put += 1
             self._idle[self._num_put] = device, kind, decoder
@@ -86,7 +90,7 @@ class DecoderCache(Generic[DecoderT]):
 
 
 def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """Return a function that calls a method, unless the method's object has been freed."""
+    """Return a function that calls a method, or does nothing if the method's object has been freed."""
 
     def call() -> None:
         method = reference()
@@ -98,17 +102,17 @@ def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], 
 
 @contextmanager
 def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
-    """Let the current stream read a picture of FFmpeg's CUDA decoder during a ``with`` block.
+    """Make it safe to read a picture of FFmpeg's CUDA decoder in the current CUDA stream, during a ``with`` block.
 
-    ::
+    The streams wait for each other at the two places where this drawing goes from one line to the other::
 
         default stream   ─ decode, copy to a picture ─┐            ┌─ the picture's memory is used again ─►
         current stream                                └─ convert ──┘
 
     FFmpeg uses the legacy default stream, which is also torch's default stream. If the current stream is another one,
-    it must wait for the default stream. FFmpeg reuses the memory of dropped pictures, so the default stream must then
-    wait for the current stream. ``record_stream`` does not help, because torch's allocator does not own this memory.
-    ``cuda`` is ``torch.cuda``, or a replacement in tests.
+    it must first wait until the default stream has decoded the picture. FFmpeg reuses the memory of dropped pictures,
+    so the default stream must then wait until the current stream has read the picture. ``record_stream`` would not
+    help, because torch's allocator does not own this memory. ``cuda`` is ``torch.cuda``, or a replacement in tests.
     """
     current, default = cuda.current_stream(device), cuda.default_stream(device)
     if current == default:
@@ -138,13 +142,14 @@ _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
 
 
 def set_nvdec_cache_capacity(capacity: int) -> None:
-    """Set how many idle NVDEC decoders are kept for each GPU. Making a new decoder takes tens of milliseconds.
+    """Set how many idle NVDEC decoders are kept for each GPU, so that later streams can use them.
 
-    A decoder is reused for a stream with the same codec, size, pixel format and parameter sets. Each decoder holds GPU
-    memory for about ten pictures.
+    Reusing a decoder saves the tens of milliseconds that a new one takes. It is possible if the new stream has the same
+    codec, size, pixel format and parameter sets. Each decoder holds GPU memory for about ten pictures.
 
     Args:
-        capacity: Largest number of idle decoders (default 20). The least recently used decoders are freed first.
+        capacity: Largest number of idle decoders for each GPU (default 20). If there are more, the least recently used
+            ones are freed.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.
@@ -173,10 +178,10 @@ def get_nvdec_cache_capacity() -> int:
 
 
 class CudaBackend(DecodeBackend):
-    """The NVDEC backend.
+    """The backend that decodes with NVDEC on NVIDIA GPUs.
 
-    NVDEC conceals damage within a picture without reporting it. To detect damage, decode on the CPU. The arguments are
-    replaced only in tests.
+    NVDEC conceals damage within a picture and does not report it. To detect damage, decode on the CPU. Only tests pass
+    arguments to the constructor.
     """
 
     name = "cuda"
@@ -226,7 +231,10 @@ class CudaBackend(DecodeBackend):
 
 
 class _CudaDecoder(PictureDecoder):
-    """A codec context of FFmpeg that decodes with NVDEC. ``give_back`` gets the context when it is no longer needed."""
+    """A decoder that wraps an FFmpeg codec context for NVDEC.
+
+    When it is closed, ``give_back`` gets the context for reuse.
+    """
 
     def __init__(self, context: Any, stream: StreamParameters, give_back: Callable[[Any], object] | None) -> None:
         self._context = context
@@ -273,7 +281,10 @@ class _CudaDecoder(PictureDecoder):
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:
-    """Return why NVDEC cannot decode a stream, by its header. Without a reason, the first frame may still fail."""
+    """Return why NVDEC cannot decode a stream, as far as the header shows; ``None`` if it shows no reason.
+
+    NVDEC may still reject the first frame.
+    """
     if stream.codec not in _CODECS:
         return f"NVDEC has no decoder of {stream.codec}"
     if stream.pixel_format is not None and stream.pixel_format not in _LAYOUTS:

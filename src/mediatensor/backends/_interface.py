@@ -1,7 +1,8 @@
-"""The interface of decode backends, which third parties can implement; guarded calls; the CPU backend; a registry.
+"""The interface of decode backends, which third parties can implement; the CPU backend; the registry of all backends.
 
-Decoders call backends through `why_not_guarded`, `open_guarded` and `guarded_surface`. If a third-party backend raises
-an unexpected exception or returns an invalid result, these raise a `DeviceError` that names the backend.
+Decoders call backends only through `why_not_guarded`, `open_guarded` and `guarded_surface`. If a third-party backend
+raises an unexpected exception or returns an invalid result, these functions raise a `DeviceError` that names the
+backend.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class StreamParameters:
     Attributes:
         codec: FFmpeg's name of the codec: ``"h264"``, ``"hevc"``, ``"av1"``, ...
         profile: FFmpeg's name of the profile, if known.
-        width: Width of a picture in pixels, before rotation. Pictures must have this size. Pass the size to the codec,
-            because the stream itself may state only a multiple of 16.
-        height: Height of a picture in pixels, before rotation.
+        width: Width of a picture in pixels, before rotation. The backend must return pictures of this width and height.
+            Pass both to the codec, because the stream itself may state a size that is rounded up to a multiple of 16.
+        height: Height of a picture in pixels, before rotation; see ``width``.
         pixel_format: FFmpeg's name of the format that a software decoder would return, such as ``"yuv420p10le"``, if
             known.
         bits_per_component: 8, 10, ..., if known.
@@ -58,27 +59,27 @@ class StreamParameters:
 
 
 class Picture(Protocol):
-    """The attributes of a decoded picture that decoders use. Its pixels may be on any device.
+    """The attributes that a decoded picture must have. Its pixels may be on any device.
 
-    Two attributes of `Surface` are optional: ``num_bytes``, the picture's size in the frame cache
-    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, for pictures that state their rotation.
+    A picture can also have two attributes of `Surface`: ``num_bytes``, its size in the frame cache
+    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if it states its rotation.
     """
 
     @property
     def pts(self) -> int | None:
-        """The pts of the packet from which the picture was decoded, unchanged; ``None`` if the packet had none."""
+        """The pts of the packet from which the picture was decoded, unchanged; ``None`` if the packet has no pts."""
 
     @property
     def duration(self) -> int:
-        """Duration of the packet in ticks, the unit of `pts`; 0 if the packet had none."""
+        """The duration of the packet in ticks, the unit of `pts`; 0 if the packet has no duration."""
 
     @property
     def width(self) -> int:
-        """Stored width in pixels."""
+        """Width of the stored picture in pixels, before rotation."""
 
     @property
     def height(self) -> int:
-        """Stored height in pixels."""
+        """Height of the stored picture in pixels, before rotation."""
 
     @property
     def key_frame(self) -> bool:
@@ -90,7 +91,7 @@ class Picture(Protocol):
 
 
 class PictureDecoder(ABC):
-    """Decodes the packets of one stream in file order."""
+    """Decodes the packets of one stream, which it gets in file order."""
 
     @abstractmethod
     def decode(self, packet: Any | None) -> Sequence[Picture]:
@@ -106,7 +107,7 @@ class PictureDecoder(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Discard the codec's state after a seek. The next packet comes from another position in the stream."""
+        """Discard the codec's state. This is called after a seek, so the next packet comes from another position."""
 
     @abstractmethod
     def close(self) -> None:
@@ -119,13 +120,16 @@ class PictureDecoder(ABC):
 
 
 class PictureConverter(Protocol):
-    """Writes pictures as RGB into the rows of a batch. Each thread that converts has its own converter."""
+    """Converts pictures to RGB, and writes them to the rows of a batch.
+
+    Each thread that converts has its own converter.
+    """
 
     def orientation_of(self, picture: Any) -> Orientation:
-        """Return the orientation of the picture."""
+        """Return the orientation of a picture, which describes how to turn it upright."""
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) of a picture after rotation and all steps."""
+        """Return the (height, width) of a picture after it is turned upright, resized and cropped."""
 
     def empty(self, num_rows: int, height: int, width: int) -> Any:
         """Return an uninitialised array or tensor (num_rows, height, width, 3), uint8 or float32."""
@@ -134,14 +138,17 @@ class PictureConverter(Protocol):
         """Convert the picture, and write it to ``out`` (height, width, 3); scale it if its size differs."""
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts. In such a context, another thread uses this thread's current stream."""
+        """Return a function without arguments that makes a context for another thread.
+
+        In this context, the other thread uses the CUDA stream that is current in this thread.
+        """
 
 
 class DecodeBackend(ABC):
     """Decodes video on one kind of hardware: the CPU, a GPU, ...
 
     Attributes:
-        name: The name in ``decode_backend`` and in reports: ``"cpu"``, ``"cuda"``, ...
+        name: The backend's name, as passed to ``decode_backend``: ``"cpu"``, ``"cuda"``, ...
         device_types: Types of torch devices for which this backend is the default.
     """
 
@@ -150,24 +157,30 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
-        """Return why this backend cannot decode a stream; ``None`` if it may work. This method must not decode."""
+        """Return why this backend cannot decode a stream; ``None`` if it probably can.
+
+        This method must not decode anything.
+        """
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-        """Return a new decoder at the beginning of a stream.
+        """Return a new decoder. It gets the packets of the stream from the beginning.
 
         Raises:
             DeviceError: if this backend cannot decode the stream.
         """
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
-        """Return the planes of a picture that this backend has decoded. By default, this is the picture itself."""
+        """Return the planes of a picture that this backend has decoded.
+
+        By default, this returns ``picture`` itself, which must then be a `Surface`.
+        """
         if not isinstance(picture, Surface):
             raise TypeError(f"The backend {self.name!r} must define surface() for {type(picture).__name__}.")
         return picture
 
     def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
-        """Return a converter from this backend's pictures to RGB on a device."""
+        """Return a converter that turns this backend's pictures into RGB on a device."""
         return PlaneConverter(partial(guarded_surface, self), device, steps, is_float=is_float)
 
 
@@ -175,7 +188,7 @@ class DecodeBackend(ABC):
 
 
 def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> str | None:
-    """Call `DecodeBackend.why_not`. If it raises an exception, return that as the reason."""
+    """Call `DecodeBackend.why_not`. If it raises an exception, return the message of the exception as the reason."""
     try:
         with _Naming(backend):
             reason = backend.why_not(stream, device)
@@ -185,7 +198,7 @@ def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: to
 
 
 def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-    """Call `DecodeBackend.open`. Both this function and the returned decoder raise only `DeviceError`."""
+    """Call `DecodeBackend.open`. All errors of this call and of the returned decoder become `DeviceError`."""
     with _Naming(backend):
         decoder = backend.open(stream, device)
     if not isinstance(decoder, PictureDecoder):
@@ -194,7 +207,10 @@ def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch
 
 
 def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) -> Surface:
-    """Call `DecodeBackend.surface`; raise `DeviceError` unless the planes are tensors with values."""
+    """Call `DecodeBackend.surface`.
+
+    Raise `DeviceError` unless its planes are tensors that hold data (not meta tensors).
+    """
     with _Naming(backend):
         surface = backend.surface(picture, device)
     if not isinstance(surface, Surface) or not all(
@@ -242,7 +258,10 @@ class _GuardedDecoder(PictureDecoder):
 
 
 class _Naming:
-    """A context that turns every error into `DeviceError`; a generator could not do so for `StopIteration`."""
+    """A context manager that turns every exception into a `DeviceError` that names the backend.
+
+    It is a class because a generator could not turn a `StopIteration` into another error.
+    """
 
     def __init__(self, backend: DecodeBackend) -> None:
         self._backend = backend
@@ -255,10 +274,11 @@ class _Naming:
 
 
 class CpuBackend(DecodeBackend):
-    """FFmpeg's software decoders.
+    """The backend that decodes with FFmpeg's software decoders.
 
-    On the CPU, swscale converts the pictures to RGB. For another device, the planes are uploaded (1.5 bytes per pixel
-    for 8-bit 4:2:0, half the size of RGB), and the device converts, rotates, scales and crops them.
+    If the output is on the CPU, swscale converts the pictures to RGB. If the output is on another device, the planes
+    are uploaded, and the device converts, rotates, scales and crops them. For 8-bit 4:2:0, the planes have 1.5 bytes
+    per pixel, half the size of RGB.
     """
 
     name = "cpu"
@@ -280,7 +300,7 @@ class CpuBackend(DecodeBackend):
 
 
 class _SoftwareDecoder(PacketDecoder, PictureDecoder):
-    """The codec context of the demuxer's stream as a `PictureDecoder`."""
+    """Makes a `PictureDecoder` from the codec context of the demuxer's stream."""
 
 
 # The registry: built-in backends, registered ones, and those of installed packages
@@ -292,9 +312,12 @@ _backends: dict[str, DecodeBackend] = {}
 def register_backend(backend: DecodeBackend) -> None:
     """Register a backend under its name. It replaces any backend with the same name.
 
-    Instead, packages can declare an entry point in the group ``mediatensor.backends``, which is found automatically.
-    The entry point names a `DecodeBackend`, or a class or function that returns one without arguments. Spawned
-    processes have only the backends from entry points, and those registered when their main module is imported.
+    A package need not call this function: it can declare an entry point in the group ``mediatensor.backends``, which is
+    found automatically. The entry point must refer to a `DecodeBackend`, or to a class or function that returns one
+    when it is called without arguments.
+
+    A spawned process does not inherit registered backends. It has only the backends from entry points, and those that
+    are registered while it imports the main module.
 
     Args:
         backend: The backend.
@@ -316,7 +339,7 @@ def register_backend(backend: DecodeBackend) -> None:
 
 
 def available_backends() -> tuple[str, ...]:
-    """Return the names of all backends: built-in, registered, or in installed packages, which are not loaded.
+    """Return the names of all backends: built-in, registered, and those in installed packages. Nothing is imported.
 
     Example:
         >>> from mediatensor.backends import available_backends
@@ -351,7 +374,7 @@ def get_backend(name: str) -> DecodeBackend:
 
 
 def _backend_for(device: torch.device) -> DecodeBackend:
-    """Return the default backend of a device; the CPU backend if it has none."""
+    """Return the default backend of a device. If no backend is the default, return the CPU backend."""
     # Check registered backends first: searching the installed packages takes longer than opening a file.
     for known in _backends.values():
         if device.type in known.device_types:
@@ -368,7 +391,7 @@ def _backend_for(device: torch.device) -> DecodeBackend:
 
 
 def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
-    """Return a backend by name, or the default backend of a device."""
+    """Return the backend called ``name``; if ``name`` is ``None``, return the default backend of the device."""
     if name is None and device.type == "cuda":
         name = _cuda_backend.get()
     if name is None:
@@ -386,7 +409,7 @@ _cuda_backend: ContextVar[str | None] = ContextVar("cuda_backend", default=None)
 
 @contextmanager
 def set_cuda_backend(backend: str) -> Iterator[None]:
-    """Choose the backend of the CUDA decoders that are made in a ``with`` block, as in torchcodec.
+    """Choose the backend for CUDA decoders that are made in a ``with`` block. torchcodec has the same function.
 
     Args:
         backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in upper or lower case. In this library, both
@@ -412,7 +435,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
 
 @contextmanager
 def scoped_registry() -> Iterator[None]:
-    """For tests: at the end of a ``with`` block, remove the backends that were registered or installed in it."""
+    """For tests: remove all backends that were registered or found during a ``with`` block."""
     known = dict(_backends)
     _installed.cache_clear()
     try:

@@ -47,36 +47,41 @@ _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 25
 
 
 class PlaneConverter:
-    """Writes pictures as RGB into tensors on a device. Each thread has its own converter, because it caches filters.
+    """Converts pictures to RGB on a device. Each thread needs its own converter, because a converter caches filters.
 
-    The result equals the result of `FrameConverter` on the CPU. It uses the arithmetic of libswscale on x86 processors
-    (FFmpeg 8.1; other processors may round differently). uint8 is bit-identical without a resize, and with a downscale
-    in the same pass. With any other resize, it is within 1 level of 255. float32 is within 0.2 / 255. In three cases,
-    results differ by more because of errors in libswscale:
+    The result is the same as, or close to, the result of `FrameConverter` on the CPU, because this class uses the
+    arithmetic of libswscale on x86 processors (FFmpeg 8.1; other processors may round differently). A resize is "in the
+    same pass" if it is part of the colour conversion (a ``fast`` step). uint8 is bit-identical if there is no resize,
+    and if a resize in the same pass makes the picture smaller. After any other resize, uint8 differs by at most 1 level
+    of 255. float32 differs by at most 0.2 / 255.
+
+    Results differ by more in these three cases, because of errors in libswscale:
 
     - float32 of 8-bit 4:2:0 or 4:2:2 with an odd width and an even height: libswscale leaves the last column undefined.
-      The CPU path converts this column from uint8, up to 3 levels off.
-    - float32 of 4:2:0 that is resized in the same pass to an odd width and the same height: libswscale overflows.
+      On the CPU, this column is therefore converted from uint8, with an error of up to 3 levels.
+    - float32 of 4:2:0 that is resized in the same pass to an odd width and the same height: numbers in libswscale
+      overflow.
     - Interlaced 4:2:0 that is resized in the same pass, or has a matrix that libswscale rejects (8 and 10 of H.273):
-      the CPU converts the two fields separately, and a device converts the whole picture. Noise differs by up to 255
-      levels.
+      the CPU converts the two fields separately, and a device converts the whole picture. If the picture is noise,
+      results differ by up to 255 levels.
 
-    In two more cases, results also differ by more:
+    Results also differ by more in these two cases:
 
-    - 4:2:0 that is resized in the same pass, if the surface does not state its ``chroma_location`` (the default of
-      H.264 and HEVC is left). Real clips differ by 0.1 to 0.6 levels on average. Colour edges differ by up to 40
-      levels, or 80 at odd ratios.
+    - 4:2:0 that is resized in the same pass, if the surface does not state its ``chroma_location``. (In H.264 and HEVC,
+      the default location is left.) Real clips differ by 0.1 to 0.6 levels on average. Colour edges differ by up to 40
+      levels; at unusual scaling ratios, by up to 80.
     - A picture that is scaled to less than 1/120 of its height or width. libswscale then uses two passes through 4:2:0,
-      and a device one pass. Noise differs by up to 30 levels.
+      and a device one pass. If the picture is noise, results differ by up to 30 levels.
 
     nv12 surfaces are converted like yuv420p, because software decoders return yuv420p for the same packets. (libswscale
     repeats the chroma of yuv420p, but interpolates the chroma of nv12.) A PyAV frame in nv12 on the CPU is converted as
     libswscale would convert it.
 
-    PyAV frames of other formats, or without accessible planes, are converted on the CPU, and RGB is uploaded.
+    If a PyAV frame has a format that is not supported here, or planes that cannot be accessed, it is converted to RGB
+    on the CPU, and the RGB is uploaded.
 
-    `PictureConverter` describes the methods. ``surface`` returns the surface of a picture on a device; see
-    `DecodeBackend.surface`. Planes on another device are copied.
+    `PictureConverter` describes the methods. ``surface`` is a function that returns the planes of a picture; see
+    `DecodeBackend.surface`. Planes that are on another device are copied to the converter's device.
     """
 
     def __init__(
@@ -157,7 +162,7 @@ class PlaneConverter:
 
 
 def _has_planes_of(surface: Surface, layout: Layout) -> bool:
-    """Return whether the planes of a surface have the shapes and the dtype of its pixel format."""
+    """Return whether the planes of a surface have the shapes and the dtype that ``layout`` requires."""
     shapes: list[tuple[int, ...]] = [(surface.height, surface.width)]
     if layout.chroma_shift is not None:
         across, down = layout.chroma_shift
@@ -170,7 +175,7 @@ def _has_planes_of(surface: Surface, layout: Layout) -> bool:
 
 
 def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
-    """Return luma and, unless the picture is gray, Cb and Cr, as int32."""
+    """Return luma, Cb and Cr of a picture as int32; only luma if the picture is gray."""
     if layout.is_interleaved:
         planes = (planes[0], planes[1][..., 0], planes[1][..., 1])
     samples = (plane.to(torch.int32) for plane in planes)
@@ -178,7 +183,7 @@ def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
 
 
 def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
-    """Return the planes on a device. Planes in CPU memory are uploaded by one copy."""
+    """Move planes to a device if they are not there. Planes in CPU memory are uploaded together, in one copy."""
     if all(plane.device.type == device.type and device.index in (None, plane.device.index) for plane in planes):
         return planes
     if any(plane.device.type != "cpu" for plane in planes):
@@ -193,15 +198,18 @@ def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor
 
 
 def _placed(memory: Tensor, start: int, plane: Tensor) -> Tensor:
-    """Return a view of ``memory`` (uint8), from byte ``start`` on, with the shape and dtype of ``plane``."""
+    """Return a view of a part of ``memory`` (uint8), starting at byte ``start``.
+
+    It has the shape and dtype of ``plane``.
+    """
     return memory[start : start + plane.nbytes].view(plane.dtype).reshape(plane.shape)
 
 
 def _staging(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return CPU memory for asynchronous copies to the device.
+    """Return CPU memory from which data can be copied to the device asynchronously.
 
-    The caller may free pinned memory during a copy. torch tracks the copies, and reuses the memory only when all of
-    them are done.
+    For CUDA, it is pinned memory. The caller may drop it during a copy: torch tracks the copies, and reuses the memory
+    only when all of them are done.
     """
     return torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda", device="cpu")
 
@@ -214,13 +222,14 @@ class Components:
     """The samples of a picture, and how to interpret them.
 
     Attributes:
-        luma: (H, W), int32, of ``layout.bits`` bits.
-        chroma: Cb and Cr, of the same type; empty for gray.
+        luma: The luma samples (H, W), int32 with ``layout.bits`` bits.
+        chroma: The samples of Cb and Cr, also int32; empty for gray.
         layout: The layout of the planes.
         coefficients: The coefficients for R'G'B'.
-        repeats_chroma: Whether libswscale uses its fast conversion for this format, which repeats chroma.
-        chroma_location: FFmpeg's number of the chroma location; 0 means centre. libswscale uses it only if it scales in
-            the same pass.
+        repeats_chroma: Whether libswscale uses its fast conversion for this format. It repeats chroma samples instead
+            of interpolating them.
+        chroma_location: FFmpeg's number of the chroma location; 0 means centre. It is used only if the picture is
+            scaled during the conversion, as in libswscale.
     """
 
     luma: Tensor
@@ -232,7 +241,7 @@ class Components:
 
 
 class PlaneColours:
-    """Converts colours and scales pictures on one device, to float32 in [0, 1] or uint8. Caches filters."""
+    """Converts and scales pictures on one device, to RGB in float32 in [0, 1] or in uint8. It caches filters."""
 
     def __init__(self, device: torch.device, *, is_float: bool) -> None:
         self._device = device
@@ -240,7 +249,10 @@ class PlaneColours:
         self._filters: dict[Taps, tuple[Tensor, Tensor]] = {}
 
     def to_rgb(self, picture: Components, size: tuple[int, int] | None = None) -> Tensor:
-        """Convert luma and chroma to RGB (height, width, 3). If ``size`` is given, scale in the same pass, bilinear."""
+        """Convert luma and chroma to RGB (height, width, 3).
+
+        If ``size`` is given, also scale the picture, bilinearly.
+        """
         height, width = size or picture.luma.shape
         coefficients, shift = picture.coefficients, picture.layout.chroma_shift
         samples = (picture.luma, *picture.chroma)
@@ -263,10 +275,10 @@ class PlaneColours:
         return _merged(TableArithmetic(coefficients, is_float=False), (luma, *chroma), (1, 0))
 
     def resized(self, rgb: Tensor, height: int, width: int) -> Tensor:
-        """Scale RGB (H, W, 3): bilinear, antialiased.
+        """Scale RGB (H, W, 3) bilinearly, with antialiasing.
 
-        libswscale converts RGB to Y'CbCr to scale it. If the width shrinks to half or less, and the source width is
-        even, it first averages the chroma of pixel pairs.
+        The result is the same as in libswscale, which converts RGB to Y'CbCr to scale it. If the width shrinks to half
+        or less, and the source width is even, libswscale first averages the chroma of neighbouring pixels.
         """
         source_height, source_width = rgb.shape[:2]
         values = rgb.to(torch.float32)
@@ -282,7 +294,7 @@ class PlaneColours:
         return (scaled + 0.5).clamp_(0, 255).to(torch.uint8)
 
     def _scaled(self, samples: Tensor, bits: int, along: Taps, across: Taps) -> Tensor:
-        """Return the scaled samples as float32 levels, or as int32 levels times 2**19."""
+        """Scale the samples of one plane. Return float32 in levels, or int32 in units of 1/2**19 level."""
         if self._is_float:
             values = self._filtered(samples.to(torch.float32) * 2.0 ** (8 - bits), along, 1)
             return self._filtered(values.clamp_(max=_MAX_LEVEL), across, 0)
@@ -290,7 +302,10 @@ class PlaneColours:
         return self._filtered(values, across, 0)
 
     def _filtered(self, values: Tensor, taps: Taps, axis: int) -> Tensor:
-        """Filter values. float32 values keep their scale; int32 values are multiplied by ``taps.one``."""
+        """Apply filters along an axis.
+
+        float32 values keep their scale; int32 values become ``taps.one`` times as large.
+        """
         is_integer = values.dtype == torch.int32
         if taps.is_identity:
             return values * taps.one if is_integer else values
@@ -310,7 +325,7 @@ class PlaneColours:
 def _filters(
     picture: Components, height: int, width: int, *, in_pairs: bool, kernel: Kernel
 ) -> list[tuple[Taps, Taps]]:
-    """Return the filters along and across lines, for luma and each chroma component."""
+    """Return a pair of filters for luma and for each chroma component: one along lines and one across lines."""
     luma_height, luma_width = picture.luma.shape
     along = compute_taps(luma_width, width, kernel, _ALONG_BITS)
     filters = [(along, compute_taps(luma_height, height, kernel, _ACROSS_BITS))]
@@ -324,14 +339,14 @@ def _filters(
 
 
 def _chroma_centre(picture: Components) -> tuple[int, int]:
-    """Return the position of chroma in 1/256 of the area that a chroma sample covers."""
+    """Return where in its area a chroma sample was measured, as (x, y) in 1/256 of the area's width and height."""
     x_shift, y_shift = picture.layout.chroma_shift or (0, 0)
     x, y = _CHROMA_OFFSETS.get(picture.chroma_location, (128, 128))
     return (x + 128) >> 1 if x_shift else CENTRE, (y + 128) >> 1 if y_shift else CENTRE
 
 
 def _merged(arithmetic: Arithmetic, samples: Sequence[Tensor], chroma_shift: tuple[int, int] | None) -> Tensor:
-    """Convert to RGB after repeating chroma to the size of luma."""
+    """Repeat chroma until it has the size of luma, and convert both to RGB."""
     luma, *chroma = samples
     height, width = luma.shape
     luma = arithmetic.luma_term(luma)

@@ -26,11 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the ``mediatensor`` command.
 
     Args:
-        argv: The arguments after the program's name; ``None`` reads ``sys.argv``.
+        argv: The arguments after the program's name; ``None`` means those in ``sys.argv``.
 
     Returns:
         The exit code: 0 for success, 1 if a check found a difference or a bad file, 2 for wrong usage or an unreadable
-        file, 130 after an interruption, 141 if the reader of the output closed the pipe.
+        file, 130 after an interruption, 141 if the output is a pipe and its reader has closed it.
 
     Example:
         >>> from mediatensor.cli import main

@@ -1,4 +1,4 @@
-"""Types of arguments, options that several commands share, and the argument parser of commands."""
+"""The command's argument parser class, functions that parse the values of options, and options that commands share."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ _LIBRARY_NAMES: dict[str, dict[str, str]] = {
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser. Its help is 80 columns wide. An error is one line, and suggests a similar name."""
+    """An argument parser whose help is 80 columns wide.
+
+    An error message is one line. If an unknown name is similar to a valid one, the message suggests the valid one.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "formatter_class": _HelpFormatter})
@@ -93,7 +96,10 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(EXIT_ERROR)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse like argparse, but report an unknown argument together with the usage of its command."""
+        """Parse like argparse.
+
+        For an unknown option, the error message refers to the help of the command that was used.
+        """
         words = sys.argv[1:] if args is None else list(args)
         commands = next((action.choices for action in self._actions if action.dest == "command"), None)
         if commands and words and not words[0].startswith("-") and words[0] not in commands:
@@ -119,7 +125,7 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def names_of_options(parser: argparse.ArgumentParser, command: str) -> dict[str, str]:
-    """Return a dict from names of arguments, as messages of the library mention them, to options of the command.
+    """Return a dict from argument names of the library to the command's options for these arguments.
 
     >>> parser = argparse.ArgumentParser()
     >>> option = parser.add_argument("--batch-size")
@@ -150,9 +156,9 @@ def add_command(
     Args:
         commands: The return value of ``add_subparsers``.
         name: The name of the command.
-        summary: The line about this command in the list of commands.
+        summary: The text about this command in the list of all commands.
         description: The first paragraph of the help.
-        examples: (shell line, comment) pairs. A comment may be empty; a long one is printed above its shell line.
+        examples: (shell line, comment) pairs. A comment can be empty. A long comment is printed above its shell line.
         notes: Paragraphs after the examples, separated by empty lines. A paragraph that contains line breaks is not
             rewrapped.
     """
@@ -179,15 +185,16 @@ def add_command(
 def add_option(
     group: Any, names: str, kind: Callable[[str], Any], help: str, default: Any = None, **settings: Any
 ) -> None:
-    """Add an option with a value.
+    """Add an option that takes a value.
 
     Args:
-        group: The parser, or a group of it.
-        names: The option, and the name or the choices of its value as shown in the help, such as ``"-o, --output
-            PATH"``.
-        kind, settings: Arguments of ``add_argument``.
-        help: The text of the help. ``default`` is added to it.
-        default: The default, unless ``help`` already describes it.
+        group: The parser, or one of its argument groups.
+        names: The option followed by its value, as shown in the help, such as ``"-o, --output PATH"``. The value can be
+            given as a list of choices.
+        kind: Function that parses the value.
+        help: The help text, to which the default value is added.
+        default: The default value. Leave it out if ``help`` already describes it.
+        settings: Further arguments of ``add_argument``.
     """
     *options, metavar = names.split(" ")
     if metavar.startswith("{") or "|" in metavar:
@@ -200,17 +207,20 @@ def add_option(
 
 
 def add_flag(group: Any, option: str, help: str) -> None:
-    """Add an option without a value."""
+    """Add an option that takes no value."""
     group.add_argument(option, action="store_true", help=help)
 
 
 def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
-    """Add the argument ``FILE ...``. ``kind`` is ``"media"`` or ``"video"``."""
+    """Add the positional argument ``FILE ...``.
+
+    Its help calls the files ``kind``, which is ``"media"`` or ``"video"``.
+    """
     parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
 
 
 def add_folder(parser: argparse.ArgumentParser, default: str, *, or_standard: bool = True) -> None:
-    """Add ``--output``, which accepts a folder or ``-`` for standard output."""
+    """Add ``--output``, which takes a folder. With ``or_standard``, its help also offers ``-`` for standard output."""
     standard = ", or - for standard output" if or_standard else ""
     add_option(parser, "-o, --output FOLDER", Path, f"folder of the outputs, made if missing{standard}", Path(default))
 
@@ -220,7 +230,7 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json``. The help of each command describes the keys of the JSON output."""
+    """Add ``--json``. The help of each command must describe the keys of its JSON output."""
     add_flag(parser, "--json", "print JSON (described below)")
 
 
@@ -243,7 +253,7 @@ def positive_number(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """Parse a number above 0 and at most 1."""
+    """Parse a share: a number above 0 and at most 1."""
     return _convert(text, float, lambda value: 0 < value <= 1, "a number above 0 and at most 1")
 
 
@@ -262,13 +272,13 @@ def non_negative_int(text: str) -> int:
 
 
 def picture_side(text: str) -> int:
-    """Parse the side of a square in pixels, a multiple of 32."""
+    """Parse the side length of a square picture in pixels, which must be a multiple of 32."""
     _int_from(text, 32)  # raises
     return _convert(text, int, lambda value: value % 32 == 0, "a multiple of 32")
 
 
 def port_number(text: str) -> int:
-    """Parse a TCP port of this machine; 0 means any free port."""
+    """Parse the number of a TCP port. 0 means any free port."""
     _int_from(text, 0)  # raises
     return _convert(text, int, lambda value: value <= 65535, "a port from 0 to 65535")
 
@@ -333,7 +343,7 @@ def format_names(text: str) -> list[str]:
 
 
 def kind_names(text: str) -> list[str]:
-    """Parse kinds of text that are separated by commas.
+    """Parse names of kinds of text, separated by commas.
 
     >>> kind_names("caption,scene")
     ['caption', 'scene']
@@ -350,7 +360,7 @@ def _names_from(text: str, known: Sequence[str]) -> list[str]:
 
 
 def region(text: str) -> Region:
-    """Parse left, top, right and bottom of a part of the frame, as fractions of the frame's size.
+    """Parse a region of the frame: its left, top, right and bottom as fractions of the frame's width and height.
 
     >>> region("0,0.7,1,1")
     (0.0, 0.7, 1.0, 1.0)
@@ -367,7 +377,7 @@ def region(text: str) -> Region:
 
 
 def grid_times(start: float, stop: float, step: float) -> list[float]:
-    """Return times in [start, stop) at intervals of ``step`` seconds.
+    """Return times at intervals of ``step`` seconds, from ``start`` up to but not including ``stop``.
 
     >>> grid_times(1.0, 2.0, 0.4)
     [1.0, 1.4, 1.8]
@@ -385,7 +395,10 @@ def grid_times(start: float, stop: float, step: float) -> list[float]:
 def grid_frames(
     index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
 ) -> list[int]:
-    """Return indices of frames shown every ``every_seconds``, or ``fps`` times per second. Duplicates are left out."""
+    """Return the indices of the frames shown at regular times between ``start`` and ``stop``, without duplicates.
+
+    The times are ``every_seconds`` apart, or there are ``fps`` of them per second.
+    """
     import numpy as np
 
     from .._engine.index.frame_index import clock_of_index

@@ -55,7 +55,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
-    """Raise if an output must not be overwritten. Otherwise delete a ``--state`` file that `check` did not write."""
+    """Raise an error if the command must not overwrite one of its outputs.
+
+    Otherwise, if the ``--state`` file exists but was not written by `check`, delete it.
+    """
     outputs = [path for path in (args.html, args.fix, args.state) if path is not None]
 
     def is_own(output: str, existing: str) -> bool:

@@ -60,7 +60,10 @@ _option_names: ContextVar[Mapping[str, str]] = ContextVar("option_names")
 
 @contextmanager
 def naming_options(names: Mapping[str, str]) -> Iterator[None]:
-    """During a ``with`` block, show options of the command instead of library arguments in error messages."""
+    """During a ``with`` block, let error messages name options of the command instead of arguments of the library.
+
+    ``names`` is a dict from arguments to options.
+    """
     token = _option_names.set(names)
     try:
         yield
@@ -92,7 +95,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
 
 
 def in_command_words(message: str) -> str:
-    """Replace library arguments in a message by options of the command.
+    """Replace the names of library arguments in a message by the command's options.
 
     >>> with naming_options({"overwrite": "--overwrite", "out": "-o", "page_size": "--page-size"}):
     ...     in_command_words("out must end in .pt; page_size is too large; overwrite=True replaces it")
@@ -111,7 +114,7 @@ def in_command_words(message: str) -> str:
 
 
 def emit_error(message: str) -> None:
-    """Print an error to stderr as one line, with options of the command instead of library arguments."""
+    """Print an error to stderr as one line. Names of library arguments are replaced by the command's options."""
     if sys.stderr is not None:
         emit(f"mediatensor: error: {one_line(in_command_words(message))}", sys.stderr)
 
@@ -140,7 +143,7 @@ def shown_name(file: str) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error. For an `OSError`, this is the file name and the reason, without the error number.
+    """Return the message of an error. For an `OSError`, return the file name and the reason, without the error number.
 
     >>> error_text(FileExistsError(17, "File exists", "out/images"))
     'out/images: File exists'
@@ -155,7 +158,7 @@ def error_text(error: Exception) -> str:
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """Return an error message that names the file as the user gave it, not as the path of a temporary copy.
+    """Return an error message that starts with the name of the file, as the user gave it.
 
     >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
     ('a.mp4: There is no frame 9.', 'standard input: x')
@@ -186,7 +189,7 @@ def unexpected_error(error: Exception) -> MediaTensorError:
 
 @contextmanager
 def reading(file: str) -> Iterator[str]:
-    """Yield the path of a file. For ``-``, this is the path of a temporary copy of standard input.
+    """Yield the path from which to read ``file``. For ``-``, this is a temporary copy of standard input.
 
     Raises:
         InvalidArgumentError: if standard input is a terminal, or closed.
@@ -205,14 +208,15 @@ def reading(file: str) -> Iterator[str]:
 
 
 class StopError(MediaTensorError):
-    """An error that stops the command: no further files are processed."""
+    """An error after which the command stops, without processing the remaining files."""
 
 
 def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file") -> int:
-    """Call ``work`` for every file, and return the highest exit code. After an error, continue with the next file.
+    """Call ``work`` for every file; return the highest exit code. After an error, continue with the next file.
 
-    ``work`` gets the path to read, and the file as the user gave it (``-`` for standard input). It returns an exit
-    code, or raises `StopError`. ``noun`` is the word for one file in messages, such as "document".
+    ``work`` is called with the path to read, and with the file as the user gave it (``-`` for standard input). It must
+    return an exit code. If it raises `StopError`, the remaining files are not processed. ``noun`` is what messages call
+    a file, such as "document".
     """
     code = num_done = 0
     bar = progress(files, f"{noun}s", unit=noun) if len(files) > 1 else files
@@ -238,7 +242,7 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
 
 
 def output_stem(file: str) -> str:
-    """Return the common beginning of a file's output names: the name of the file or URL without its extension.
+    """Return how the names of all outputs for a file begin: with the name of the file or URL, without its extension.
 
     >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
     ('my talk', 'clip', 'stdin')
@@ -252,7 +256,7 @@ def output_stem(file: str) -> str:
 
 
 def output_stems(files: Sequence[str]) -> list[str]:
-    """Return the `output_stem` of each file. Stems that are equal except for case are numbered.
+    """Return the `output_stem` of each file. If stems are equal except for case, numbers are added to them.
 
     >>> output_stems(["a/talk.mp4", "talk.mkv", "x.mp4"])
     ['talk', 'talk.2', 'x']
@@ -277,14 +281,14 @@ def output_stems(files: Sequence[str]) -> list[str]:
 
 
 def write_text(output: str | os.PathLike[str], text: str) -> None:
-    """Write text in UTF-8. Lone surrogates, which file names may contain, are replaced by question marks."""
+    """Write text to a file in UTF-8. Lone surrogates, which can occur in file names, are replaced by question marks."""
     from .._engine.sources.output_files import write_file  # --help must not load numpy
 
     write_file(output, text.encode(errors="replace"))
 
 
 def write_picture(output: Path, picture: Image) -> None:
-    """Write a picture in the format that the suffix of the file name selects."""
+    """Write a picture to a file. The suffix of the file name determines the format."""
     from PIL.Image import registered_extensions
 
     from .._engine.sources.output_files import writing
@@ -294,11 +298,12 @@ def write_picture(output: Path, picture: Image) -> None:
 
 
 def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
-    """Check that a manifest is CSV or JSON Lines, and that it can contain the given file names.
+    """Check that ``output`` is the path of a CSV or JSON Lines file, and that such a file can store the names
+    ``names``.
 
     Raises:
-        InvalidArgumentError: if the suffix is not supported, or a ``.csv`` would contain a name that is not valid
-            UTF-8.
+        InvalidArgumentError: if the suffix is not supported, or a ``.csv`` file would have to store a name that is not
+            valid UTF-8.
     """
     suffix = output.suffix.lower()
     if suffix not in (".csv", ".jsonl"):
@@ -313,5 +318,8 @@ def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print a JSON object. For several files, one object is printed after another, not as a list; `jq` accepts this."""
+    """Print a JSON object.
+
+    Objects for several files are printed one after another, not as a list; `jq` accepts this.
+    """
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

@@ -1,4 +1,4 @@
-"""``mediatensor demo``: run the library on a video and check the results, or generate the documentation's files."""
+"""``mediatensor demo``: run the library on a video and check the results, or generate files for the documentation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _MARGIN, _LINE_STEP = 40, 70
 
 
 def row(call: str, result: str, elapsed_seconds: float) -> str:
-    """Format a line of the demo: the call, its result and its duration."""
+    """Format a line of the demo's output: the call, its result and how long it took."""
     return f"  {call:<42} {result:<38} {_text.duration(elapsed_seconds):>8}"
 
 
@@ -93,12 +93,13 @@ def measure_time(function: Callable[[], T]) -> tuple[T, float]:
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
-    """Run OCR on a page, a frame of ``file``, and all of ``file``. Print the results, and write pictures of them.
+    """Run OCR on an example page, on one frame of a video, and on the whole video. Print the results.
 
-    ``file`` is a video of the test pattern. The pictures are written to ``folder``.
+    ``file`` is a video of the test pattern. Pictures of the results are written to ``folder``.
 
     Returns:
-        A (passed, sentence) pair for each check; an empty list if the models are not installed.
+        For each check, whether it passed, and a sentence that describes it. The list is empty if the models are not
+        installed.
     """
     from ..ocr.models import ocr_predictor, video_text_predictor
 
@@ -125,7 +126,7 @@ def _check_page(predictor: Any, folder: Path) -> tuple[bool, str]:
 
 
 def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
-    """Check that OCR reads the time and the frame number, which are part of the test pattern."""
+    """Check that OCR reads the time and the frame number that the test pattern shows in a frame."""
     with VideoDecoder(file) as decoder:
         number = 2 * len(decoder) // 5 + 3
         frame = decoder.get_frame_at(number)
@@ -160,7 +161,11 @@ def _words(document: Any) -> list[Any]:
 
 
 def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[int, int]) -> bool:
-    """Return whether every written word was read, and the centre of its detected box is inside its true box."""
+    """Return whether every word in ``written`` was read at the right place.
+
+    The centre of the box that OCR detects must be inside the box where the word was written. ``size`` is the (width,
+    height) of the page.
+    """
     middles = [(word.value, np.asarray(word.geometry, np.float64).mean(axis=0) * size) for word in words]
     return all(
         any(text == value and x0 <= x <= x1 and y0 <= y <= y1 for value, (x, y) in middles)
@@ -171,7 +176,8 @@ def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[i
 class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
     """Clips of one video. Row ``k`` has ``num_frames`` consecutive frames from index ``starts[k]``.
 
-    Each worker gets a pickled decoder, which has only the source and the options. The worker opens the source again.
+    The decoder is pickled for each worker process. The pickle has only the source and the options, so each worker opens
+    the source again.
     """
 
     def __init__(self, decoder: VideoDecoder, starts: Sequence[int], num_frames: int) -> None:
@@ -267,7 +273,7 @@ def _check_pickle(decoder: VideoDecoder) -> tuple[bool, str]:
 
 
 def _check_loader(file: str) -> tuple[bool, str]:
-    """Check that batches from worker processes equal the same clips that this process decodes."""
+    """Check that clips from worker processes are equal to the same clips decoded in this process."""
     with VideoDecoder(file) as decoder:
         size = small_size(decoder.metadata.height or 1, decoder.metadata.width or 1)
         num_frames = len(decoder)
@@ -293,7 +299,7 @@ def _check_loader(file: str) -> tuple[bool, str]:
 
 
 def small_size(height: int, width: int) -> tuple[int, int]:
-    """Return (height, width) after reducing the short side to 144 pixels at the same aspect ratio; never enlarge.
+    """Return (height, width) after reducing the short side to 144 pixels. Sizes below that are returned unchanged.
 
     >>> small_size(360, 640), small_size(100, 50)
     ((144, 256), (100, 50))
@@ -307,14 +313,14 @@ def _shape(tensor: Tensor) -> str:
 
 
 class WrittenWord(NamedTuple):
-    """A word and its box (x0, y0, x1, y1) in pixels."""
+    """A word that is written on the example page, and its box (x0, y0, x1, y1) in pixels."""
 
     text: str
     box: tuple[float, float, float, float]
 
 
 def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
-    """Draw the example page; return the page and its words."""
+    """Draw the example page; return it together with the words on it."""
     page = Image.new("RGB", _PAGE_SIZE, "white")
     draw = ImageDraw.Draw(page)
     words = []
@@ -366,7 +372,7 @@ def _write_pattern(path: Path, **options: int) -> None:
 
 
 def _film() -> torch.Tensor:
-    """Return frames (N, 3, H, W) of three differently coloured scenes with a camera pan."""
+    """Return the frames (N, 3, H, W) of a short film: three scenes in different colours, in which the camera pans."""
     height, width = _FILM_SIZE
     frames = []
     for scene, num_frames in enumerate(_FILM_SCENES):
@@ -378,7 +384,10 @@ def _film() -> torch.Tensor:
 
 
 def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]], num_pages: int) -> None:
-    """Write a PDF file that repeats a page image. Its text layer has the words ``written`` (boxes in pixels)."""
+    """Write a PDF file in which every page shows ``image``.
+
+    Its text layer has the words ``written``, with boxes in pixels.
+    """
     from ..ocr.io import Block, Document, Line, Page, Word
 
     upright = {"value": 0, "confidence": None}

@@ -74,9 +74,11 @@ _TIMEOUT_SECONDS = 180
 
 @dataclass
 class _Step:
-    """A context manager for one test. It prints a line before and after the test; an exception is a failure.
+    """A context manager that runs one test, and prints a line before and after it.
 
-    ``is_right`` is ``None`` if the test cannot be run on this machine.
+    If the block raises, the test has failed.
+
+    ``is_right`` is whether the test passed; ``None`` if it cannot be run on this machine.
     """
 
     name: str
@@ -119,7 +121,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extras() -> dict[str, dict[str, Any]]:
-    """Return, for each extra, whether it is installed, and the versions of its packages (``None`` if missing)."""
+    """Return a dict from each extra to its state: whether it is installed, and the versions of its packages.
+
+    The version of a missing package is ``None``.
+    """
     try:
         requirements = metadata.requires("mediatensor") or []
     except metadata.PackageNotFoundError:  # imported from a source folder without installation
@@ -177,7 +182,7 @@ def _run_tests(machine: _Machine) -> None:
 
 
 def prove() -> None:
-    """Run the tests, and print a line of JSON before and after each of them. Called in the separate process."""
+    """Run all tests, and print a line of JSON before and after each. `_run_tests` calls this in a separate process."""
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     versions: dict[str, str | None] = {}
     for package, module in (("numpy", "numpy"), ("pillow", "PIL.Image"), ("torch", "torch"), ("av", "av")):
@@ -269,7 +274,7 @@ def _read_a_word(step: _Step) -> None:
 
 
 def _advice(machine: _Machine) -> Iterator[str]:
-    """Yield a sentence of advice for each likely problem."""
+    """Yield a sentence of advice for each problem that the machine is likely to have."""
     facts = machine.facts
     with suppress(OSError):
         shared = shutil.disk_usage("/dev/shm")

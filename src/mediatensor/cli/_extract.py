@@ -1,6 +1,6 @@
 """``mediatensor extract``: write frames, audio and subtitles of a file as separate files.
 
-A job first opens its stream, then names its outputs, and then writes them.
+Each of the three is a `Job`. A job first opens its stream, then chooses the names of its outputs, and then writes them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ _MAX_DATA_BYTES = (1 << 32) - 1 - 36
 
 
 class Job(ABC):
-    """An open stream, and the files to write from it according to the options of the command."""
+    """Writes files from one stream, as the options of the command require.
+
+    The stream is open until the job is closed.
+    """
 
     _decoder: VideoDecoder | AudioDecoder | SubtitleDecoder
     outputs: Sequence[Path]
@@ -80,8 +83,9 @@ class Job(ABC):
 class FramesJob(Job):
     """Writes frames of a video as images.
 
-    Each image name is ``target`` followed by a number, a time and a suffix. If decoding corrects the frame index,
-    ``check`` is called with the new output paths. It raises an error if a file must not be overwritten.
+    Each image name is ``target`` followed by a number, a time and a suffix. If decoding corrects the frame index, the
+    names change. Then ``check`` is called with the new output paths, and raises an error if a file must not be
+    overwritten.
     """
 
     _decoder: VideoDecoder
@@ -99,7 +103,7 @@ class FramesJob(Job):
             raise
 
     def _plan(self, index: FrameIndex) -> None:
-        """Select frames from ``index``, and name their images."""
+        """Select frames from ``index``, and choose the names of their images."""
         self._index = index
         pts_seconds, suffix = index.pts_seconds.tolist(), self._args.images or "png"
         self._paths = {
@@ -122,7 +126,7 @@ class FramesJob(Job):
         return f"wrote {counted(num_written, 'image')} to {self._target.parent}{os.sep}"
 
     def _write_all(self) -> Iterator[Path]:
-        """Write the planned images. If decoding shows that the index from packets was wrong, plan again."""
+        """Write the planned images, and yield their paths. If decoding corrects the frame index, plan again."""
         metadata, written = self._decoder.metadata, dict[Path, None]()
         width, height = self._args.size or (metadata.width or 1, metadata.height or 1)
         batch_size = max(1, min(_MAX_BATCH, _BATCH_BYTES // (width * height * 3)))
@@ -149,7 +153,10 @@ class FramesJob(Job):
             path.unlink(missing_ok=True)
 
     def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
-        """Return decodable frames as a dict from frame index to image; ``{}`` if the index has been corrected."""
+        """Decode frames; return a dict from frame index to image. Frames that cannot be decoded are left out.
+
+        If decoding corrects the frame index, the dict may be empty, and the caller must plan again.
+        """
         try:
             data = self._decoder.get_frames_at(numbers).data
             return dict(zip(numbers, data, strict=True))
@@ -166,7 +173,7 @@ class FramesJob(Job):
 
 
 def write_image(picture: Tensor, path: Path) -> Path:
-    """Write an image (3, H, W) in the format that the suffix of the path selects."""
+    """Write an image (3, H, W) to ``path``, whose suffix determines the format; return ``path``."""
     if path.suffix == ".jpg":
         JpegEncoder(picture).to_file(path, quality=_JPEG_QUALITY)
     else:
@@ -175,7 +182,7 @@ def write_image(picture: Tensor, path: Path) -> Path:
 
 
 def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suffix: str) -> str:
-    """Return the file name of an image. Within a video, names in alphabetical order are in order of time.
+    """Return the file name of an image. Sorting the names of a video's images alphabetically also sorts them by time.
 
     >>> image_name("talk", 225, 7.5, 300, "png")
     'talk_000225_7.500s.png'
@@ -185,7 +192,7 @@ def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suff
 
 
 def _choose_frames(index: FrameIndex, args: argparse.Namespace) -> list[int]:
-    """Return the indices of the selected frames. Duplicates are left out."""
+    """Return the indices of the frames that the options select. Duplicates are left out."""
     if args.frames is not None:
         return list(dict.fromkeys(_valid_index(number, len(index)) for number in args.frames))
     start = index.begin_seconds if args.start is None else args.start
@@ -204,7 +211,7 @@ def _valid_index(number: int, num_frames: int) -> int:
 
 
 class SoundJob(Job):
-    """Writes the audio of a file as WAV."""
+    """Writes the audio of a file as a WAV file."""
 
     _decoder: AudioDecoder
 
@@ -248,7 +255,7 @@ class SoundJob(Job):
         return f"wrote {path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
-        """Yield the audio in consecutive blocks of samples. The first block may be empty."""
+        """Yield the audio as consecutive pieces. The first piece may be empty."""
         metadata, start, num_empty = self._decoder.metadata, self._start, 0
         rate = self._args.sample_rate or metadata.sample_rate or 48_000
         num_channels = self._args.num_channels or metadata.num_channels or 2
@@ -285,7 +292,7 @@ def pcm16(data: Tensor) -> Tensor:
 
 
 class SubtitlesJob(Job):
-    """Writes the subtitles of a file as SubRip."""
+    """Writes the subtitles of a file as a SubRip file."""
 
     _decoder: SubtitleDecoder
 
@@ -329,7 +336,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
-    """Write the only output to a temporary folder, and copy it to standard output."""
+    """Write the output, which must be a single file, to a temporary folder, and copy it to standard output."""
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
         with _open_jobs(args, path, Path(folder)) as jobs:
             outputs = [output for job in jobs for output in job.outputs]
@@ -377,7 +384,10 @@ def _extract(args: argparse.Namespace, path: str) -> None:
 def _open_jobs(
     args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
 ) -> Iterator[list[Job]]:
-    """Open all requested streams before any output is written. Close them at the end of a ``with`` block."""
+    """Open all requested streams; yield their jobs for a ``with`` block, which writes the outputs.
+
+    Then close the streams.
+    """
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
     if (args.sample_rate or args.num_channels or args.audio_stream is not None) and not args.audio:

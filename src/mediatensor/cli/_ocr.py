@@ -52,7 +52,10 @@ _SAME_PLACE_IOU = 0.5
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """Options for reading and writing pages. If one of them has changed, a later run reads the pages again."""
+    """Options that affect how pages are read and written.
+
+    If one of them has changed, a later run reads the pages again.
+    """
 
     makes_pdf: bool
     overlay: bool
@@ -105,7 +108,7 @@ class TextReader:
         return lines
 
     def read(self, images: PageImages, number: int) -> Any:
-        """Read a page; return its `Page` element."""
+        """Read the text of page ``number``; return a `Page` element."""
         from ..ocr.io import Pages
         from ..ocr.io._documents.pages import PageOfFile
 
@@ -155,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_document_options(args: argparse.Namespace) -> None:
-    """Raise if ``--export-lines`` is combined with options that apply only to document outputs."""
+    """Raise an error if ``--export-lines`` is combined with options that only affect document outputs."""
     given = {
         "--format": args.format,
         "--layout": args.layout,
@@ -174,7 +177,7 @@ def _refuse_document_options(args: argparse.Namespace) -> None:
 
 
 class _Run:
-    """One run of the command: its options, its reader, and the record of outputs that exist."""
+    """One run of the command: its options, its OCR models, and the record of all outputs that the command has written."""
 
     def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
         self._args = args
@@ -192,7 +195,7 @@ class _Run:
             self._lines = LineExporter(args, asdict(self._options), self._reader, messages)
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """Check that no output would replace an input, or a file that this command has not written.
+        """Check that the command would not replace an input, or a file that it has not written itself.
 
         Raises:
             InvalidArgumentError: if an output would replace such a file.
@@ -221,13 +224,19 @@ class _Run:
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def _key(self, task: Task, path: str) -> dict[str, Any]:
-        """Return the key of a task: its source, and all options that affect its outputs."""
+        """Return the key of a task: its source, and all options that affect its outputs.
+
+        If it changes, outputs are outdated.
+        """
         if task.is_video:
             return self._videos.key(task, path)
         return source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
 
     def _is_again(self, task: Task) -> bool:
-        """Return whether an earlier run was interrupted at this document. If so, all its outputs are written again."""
+        """Return whether an earlier run was interrupted while it read this document.
+
+        If so, all outputs of the document are written again.
+        """
         return not task.is_video and PageStore.has_pages_of(task)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
@@ -252,7 +261,10 @@ class _Run:
         return code
 
     def _read_document(self, task: Task, path: str) -> int:
-        """Read the missing pages, and write the outputs. Return the number of pages and outputs that failed."""
+        """Read the pages of a document that are not stored yet, and write its outputs.
+
+        Return the number of pages and outputs that failed.
+        """
         key = self._key(task, path)
         is_again, overwrite = self._is_again(task), self._args.overwrite
         kinds = self._written.missing(task, key, self._messages, is_again=is_again, overwrite=overwrite)
@@ -322,7 +334,10 @@ class _Run:
 
 
 class LineExporter:
-    """Cuts pictures of text lines out of documents, page by page. Resumes after an interruption."""
+    """Cuts pictures of text lines out of documents, page by page.
+
+    After an interruption, it resumes at the next page.
+    """
 
     def __init__(
         self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: TextIO
@@ -338,9 +353,9 @@ class LineExporter:
         self._complete = Record(args.export_lines / ".mediatensor-lines.jsonl", "source")
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """Check that no picture would replace an input, or a file that this command has not written.
+        """Check that no picture would replace an input, or a file that this command has not written itself.
 
-        ``lines.jsonl``, the file with the texts, may exist, because new texts are added to it.
+        ``lines.jsonl``, the file with the texts, is allowed to exist, because new texts are added to it.
         """
         missing = [task for task in tasks if self._args.overwrite or "key" not in self._complete[task.source]]
         task_of = {task.source: task for task in missing if not task.is_video}
@@ -357,7 +372,7 @@ class LineExporter:
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def write(self, task: Task, path: str) -> int:
-        """Cut out the lines of a document; return the exit code."""
+        """Cut the text lines out of a document; return the exit code."""
         if task.is_video:
             raise InvalidArgumentError(
                 "Lines are cut out of pages: read frames of a video as pages with --every SECONDS."
@@ -415,7 +430,10 @@ class LineExporter:
             emit(f"correct the texts in a browser: {self._folder.page}", self._messages)
 
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-        """Drop lines that repeat a line of the previous frame, and delete their pictures."""
+        """Remove lines that were already in the previous frame, and delete their pictures.
+
+        Return the remaining lines.
+        """
         new_rows = []
         for previous, rows in pairwise([[], *frames]):
             new_rows.append([row for row in rows if not any(_is_same_line(row, other) for other in previous)])
@@ -426,7 +444,7 @@ class LineExporter:
 
 
 def _is_same_line(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two lines have equal text and overlapping boxes."""
+    """Return whether two lines have the same text and their boxes overlap enough."""
     if row["text"] != other["text"]:
         return False
     (left, top), (right, bottom) = _span(row["box"])
@@ -446,7 +464,11 @@ def _state_file(task: Task) -> Path:
 
 
 def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
-    """Attach images to pages. Pages stored as PDF files lose their blocks, because these files have the text."""
+    """Attach an image to each page, for the PDF output.
+
+    Some pages are stored as PDF files, which already contain their text. Such a page is replaced by its file, and its
+    blocks are removed so that they are not written twice.
+    """
     from ..ocr.io import DocumentFile, Pages
     from ..ocr.io._documents.pages import PageOfFile
 
@@ -460,7 +482,7 @@ def _give_images(document: Document, images: PageImages, store: PageStore) -> No
 
 
 def _notices(document: Document) -> list[str]:
-    """Return messages about rotated pages and lines that could not be read."""
+    """Return messages for the user about pages that are rotated, and about lines that could not be read."""
     notices = []
     turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
@@ -487,7 +509,10 @@ def _join_first(names: list[str]) -> str:
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:
-    """Build a document from stored pages. A failed page is empty, and its ``error`` states the reason."""
+    """Build a document from stored pages.
+
+    If reading a page failed, the page is empty, and its ``error`` has the reason.
+    """
     from ..ocr.io import Document, Page
 
     image = np.zeros((0, 0, 3), np.uint8)

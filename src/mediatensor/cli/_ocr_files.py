@@ -80,7 +80,7 @@ class PageImages(Protocol):
 
 @dataclass(frozen=True)
 class OpenPages:
-    """An open document. If its pages are frames of a video, ``times`` has their times in seconds by page index."""
+    """An open document. If its pages are frames of a video, ``times`` is a dict from page index to time in seconds."""
 
     images: PageImages
     times: Mapping[int, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class OpenPages:
 
 
 class _Frames:
-    """Frames of a video as page images."""
+    """Makes frames of a video accessible as page images; see `PageImages`."""
 
     def __init__(self, decoder: VideoDecoder, indices: Sequence[int]) -> None:
         self._decoder = decoder
@@ -104,7 +104,10 @@ class _Frames:
 
 @contextmanager
 def open_pages(file: str, args: argparse.Namespace) -> Iterator[OpenPages]:
-    """Open a PDF file or an image. With ``--every``, open a video, whose pages are the frames at this interval."""
+    """Open a PDF file or an image.
+
+    With ``--every``, open a video instead, and use a frame at every interval as a page.
+    """
     if args.every is not None:
         with VideoDecoder(file, dimension_order="NHWC") as decoder:
             index = decoder.frame_index
@@ -144,12 +147,14 @@ def _is_pdf(file: str) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """A document or a video to read, and its outputs.
+    """A document or a video to read, and the files to write from it.
 
     Attributes:
         source: A path or a URL; ``-`` means standard input.
-        stem: The name of the output file without its suffix.
-        is_video: Whether text is tracked over time. If not, it is read page by page.
+        folder: The folder of the outputs.
+        stem: The name of each output without its suffix.
+        formats: The formats to write; see `FORMATS` and `VIDEO_FORMATS`.
+        is_video: Whether to read ``source`` as a video, in which text is tracked over time. Otherwise pages are read.
     """
 
     source: str
@@ -163,7 +168,7 @@ class Task:
 
     @property
     def work_folder(self) -> Path:
-        """The hidden folder with stored pages or progress in a video. It exists until reading is complete."""
+        """The hidden folder that stores pages, or the progress in a video, until everything has been read."""
         return self.folder / f".{self.stem}.pages"
 
     def overlay(self, number: int) -> Path:
@@ -172,9 +177,9 @@ class Task:
 
 
 def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[Path]]) -> list[str]:
-    """Replace each folder in the arguments by its images and PDF files, sorted by name; return all files.
+    """Return the files to read. A folder in ``arguments`` stands for all images and PDF files in it, sorted by name.
 
-    ``outputs_in`` returns the files in a folder that ``ocr`` itself has written. They are left out.
+    Files that ``ocr`` itself has written are left out; ``outputs_in`` returns these files for a folder.
 
     Raises:
         InvalidArgumentError: if a folder has no images or PDF files.
@@ -195,7 +200,7 @@ def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[
 
 
 def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every: float | None) -> list[Task]:
-    """Plan a task for each file. Each output is named after its file; equal names are numbered.
+    """Make a task for each file. Outputs have the name of their file; if names are equal, numbers are added.
 
     >>> from pathlib import Path
     >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.mp4"], Path("out"), [], None)
@@ -205,7 +210,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
     By default, documents are written as text and videos as SubRip. With ``every``, videos are read as documents.
 
     Raises:
-        InvalidArgumentError: if a format is not possible for the kind of a file.
+        InvalidArgumentError: if a document or a video cannot be written in one of ``formats``.
     """
     tasks = []
     for file, stem in zip(files, output_stems(files), strict=True):
@@ -225,7 +230,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 
 def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
-    """Return the existing files whose name, ignoring case, is that of an overlay picture, each with its task."""
+    """Return the existing files that have the name of an overlay picture (in any case), as a dict from file to task."""
     task_of = {task.stem.casefold(): task for task in tasks}
     overlays = {}
     for folder in {task.folder for task in tasks}:
@@ -245,7 +250,7 @@ def _suffix(file: str) -> str:
 
 
 def _is_document(file: str) -> bool:
-    """Return whether a file is a PDF file or a still image, judged by its content; if unreadable, by its suffix."""
+    """Return whether a file is a PDF file or a still image. If its content cannot be read, its suffix decides."""
     if "://" in file or not os.path.isfile(file):
         return _suffix(file) in _SUFFIXES - _ANIMATED_SUFFIXES
     with suppress(OSError), open(file, "rb") as opened:
@@ -258,7 +263,7 @@ def _is_document(file: str) -> bool:
 
 
 def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
-    """Return indices of pages, counted from 0, in the order of the ranges. Duplicates are left out.
+    """Return the page indices, counted from 0, that ``ranges`` (counted from 1) select. Duplicates are left out.
 
     >>> choose_pages(((2, 3), (5, None), (3, 3)), 6), choose_pages(None, 2)
     ([1, 2, 4, 5], [0, 1])
@@ -275,10 +280,12 @@ def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
 
 
 def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) -> list[Exception]:
-    """Write every format. Print and return the errors; printed errors start with the document's name.
+    """Call ``write`` for each of ``kinds``, the formats of a document. Print and return the errors.
+
+    ``name`` is the document's name, with which printed errors start.
 
     Raises:
-        StopError, BrokenPipeError: if further outputs cannot be written either.
+        StopError, BrokenPipeError: if the remaining formats cannot be written either.
     """
     failures: list[Exception] = []
     for kind in kinds:
@@ -296,10 +303,10 @@ def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) ->
 def write_document(
     document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, keep_look: bool = False
 ) -> None:
-    """Write a document atomically in a format of `FORMATS`.
+    """Write a document to the file ``output``, atomically. ``kind`` is one of `FORMATS`.
 
-    Pages need ``page_idx`` and, for ``"pdf"``, their images. ``name`` is used in titles. ``times`` come from
-    `OpenPages`. With ``keep_look``, plain text keeps the layout of the pages.
+    Pages need ``page_idx`` and, for ``"pdf"``, their images. ``name`` is the title in formats that have one. ``times``
+    are the `OpenPages.times`. With ``keep_look``, plain text keeps the layout of the pages.
     """
     data = _export(document, kind, name, times, keep_look)
     # The title may be a file name that is not valid UTF-8.
@@ -343,7 +350,10 @@ def _export(document: Document, kind: str, name: str, times: Mapping[int, float]
 
 
 def merge_hocr(pages: Sequence[bytes]) -> bytes:
-    """Merge hOCR files of one page each. The page's identifier is prefixed to the identifiers inside the page."""
+    """Merge hOCR files, which have one page each, to a single file.
+
+    To keep the identifiers of elements unique, the identifier of their page is put in front of them.
+    """
     ElementTree.register_namespace("", _XHTML)
     root = ElementTree.fromstring(pages[0])
     body = _body(root)

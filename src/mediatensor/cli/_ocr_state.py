@@ -1,4 +1,7 @@
-"""State that lets ``mediatensor ocr`` resume: completed outputs, pages that were read, progress in a video."""
+"""Files that let ``mediatensor ocr`` resume: records of completed outputs, stored pages, and the progress in a video.
+
+State is stored with a key, which has the source and the options of the run. State with another key is not used.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,11 @@ _STATE_TYPES = {
 
 
 def source_key(source: str, path: str) -> dict[str, Any]:
-    """Return the first part of an output's key: the source, and the size and time of its file (for stdin, a hash)."""
+    """Return the part of a key that identifies the source: its name and the state of its file.
+
+    The state is the file's size and time of change; for standard input, it is a hash of the content, which is read from
+    ``path``.
+    """
     state: list[Any] | None = None
     if source == STANDARD:
         with open(path, "rb") as file:
@@ -51,16 +58,17 @@ def source_key(source: str, path: str) -> dict[str, Any]:
 
 
 def source_of(task: Task) -> str:
-    """Return the source of a task as `source_key` stores it. The path of an existing file is absolute."""
+    """Return the source of a task as `source_key` stores it. If it is an existing file, its path is absolute."""
     return STANDARD if task.source == STANDARD else str(source_key(task.source, task.source)["source"])
 
 
 class Record:
-    """A hidden file in a folder that has a JSON line for each completed item, such as an output file.
+    """A hidden file in which a line of JSON describes each completed item, such as an output file.
 
-    Lines are only appended, and the last line about an item counts. So several programs can use the same folder.
+    Lines are never changed, only appended. If several lines describe an item, the last one counts. So several programs
+    can use the same folder at once.
 
-    ``name`` is the JSON key for the name of an item. Names that ``fold`` makes equal mean the same item.
+    ``name`` is the JSON key that has the name of an item. Two names are the same item if ``fold`` makes them equal.
     """
 
     def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
@@ -79,7 +87,7 @@ class Record:
                 self._entries[fold(entry[name])] = entry
 
     def __getitem__(self, name: str) -> dict[str, Any]:
-        """Return the entry of an item; an empty dictionary if there is none."""
+        """Return the entry of the item called ``name``; an empty dictionary if there is none."""
         return self._entries.get(self._fold(name), {})
 
     def add(self, entry: Mapping[str, Any]) -> None:
@@ -94,9 +102,10 @@ class Record:
 
 
 class WrittenOutputs:
-    """The record of the completed outputs in a folder: their source, options, and file size and time after writing.
+    """The record of all outputs that the command has completed in a folder.
 
-    Names of outputs are compared without case.
+    For each output, it has the source and the options, and the size and time of the file after writing. The names of
+    outputs are compared without regard to case.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -104,18 +113,18 @@ class WrittenOutputs:
         self.path = self._record.path
 
     def __contains__(self, path: object) -> bool:
-        """Return whether a file in the folder is an output that has not changed since this command wrote it."""
+        """Return whether this command has written a file in the folder, and nobody has changed the file since."""
         if not isinstance(path, Path) or not path.is_file():
             return False
         return self._entry(path.name).get("state") == _file_state(path)
 
     def is_of(self, output: str, source: str) -> bool:
-        """Return whether an output was made from this source, and its file has not changed since."""
+        """Return whether this command has made an output from ``source``, and nobody has changed the file since."""
         entry = self._entry(output)
         return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
-        """Return whether this command made an existing output from the same source, and so may replace it.
+        """Return whether this command is allowed to replace an output, because it has made it from the same source.
 
         ``key`` has the source and the options. ``is_again`` means that an interrupted run is repeated.
 
@@ -134,7 +143,9 @@ class WrittenOutputs:
     def missing(
         self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
     ) -> list[str]:
-        """Return the formats of a task that must be written. Print to ``messages`` which outputs are kept.
+        """Return the formats of a task that are not yet written.
+
+        For each format that is, print a message to ``messages``.
 
         Raises:
             InvalidArgumentError: if an output exists that this command must not replace.
@@ -157,7 +168,7 @@ class WrittenOutputs:
         return missing_kinds
 
     def add(self, output: Path, key: Mapping[str, Any]) -> None:
-        """Record a completed output, and the size and time of its file."""
+        """Record that an output is complete, with the size and time of its file."""
         self._record.add({"output": output.name, "key": key, "state": _file_state(output)})
 
     def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
@@ -173,10 +184,10 @@ def _file_state(path: Path) -> list[int]:
 
 
 class PageStore:
-    """Stores pages of a document that have been read: one or two files per page, in a hidden folder.
+    """Stores the pages of a document that have been read, in a hidden folder with one or two files per page.
 
-    Files are written atomically. The first call of `put` or `claim` creates the folder. ``key`` has the source and the
-    options that affect the pages. Stored pages with another key are deleted.
+    Files are written atomically. The folder is created by the first call of `put` or `claim`. ``key`` has the source
+    and the options that affect the pages. If the folder has pages with another key, they are deleted.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
@@ -195,14 +206,17 @@ class PageStore:
         return self._page(number).exists()
 
     def claim(self) -> None:
-        """Store the key. A later run then recognises output files as its own even if no page has been stored."""
+        """Create the folder with the key.
+
+        A later run then knows which outputs belong to this document, even without any page.
+        """
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
         if not (self._folder / _KEY_FILE).exists():
             write_file(self._folder / _KEY_FILE, self._key.encode())
 
     def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
-        """Store a page and, optionally, a PDF file of the page."""
+        """Store a page and, if ``pdf`` is given, a PDF file of the page."""
         self.claim()
         if pdf is not None:
             write_file(self.pdf(number), pdf)
@@ -210,7 +224,7 @@ class PageStore:
         write_file(self._page(number), json.dumps(page).encode())
 
     def get(self, number: int) -> dict[str, Any]:
-        """Return a stored page.
+        """Return the stored page ``number``.
 
         Raises:
             ReadError: if another run has deleted the page.
@@ -234,12 +248,12 @@ class PageStore:
 
     @staticmethod
     def path(task: Task) -> Path:
-        """Return the path of the key file. A folder that has this file is a page store."""
+        """Return the path of the file with the key. The folder is a page store only if this file exists."""
         return task.work_folder / _KEY_FILE
 
     @staticmethod
     def has_pages_of(task: Task) -> bool:
-        """Return whether an interrupted run has left stored pages for the task's source."""
+        """Return whether an interrupted run has left a page store for the source of this task."""
         try:
             return bool(json.loads(PageStore.path(task).read_bytes())["source"] == source_of(task))
         except (OSError, ValueError, KeyError, TypeError):
@@ -260,7 +274,9 @@ def read_missing(
     load: Callable[[], object],
     read: Callable[[int], None],
 ) -> dict[int, str]:
-    """Read the pages of a document that are not stored, with a progress bar. Print and return the errors of pages.
+    """Read the pages of a document that are not stored yet, with a progress bar.
+
+    Print errors, and return them as a dict from page number to message.
 
     Args:
         task: The document.
@@ -293,9 +309,10 @@ def read_missing(
 
 
 class ProgressStore:
-    """Stores the progress of reading a video in one file of a hidden folder. The file is written atomically.
+    """Stores how far a video has been read, so that a later run can resume.
 
-    ``key`` has the source and the options that affect the result. A stored state with another key is ignored.
+    The state is one file in a hidden folder, which is written atomically. ``key`` has the source and the options that
+    affect the result. If the stored state has another key, it is ignored.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
@@ -308,7 +325,7 @@ class ProgressStore:
         return task.work_folder / _VIDEO_STATE_FILE
 
     def get(self) -> Any:
-        """Return the stored state; ``None`` if there is none that can be used."""
+        """Return the stored state; ``None`` if there is none, or if it cannot be used."""
         try:
             data = self._file.read_bytes()
             return _ProgressUnpickler(io.BytesIO(data[len(self._key) :])).load() if data.startswith(self._key) else None
@@ -318,7 +335,10 @@ class ProgressStore:
             return None
 
     def put(self, make: Callable[[], Any]) -> None:
-        """Store the state that ``make`` returns. Skip this if the last state was stored less than a few seconds ago."""
+        """Call ``make`` and store the state that it returns.
+
+        Do nothing if a state was stored less than a few seconds ago.
+        """
         if time.monotonic() - self._last_put_time < _SECONDS_BETWEEN_STATES:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -332,7 +352,7 @@ class ProgressStore:
 
 
 class _ProgressUnpickler(pickle.Unpickler):
-    """Unpickles only plain data and classes of this library, because the state file is not trusted."""
+    """Unpickles only plain data and classes of this library, because somebody may have manipulated the state file."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _STATE_TYPES:

@@ -1,4 +1,4 @@
-"""The command's argument parser, and the options of commands for media files and datasets.
+"""The command's argument parser, with the options of the commands for media files and datasets.
 
 This module imports neither torch nor FFmpeg, so that ``--help``, ``--version`` and usage errors are fast.
 """
@@ -33,7 +33,10 @@ from ._parser_text import add_evaluate, add_find, add_ocr, add_train
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the argument parser. Parsed arguments have the name of the command as ``command``."""
+    """Return the command's argument parser.
+
+    In parsed arguments, the attribute ``command`` is the name of the command.
+    """
     parser = CommandParser(
         prog="mediatensor",
         description=fill(

@@ -1,4 +1,4 @@
-"""Options of commands that read text, and of commands that train and evaluate models. Does not import torch."""
+"""The options of the commands that read text, and of those that train and evaluate models. Does not import torch."""
 
 from __future__ import annotations
 
@@ -157,9 +157,10 @@ def add_find(commands: Any) -> None:
 
 
 class _TaskHelp(argparse.Action):
-    """If ``--help`` follows the name of a task, print only the options and examples of this task.
+    """The option ``--help`` of commands that have several tasks.
 
-    If an option applies only to some tasks, its help starts with their names.
+    If it follows the name of a task, only the options and examples of this task are printed. If an option applies only
+    to some tasks, its help text must start with their names.
     """
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: object, option: Any = None) -> None:

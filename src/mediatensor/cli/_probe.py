@@ -1,4 +1,4 @@
-"""``mediatensor probe``: describe a file. Where headers are inexact, count and measure."""
+"""``mediatensor probe``: describe a file. Values that the header does not state exactly are counted or measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ _HIDDEN_TAGS = frozenset(("compatible_brands", "major_brand", "minor_version"))
 
 
 def describe(info: FileInfo) -> str:
-    """Describe the contents of a file as text."""
     container = [
         info.container or "unknown",
         _text.seconds(info.duration_seconds),
@@ -150,7 +149,7 @@ def _rest(number: int) -> list[tuple[str, ...]]:
 
 
 def _clean(text: str) -> str:
-    """Return metadata text as one line, cut to a limited length."""
+    """Return metadata text as one line, shortened to a limited length."""
     line = " ".join(_text.one_line(text[: _TAG_LENGTH * 4]).split())
     return line if len(line) <= _TAG_LENGTH else f"{line[: _TAG_LENGTH - 3]}..."
 

@@ -75,7 +75,7 @@ def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
 
 
 def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
-    """Return the row of a scene for a manifest. Its path is relative to the manifest's folder."""
+    """Return the manifest row of a scene. Its path is relative to the folder of the manifest ``output``."""
     path = file if "://" in file else os.path.relpath(file, output.parent).replace(os.sep, "/")
     return {
         "path": path,

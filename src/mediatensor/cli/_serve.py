@@ -60,7 +60,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address.
+    """Return a socket that listens at ``host`` and ``port``.
 
     Raises:
         InvalidArgumentError: if the address does not belong to this machine, or the port is in use.

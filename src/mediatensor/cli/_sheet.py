@@ -1,4 +1,7 @@
-"""``mediatensor sheet``: draw frames of a video into one picture. Other commands use it to draw marked frames."""
+"""``mediatensor sheet``: draw frames of a video into one picture, a contact sheet.
+
+Other commands also draw such sheets.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ _FONTS_WITH_MORE_LETTERS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial Uni
 
 @dataclass(frozen=True)
 class Tile:
-    """One frame of a sheet. ``picture`` is ``None`` if the frame could not be decoded."""
+    """One frame of a sheet. ``picture`` is ``None`` if the frame cannot be decoded."""
 
     picture: Image.Image | None
     index: int
@@ -69,7 +72,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of boxes of equal size, one for each tile. Sizes are in pixels."""
+    """The grid of a sheet: boxes of equal size, one for each tile. All sizes are in pixels."""
 
     columns: int
     rows: int
@@ -82,17 +85,20 @@ class Grid:
 
     @property
     def height(self) -> int:
-        """Height of all boxes and labels. The header and the margins are not included."""
+        """The height of all boxes and their labels, without the header and the margins."""
         return self.rows * (self.tile_height + _CAPTION_HEIGHT + _GAP) - _GAP
 
     def position(self, number: int) -> tuple[int, int]:
-        """Return the (x, y) of a box's top left corner, counted from the left margin and the bottom of the header."""
+        """Return the (x, y) of the top left corner of box ``number``.
+
+        x is the distance from the left margin, and y is the distance from the bottom of the header.
+        """
         row, column = divmod(number, self.columns)
         return column * (self.tile_width + _GAP), row * (self.tile_height + _CAPTION_HEIGHT + _GAP)
 
 
 def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, int]:
-    """Return the (width, height) of a tile with the frame's aspect ratio. By default, a tile has the default area.
+    """Return the (width, height) of a tile. Its aspect ratio is that of the frame, and its width is ``width`` if given.
 
     >>> tile_size((1920, 1080), None), tile_size((1080, 1920), None), tile_size((640, 480), 100)
     ((320, 180), (180, 320), (100, 75))
@@ -124,7 +130,10 @@ def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) 
 
 
 def check_size(grid: Grid, side_limit: int) -> None:
-    """Raise `InvalidArgumentError` if a sheet with this grid exceeds the limit of the file format or of memory."""
+    """Raise `InvalidArgumentError` if a sheet with this grid is too large.
+
+    No side may be longer than ``side_limit``, the limit of the file format, and the sheet must fit into memory.
+    """
     width, height = grid.width, grid.height + 2 * _MARGIN + 2 * _HEADER_HEIGHT
     if max(width, height) > side_limit or width * height > _MAX_PIXELS:
         raise InvalidArgumentError(
@@ -136,8 +145,8 @@ def check_size(grid: Grid, side_limit: int) -> None:
 def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[str], key_frames: str) -> Image.Image:
     """Draw a contact sheet as an RGB picture.
 
-    The header has the title, which is shortened if it is long. Below it are the details, wrapped if necessary, and a
-    symbol of key frames with their number, such as "3 key frames".
+    The header has the title, which is shortened if it is long. The details follow below it. After them comes the symbol
+    that marks key frames, with the text ``key_frames``, such as "3 key frames".
     """
     inner_width = grid.width - 2 * _MARGIN
     font = _font(_TEXT_SIZE)
@@ -162,7 +171,7 @@ def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[
 
 
 def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
-    """Wrap texts of these widths to lines of at most ``limit``; return (line, x) of each text.
+    """Arrange texts with these widths in lines that are at most ``limit`` wide; return the (line, x) of each text.
 
     >>> flow([50, 50, 50], 130)
     [(0, 0), (0, 72), (1, 0)]
@@ -220,7 +229,7 @@ def _font(size: int) -> _Font:
 
 
 def _font_for(text: str, size: int) -> _Font:
-    """Return Pillow's default font for ASCII text; for other text, an installed font that has more characters."""
+    """Return a font for ``text``: Pillow's default font for ASCII, otherwise an installed font with more letters."""
     for name in () if text.isascii() else _FONTS_WITH_MORE_LETTERS:
         try:
             return ImageFont.truetype(name, size)
@@ -249,7 +258,7 @@ def run(args: argparse.Namespace) -> int:
 def sheet_outputs(
     files: Sequence[str], output: Path | None, *, overwrite: bool, more_outputs: Sequence[Path] = ()
 ) -> dict[str, Path]:
-    """Return the path of the sheet for each file. For one file, ``output`` is this path; for several, their folder.
+    """Return a dict from each file to the path of its sheet. Check that the paths can be written.
 
     >>> from pathlib import Path
     >>> sheet_outputs(["talk.mp4"], None, overwrite=True)["talk.mp4"].name
@@ -258,8 +267,9 @@ def sheet_outputs(
     >>> [path.as_posix() for path in outputs.values()]
     ['out/talk.png', 'out/talk.2.png']
 
-    If a file is given twice, it gets one sheet but counts as two files, so ``output`` is a folder. ``more_outputs`` are
-    further outputs of the command, which are checked in the same way.
+    For a single file, ``output`` is the path of its sheet. For several files, it is a folder. A file that is given
+    twice counts as two files, but gets only one sheet. ``more_outputs`` are further outputs of the command, which are
+    checked in the same way.
     """
     if len(files) == 1:
         path = output or Path("sheet.png")
@@ -281,14 +291,15 @@ def sheet_outputs(
 def choose_frames(
     pts_seconds: Sequence[float], start_seconds: float, stop_seconds: float, num_frames: int
 ) -> list[int]:
-    """Return indices of frames that are spread evenly over the time from ``start_seconds`` to ``stop_seconds``.
+    """Return the indices of frames that are spread evenly over the time from ``start_seconds`` to ``stop_seconds``.
 
-    The time is divided into ``num_frames`` equal parts. From each part, the frame shown in its middle is selected.
-    Duplicates are dropped::
+    The time is divided into ``num_frames`` equal parts. The frame that is shown in the middle of each part (x) is
+    selected. Duplicates are dropped::
 
         start |---x---|---x---|---x---|---x---| stop
 
-    If the range has at most ``num_frames`` frames, all of them are selected. ``pts_seconds`` must ascend.
+    If only ``num_frames`` frames or fewer are shown in this time, all of them are selected. ``pts_seconds`` must
+    ascend.
 
     Example:
         >>> choose_frames([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], 0.0, 6.0, 3)
@@ -307,7 +318,10 @@ def choose_frames(
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """Options of a sheet. ``None`` means the default. ``stop_seconds`` is exclusive."""
+    """Options of a sheet.
+
+    ``None`` means the default. The frame that starts at ``stop_seconds`` is not part of the sheet.
+    """
 
     num_frames: int = 16
     num_columns: int | None = None
@@ -319,7 +333,10 @@ class SheetOptions:
 def write_sheet(
     file: str, output: Path, options: SheetOptions, stream_index: int | None = None, name: str | None = None
 ) -> str:
-    """Write a contact sheet of ``file`` to ``output``; return a summary. The default of the title is the file name."""
+    """Write a contact sheet of ``file`` to ``output``; return a summary.
+
+    Its title is ``name``, by default the file name.
+    """
     side_limit = _side_limit(output)
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
@@ -333,14 +350,17 @@ def write_sheet(
 
 @dataclass(frozen=True)
 class Mark:
-    """A frame to show, and a box to draw in it: ((left, top), (right, bottom)) as fractions of the upright frame."""
+    """A frame to show in a sheet, and a box to draw in it.
+
+    The box is ((left, top), (right, bottom)) in fractions of the upright frame.
+    """
 
     frame_index: int
     box: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: str) -> str:
-    """Write a sheet of the marked frames, with their boxes drawn; return a summary."""
+    """Write a sheet of the frames in ``marks``, with the boxes drawn in them; return a summary."""
     side_limit = _side_limit(output)
     with VideoDecoder(file, dimension_order="NHWC") as decoder:
         last = len(decoder) - 1
@@ -352,7 +372,10 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """Draw a sheet; return it and its number of frames. If decoding corrects the frame index, draw it again."""
+    """Draw a sheet; return it, and its number of frames.
+
+    If decoding corrects the frame index meanwhile, draw it again.
+    """
     index = decoder.frame_index
     try:
         drawn = _draw(decoder, title, options, side_limit)
@@ -385,7 +408,7 @@ def _draw_frames(
     more_details: Sequence[str] = (),
     marks: Sequence[Mark] = (),
 ) -> Image.Image:
-    """Draw a sheet of the frames ``chosen``, with the boxes of ``marks``."""
+    """Draw a sheet of the frames with the indices ``chosen``, and draw the boxes of ``marks`` in them."""
     metadata, index = decoder.metadata, decoder.frame_index
     size = tile_size(_displayed_size(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
     grid = choose_grid(len(chosen), size, options.num_columns)
@@ -408,7 +431,10 @@ def _draw_frames(
 
 
 def _side_limit(output: Path) -> int:
-    """Return the largest side of a picture in pixels; raise if the suffix is not that of a supported format."""
+    """Return how many pixels wide or high a picture can be in the format of ``output``.
+
+    Raises `InvalidArgumentError` if the suffix does not belong to a supported format.
+    """
     suffix = output.suffix.lower()
     if suffix not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
@@ -417,7 +443,10 @@ def _side_limit(output: Path) -> int:
 
 
 def check_range(start: float, stop: float, begin: float, end: float) -> None:
-    """Raise if [start, stop) is empty or outside a stream that lasts from ``begin`` to ``end`` seconds."""
+    """Raise an error if the time from ``start`` to ``stop`` is empty or outside the stream.
+
+    The stream lasts from ``begin`` to ``end``. All times are in seconds.
+    """
     span = f"the stream lasts from {_text.seconds(begin)} to {_text.seconds(end)}"
     if start >= end:
         raise OutOfRangeError(f"There is nothing from {_text.seconds(start)} on: {span}.")
@@ -435,7 +464,7 @@ def _displayed_size(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, 
 
 
 def _picture(decoder: VideoDecoder, frame_index: int, size: tuple[int, int]) -> Image.Image | None:
-    """Return a frame scaled to fit into ``size``, with square pixels; ``None`` if it cannot be decoded."""
+    """Return a frame as a picture that fits into ``size`` and has square pixels; ``None`` if it cannot be decoded."""
     try:
         data = decoder.get_frame_at(frame_index).data
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Format values as text for all commands. Times are precise to a millisecond, which identifies a frame."""
+"""Format values as text, for all commands. Times are precise to a millisecond, which is enough to identify a frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def decimal(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Format seconds to the millisecond. Times below a millisecond keep three digits instead of becoming 0.
+    """Format a time in seconds, rounded to a millisecond. If it is shorter, three significant digits are shown.
 
     >>> seconds(9.5), seconds(0.00025), seconds(None)
     ('9.5 s', '0.00025 s', 'unknown')
@@ -30,7 +30,7 @@ def seconds(value: float | None) -> str:
 
 
 def duration(value: float) -> str:
-    """Format a duration in seconds with about three digits.
+    """Format a duration with about three digits, in milliseconds or seconds.
 
     >>> duration(0.00042), duration(0.0123), duration(3.14159)
     ('0.42 ms', '12.3 ms', '3.14 s')
@@ -39,7 +39,7 @@ def duration(value: float) -> str:
 
 
 def clock(value: float) -> str:
-    """Format seconds as ``m:ss.mmm`` or, from one hour on, ``h:mm:ss.mmm``.
+    """Format a time in seconds as ``m:ss.mmm`` or, if it is an hour or more, as ``h:mm:ss.mmm``.
 
     >>> clock(9.8675), clock(3723.5), clock(-0.04), clock(59.9996)
     ('0:09.868', '1:02:03.500', '-0:00.040', '1:00.000')
@@ -62,7 +62,7 @@ def _with_prefix(value: float, unit: str) -> str:
 
 
 def byte_size(value: float | None) -> str:
-    """Format bytes in decimal units.
+    """Format a number of bytes in decimal units, such as kB for 1000 bytes.
 
     >>> byte_size(715), byte_size(418_234), byte_size(None)
     ('715 B', '418 kB', 'unknown')
@@ -71,7 +71,7 @@ def byte_size(value: float | None) -> str:
 
 
 def bit_rate(value: float | None) -> str:
-    """Format bits per second in decimal units.
+    """Format a number of bits per second in decimal units.
 
     >>> bit_rate(986_400)
     '986 kb/s'
@@ -89,7 +89,7 @@ def ratio(value: Fraction) -> str:
 
 
 def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
-    """Format rows of cells as lines with left-aligned columns. The last cell of a row may have any length.
+    """Format rows of cells as lines of text in which columns are aligned at the left. The last column is not padded.
 
     >>> columns([("codec", "h264"), ("frame rate", "30 fps")])
     ['  codec       h264', '  frame rate  30 fps']
@@ -118,7 +118,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Replace line breaks and remove control characters, for messages of one line.
+    """Make a text fit on one line: replace line breaks by spaces, and remove control characters.
 
     >>> one_line("no such file: a\\nb")
     'no such file: a b'

@@ -1,4 +1,4 @@
-"""``mediatensor verify``: compare frames from random access with a linear decode."""
+"""``mediatensor verify``: compare frames that are fetched in any order with a linear decode of the file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NUM_MISMATCHES_KEPT = 5
 
 @dataclass(frozen=True)
 class ReferenceFrame:
-    """One frame of the linear decode. ``pts_seconds`` is ``None`` if the frame has no valid time."""
+    """A frame of the linear decode. ``pts_seconds`` is ``None`` if the frame has no valid time."""
 
     pts_seconds: float | None
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Request:
-    """The indices of the frames that one decoder call fetches, and the kind of the call."""
+    """One call of the decoder: what kind of call it is, and the indices of the frames that it fetches."""
 
     kind: Kind
     indices: tuple[int, ...]
@@ -56,13 +56,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A fetched frame that differs from the linear decode.
+    """A fetched frame that differs from the same frame of the linear decode.
 
     Attributes:
-        expected_pts_seconds: The frame's time in the linear decode; ``None`` if unknown.
-        pts_seconds: The time of the returned frame; ``None`` if the call failed.
+        expected_pts_seconds: The time of the frame in the linear decode; ``None`` if unknown.
+        pts_seconds: The time of the frame that the call returned; ``None`` if the call failed.
         max_abs_difference: The largest pixel difference, 0 to 255; ``None`` if pixels cannot be compared.
-        is_frame: The index of the frame that was returned instead; ``None`` if it equals none of the linear decode.
+        is_frame: The index of the frame in the linear decode that equals the returned frame; ``None`` if there is none.
     """
 
     kind: Kind
@@ -76,7 +76,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The totals of one kind of request."""
+    """The totals of all requests of one kind."""
 
     kind: Kind
     num_requests: int
@@ -86,14 +86,14 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing a decoder with a linear decode.
+    """The result of comparing the frames that a decoder returns with a linear decode.
 
     Attributes:
         num_frames_at_open: Number of frames according to the packets, before decoding.
-        num_frames: Number of frames after the checks. It may differ, because the decoder counts again if a packet
-            cannot be decoded.
+        num_frames: Number of frames after the checks. It may differ from ``num_frames_at_open``, because the decoder
+            counts again if a packet cannot be decoded.
         mismatches: The first few mismatches. `num_mismatches` counts all of them.
-        damage: Sentences about frames that the codec flags as damaged, and about packets that give no frame.
+        damage: Descriptions of the frames that the codec flags as damaged, and of the places where frames are missing.
     """
 
     file: str
@@ -116,7 +116,10 @@ class Comparison:
 
 
 def digest(pixels: Pixels) -> bytes:
-    """Return a hash of the shape and the pixels, whatever the strides."""
+    """Return a hash of the shape and the pixels of an array.
+
+    It does not depend on how the array is stored in memory.
+    """
     state = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     state.update(np.ascontiguousarray(pixels).data)
     return state.digest()
@@ -138,10 +141,10 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
 
 
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
-    """Plan the requests of a comparison, grouped by kind.
+    """Plan the decoder calls of a comparison. Calls of the same kind are next to each other.
 
-    ``num_singles`` frames (``None``: all frames) are fetched one by one, in random order without repetition. The
-    requests of all other kinds together fetch about as many frames.
+    ``num_singles`` frames are fetched one by one, in random order and without repetition; ``None`` means all frames.
+    All other kinds of calls together fetch about as many frames again.
     """
     if num_frames == 0:
         return []
@@ -168,10 +171,12 @@ def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[R
 
 
 def compare(file: str, stream_index: int | None, *, num_singles: int | None, seed: int) -> Comparison:
-    """Fetch frames of ``file`` with the requests of `plan_requests`, and compare them with its linear decode.
+    """Fetch frames of ``file`` with the calls of `plan_requests`, and compare them with a linear decode of the file.
+
+    A frame that cannot be fetched counts as a mismatch.
 
     Raises:
-        MediaTensorError: if the file cannot be opened. A frame that cannot be fetched is a mismatch.
+        MediaTensorError: if the file cannot be opened.
     """
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         video_stream_index, num_frames_at_open = decoder.stream_index, len(decoder)
@@ -207,7 +212,7 @@ _MismatchAndPixels = tuple[Mismatch, Pixels | None]
 def _run_checks(
     decoder: VideoDecoder, requests: Sequence[Request], reference: Reference
 ) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
-    """Run all requests; return the totals of each kind, and the first mismatches with their pixels."""
+    """Make all decoder calls; return the totals of each kind of call, and the first mismatches with their pixels."""
     checks: list[CheckResult] = []
     mismatches_found: list[_MismatchAndPixels] = []
     by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
@@ -234,7 +239,7 @@ def _run_checks(
 def _check(
     decoder: VideoDecoder, request: Request, reference: Reference, by_digest: dict[bytes, int]
 ) -> Iterator[_MismatchAndPixels | None]:
-    """For each frame of the request, yield a mismatch, or ``None`` if the frame is right."""
+    """Make a decoder call. For each of its frames, yield a mismatch, or ``None`` if the frame is right."""
     groups: dict[tuple[int, ...], list[int]] = {}  # all frames of a batch must have one size
     for index in request.indices:
         groups.setdefault(reference[index].shape, []).append(index)
@@ -301,7 +306,10 @@ def _judge(
 def _add_pixel_differences(
     mismatches_found: Sequence[_MismatchAndPixels], frames: Iterable[LinearFrame]
 ) -> tuple[Mismatch, ...]:
-    """Set ``max_abs_difference`` of each mismatch. ``frames`` comes from a second linear decode."""
+    """Compute ``max_abs_difference`` of each mismatch; return the completed mismatches.
+
+    ``frames`` must be another linear decode, because the first one did not keep the pixels.
+    """
     wanted_indices = {mismatch.frame_index for mismatch, pixels in mismatches_found if pixels is not None}
     expected: dict[int, Pixels] = {}
     for position, frame in enumerate(frames if wanted_indices else ()):
@@ -337,7 +345,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(comparison: Comparison) -> str:
-    """Describe the comparison as text."""
     rows = [
         ("linear decode", counted(comparison.num_frames_linear, "frame")),
         ("decoder", _count_text(comparison)),

@@ -44,15 +44,15 @@ class VideoTextReader:
         return self._predictor
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of the predictor that affect the result."""
+        """Return those arguments of the predictor that affect the result."""
         return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
 
     @contextmanager
     def read(self, path: str, name: str, store: ProgressStore) -> Iterator[VideoReading]:
-        """Read all text of a video. Resume from the state in ``store``, and store the progress there.
+        """Read all text of a video, and yield it for a ``with`` block.
 
-        The video stays open during the ``with`` block, because pictures of slides are decoded only when they are
-        written.
+        Reading resumes from the state in ``store``, and stores its progress there. The video stays open during the
+        block, because pictures of slides are decoded only when they are written.
         """
         with VideoDecoder(path) as decoder:
             predictor = self._load()
@@ -67,14 +67,17 @@ class VideoTextReader:
             yield replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:
-        """Yield each text once it has disappeared from the video, then messages about parts that cannot be read."""
+        """Yield each text after it has disappeared from the video.
+
+        Finally, yield messages about parts that cannot be read.
+        """
         with VideoDecoder(path) as decoder, closing(self._load().stream(decoder)) as stream:
             yield from stream
             yield from stream.problems
 
 
 class VideoWriter:
-    """Reads videos, and writes their text in the formats of each task."""
+    """Reads videos, and writes their text in the formats that each `Task` requests."""
 
     def __init__(self, args: argparse.Namespace, written: WrittenOutputs, messages: TextIO) -> None:
         self._args = args
@@ -87,7 +90,7 @@ class VideoWriter:
         return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
 
     def write(self, task: Task, path: str) -> int:
-        """Read a video, and write its missing outputs; return the exit code."""
+        """Read a video, and write those of its outputs that are missing; return the exit code."""
         key, overwrite = self.key(task, path), self._args.overwrite
         missing = self._written.missing(task, key, self._messages, overwrite=overwrite)
         if not missing:
@@ -127,7 +130,10 @@ class VideoWriter:
 
 
 def _select_kinds(reading: VideoReading, kinds: Sequence[str] | None) -> VideoReading:
-    """Keep only text of these kinds. Slides are kept only if ``kinds`` includes them."""
+    """Keep only the text of the given kinds; ``None`` keeps everything.
+
+    Slides are kept only if ``kinds`` has "slide".
+    """
     if not kinds:
         return reading
     tracks = tuple(track for track in reading.tracks if track.kind in kinds)
@@ -182,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[str]:
-    """Compile a search pattern. A space in plain text matches any white space.
+    """Compile a pattern to search for. In plain text, a space matches any white space.
 
     >>> _compile_pattern("error 503", False, False).search("An Error\\n503 came.") is not None
     True
@@ -200,7 +206,7 @@ def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[st
 
 
 def _is_in_region(track: TextTrack, region: Region | None) -> bool:
-    """Return whether the centre of a text is in a region of the frame."""
+    """Return whether the centre of a text is in a region of the frame. ``None`` means the whole frame."""
     if region is None:
         return True
     (left, top), (right, bottom) = track.geometry
@@ -209,7 +215,10 @@ def _is_in_region(track: TextTrack, region: Region | None) -> bool:
 
 
 def _print_hit(track: TextTrack, alternative: str | None, file: str, is_json: bool) -> None:
-    """Print a text. If only another reading of the text matched, ``alternative`` is that reading."""
+    """Print a text that matches the search.
+
+    If the match is another possible reading of it, this is the ``alternative``.
+    """
     if is_json:
         names = ("text", "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "geometry", "confidence")
         emit_json({"file": file} | {name: getattr(track, name) for name in names} | {"alternative": alternative})
@@ -225,7 +234,10 @@ def _is_stored_reading(file: str) -> bool:
 
 
 def _load_reading(path: str) -> Sequence[TextTrack | str]:
-    """Return the texts in a JSON file that `ocr` wrote, then the messages about parts that cannot be read."""
+    """Load the text of a video from a JSON file that `ocr` wrote.
+
+    Return the texts, followed by messages about parts of the video that could not be read.
+    """
     from ..ocr.video import VideoReading
 
     try:

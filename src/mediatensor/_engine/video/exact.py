@@ -333,8 +333,9 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Convert frame numbers of the old index ``before`` to frame numbers of the new ``index`` that have the same
-        times.
+        """Convert frame numbers of the old index ``before`` to numbers of the new ``index``.
+
+        They stand for the same times.
 
         Return ``None`` if some times are not in the new index, although it records no damage. If it records damage, the
         frame shown at each time is used, or `DecodeError` is raised, as the error policy requires.
