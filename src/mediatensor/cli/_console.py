@@ -298,8 +298,9 @@ def write_picture(output: Path, picture: Image) -> None:
 
 
 def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
-    """Check that ``output`` is the path of a CSV or JSON Lines file, and that such a file can store the names
-    ``names``.
+    """Check that ``output`` is the path of a CSV or JSON Lines file, and that such a file can store ``names``.
+
+    ``names`` are file names.
 
     Raises:
         InvalidArgumentError: if the suffix is not supported, or a ``.csv`` file would have to store a name that is not

@@ -177,7 +177,7 @@ def _refuse_document_options(args: argparse.Namespace) -> None:
 
 
 class _Run:
-    """One run of the command: its options, its OCR models, and the record of all outputs that the command has written."""
+    """One run of the command: its options, its OCR models, and the record of outputs that the command has written."""
 
     def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
         self._args = args

@@ -110,7 +110,7 @@ def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, in
 
 
 def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) -> Grid:
-    """Return a grid for ``num_tiles`` tiles. By default, few boxes are empty, and the aspect ratio is near 1.7.
+    """Return a grid for ``num_tiles`` tiles. By default, it has few empty boxes and an aspect ratio near 1.7.
 
     >>> grid = choose_grid(16, (320, 180), None)
     >>> grid.columns, grid.rows

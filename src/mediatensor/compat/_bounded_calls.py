@@ -1,4 +1,4 @@
-"""Call decoders with a time limit."""
+"""Call functions with a time limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Result = TypeVar("Result")
 
 
 class BoundedCalls(Generic[Decoder]):
-    """Calls functions with an open decoder: in this process or, with a time limit, in a separate process.
+    """Opens a decoder, and calls functions with it.
 
-    ``make`` returns the decoder. If there is a time limit, ``make`` and all functions must be picklable.
+    If there is a time limit, the decoder and the calls are in a separate process. ``make`` is a function that opens the
+    decoder. With a time limit, ``make`` and the functions must be picklable.
     """
 
     def __init__(self, make: Callable[[], Decoder], timeout_seconds: float | None) -> None:
@@ -25,7 +26,11 @@ class BoundedCalls(Generic[Decoder]):
         self._decoder = make() if self._worker is None else None
 
     def run(self, function: Callable[[Decoder], Result]) -> Result:
-        """Return ``function(decoder)``. After an `IsolatedWorkerError`, the next call starts a new process."""
+        """Call ``function`` with the decoder; return its result.
+
+        If a call has raised `IsolatedWorkerError`, for example because of the time limit, the next call starts a new
+        process.
+        """
         if self._worker is None:
             assert self._decoder is not None
             return function(self._decoder)
@@ -43,13 +48,16 @@ class BoundedCalls(Generic[Decoder]):
 
 
 def check_timeout(timeout_seconds: float | None) -> None:
-    """Raise `InvalidArgumentError` unless a time limit is a positive number or ``None``."""
+    """Raise `InvalidArgumentError` unless a time limit is positive or ``None``."""
     if timeout_seconds is not None and not real_number("timeout_seconds", timeout_seconds) > 0:
         raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
 
 
 def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
-    """Return ``function()``. With a time limit, it runs in a separate process, and ``function`` must be picklable."""
+    """Call ``function``; return its result.
+
+    With a time limit, it is called in a separate process, so it must be picklable.
+    """
     worker = _worker(timeout_seconds)
     if worker is None:
         return function()

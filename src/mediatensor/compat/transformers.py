@@ -1,8 +1,8 @@
 """Read video and audio for Hugging Face transformers.
 
 `register` makes transformers' processors and chat templates read video and audio with this library. `load_video` and
-`load_audio` have the arguments and results of transformers' functions. The page "Coming from transformers and vLLM"
-lists the differences.
+`load_audio` can also be called directly. They have the arguments and results of the functions with these names in
+transformers. The page "Coming from transformers and vLLM" lists the exceptions.
 
 >>> from mediatensor.compat import transformers
 >>> frames, metadata = transformers.load_video("video.mp4", fps=2)
@@ -63,16 +63,16 @@ _URLS = ("http://", "https://")
 
 @dataclass
 class VideoMetadata(Mapping[str, Any]):
-    """Metadata of a video, as attributes and as a mapping; like the class with this name in transformers.
+    """Metadata of a video, like the class of this name in transformers. It is also a mapping of its attributes.
 
     Attributes:
-        total_num_frames: Number of frames in the whole video.
-        fps: Frames per second.
+        total_num_frames: Number of frames in the whole video, including those that were not read.
+        fps: Frames per second of the video.
         width: Displayed width in pixels.
         height: Displayed height in pixels.
         duration: Duration in seconds.
-        video_backend: Name of the backend.
-        frames_indices: Indices of the returned frames.
+        video_backend: Name of the backend that read the frames.
+        frames_indices: Indices of the frames that were read.
 
     Example:
         >>> from mediatensor.compat.transformers import VideoMetadata
@@ -106,7 +106,7 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def timestamps(self) -> list[float]:
-        """Times of the returned frames in seconds, assuming a constant frame rate.
+        """The times of the frames that were read, in seconds. They are computed as if the frame rate were constant.
 
         Raises:
             ValueError: if the frame rate or the indices are unknown.
@@ -117,13 +117,16 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def sampled_fps(self) -> float:
-        """Frame rate of the returned frames. If it is unknown, 24."""
+        """The number of frames per second that were read.
+
+        If ``frames_indices`` is unknown, this is ``fps``. If ``fps`` is unknown, it is 24.
+        """
         if self.frames_indices is None or self.fps is None:
             return self.fps or 24
         return len(self.frames_indices) / self.total_num_frames * self.fps
 
     def update(self, values: Mapping[str, Any]) -> None:
-        """Set the attributes that a mapping names.
+        """Set attributes to the values of a mapping. Names that are not attributes are ignored.
 
         Example:
             >>> from mediatensor.compat.transformers import VideoMetadata
@@ -150,23 +153,25 @@ def load_video(
     """Read frames of a video, like ``transformers.video_utils.load_video``.
 
     Args:
-        video: A path or URL, the bytes of a file, or a file object. From a URL, only the bytes that the frames need are
-            fetched. Decoded frames (arrays, tensors, lists of images) are returned unchanged.
-        num_frames: Number of frames, spread evenly over the video; ``None`` means all frames.
-        fps: Frames per second, as an alternative to ``num_frames``.
+        video: A path or URL, the bytes of a file, or a file object. From a URL, only the bytes that are needed are
+            fetched. Frames that are already decoded (arrays, tensors, lists of images) are returned unchanged.
+        num_frames: Number of frames to read, spread evenly over the video. Without this argument, ``fps`` and
+            ``sample_indices_fn``, all frames are read.
+        fps: Number of frames to read per second of video, instead of ``num_frames``.
         backend: ``"mediatensor"``, or a backend of transformers. It determines only the type of the result: tensors for
             ``"torchcodec"`` and ``"torchvision"``, numpy arrays for ``"pyav"``, ``"decord"`` and ``"opencv"``. The
             decoder is always this library.
         sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
-            indices of the frames, as an alternative to ``num_frames`` and ``fps``.
-        timeout_seconds: Time limit for each of two steps, reading the header and decoding, which then happen in a
-            separate process; ``None`` means no limit. Not in transformers.
-        **kwargs: Arguments for ``sample_indices_fn``. ``device="cuda"`` also selects decoding on a GPU.
+            indices of the frames to read. If it is given, ``num_frames`` and ``fps`` have no effect.
+        timeout_seconds: Time limit for reading the header, and again for decoding. With a limit, both happen in a
+            separate process. ``None`` means no limit. transformers does not have this argument.
+        **kwargs: Arguments for ``sample_indices_fn``. If they include ``device="cuda"``, frames are also decoded on a
+            GPU.
 
     Returns:
         Frames of uint8, as a tensor (N, 3, H, W) or an array (N, H, W, 3), and a `VideoMetadata`. If transformers has
-        been imported, the latter is an instance of transformers' own class. For decoded input, the input and a list of
-        ``None``.
+        been imported, the metadata is an instance of transformers' own class. If ``video`` has decoded frames, the
+        result is ``video`` and a list of ``None``.
 
     Raises:
         InvalidArgumentError: if arguments contradict each other, or the video has fewer frames than ``num_frames``.
@@ -215,10 +220,10 @@ def read_video(
     Args:
         video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.
         sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
-            indices of the frames.
-        backend: Determines the type of the result; see `load_video`.
-        timeout_seconds: Time limit for each of the two steps; see `load_video`.
-        **kwargs: Arguments for ``sample_indices_fn``. ``device`` also selects the device that decodes.
+            indices of the frames to read.
+        backend: Name that determines the type of the result; see `load_video`.
+        timeout_seconds: Time limit for reading the header, and again for decoding; see `load_video`.
+        **kwargs: Arguments for ``sample_indices_fn``. If they include ``device``, this device also decodes.
 
     Returns:
         The frames and a `VideoMetadata`; see `load_video`.
@@ -247,7 +252,7 @@ def read_video(
 
 
 def _evenly(metadata: Any, *, num_frames: int | None, fps: float | None, **_: Any) -> Any:
-    """Return indices spread evenly over the video, rounded as in transformers."""
+    """Return the indices of frames that are spread evenly over the video, rounded as in transformers."""
     total = metadata.total_num_frames
     if num_frames is None and fps is not None:
         if not metadata.fps:
@@ -295,13 +300,14 @@ def load_audio(
     """Read the audio of a file as a single channel, like ``transformers.audio_utils.load_audio``.
 
     Args:
-        audio: A path or URL of audio or video, the bytes of a file, or a file in base64, with or without a ``data:``
+        audio: A path or URL of an audio or video file, its bytes, or its bytes in base64, with or without a ``data:``
             prefix. An array is returned unchanged.
         sampling_rate: Samples per second of the result.
         timeout: Time limit for the whole call, which then runs in a separate process; ``None`` means no limit.
-        backend: ``"mediatensor"``, or a backend of transformers. It determines only how channels are mixed.
-            ``"torchcodec"`` and ``"auto"`` mix stereo to 0.707 times the sum of left and right, like FFmpeg.
-            ``"soundfile"``, ``"librosa"`` and ``"torchaudio"`` mix to the mean. The decoder is always this library.
+        backend: ``"mediatensor"``, or a backend of transformers. It determines only how channels are mixed. With
+            ``"mediatensor"``, ``"torchcodec"`` and ``"auto"``, stereo becomes 0.707 times the sum of left and right, as
+            in FFmpeg. With ``"soundfile"``, ``"librosa"`` and ``"torchaudio"``, it becomes the mean of the channels.
+            The decoder is always this library.
 
     Returns:
         Samples (N,) of float32.
@@ -368,17 +374,17 @@ _AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequenc
 def register(
     *, in_processors: bool = True, in_place_of: Sequence[str] = (), timeout_seconds: float | None = None
 ) -> None:
-    """Make transformers read video and audio with this library, in this process, until `unregister` is called.
+    """Make transformers read video and audio with this library. This affects this process until `unregister` is called.
 
-    ``transformers.video_utils.load_video(..., backend="mediatensor")`` and ``VIDEO_DECODERS["mediatensor"]`` then work.
-    The arguments of another call replace those of the previous one.
+    After this call, ``transformers.video_utils.load_video(..., backend="mediatensor")`` and
+    ``VIDEO_DECODERS["mediatensor"]`` work. If `register` is called again, the new arguments replace the previous ones.
 
     Args:
         in_processors: Whether video processors, feature extractors and chat templates read paths and URLs with this
             library. If so, torchcodec and soundfile need not be installed.
         in_place_of: Backends of ``load_video`` that this library replaces: ``"torchcodec"``, ``"pyav"``, ``"decord"``,
-            ``"opencv"``, ``"torchvision"``. They need not be installed. Results have the same type as from the replaced
-            backend.
+            ``"opencv"``, ``"torchvision"``. They need not be installed. The type of the result is the same as that of
+            the replaced backend.
         timeout_seconds: Time limit for each step of reading a file; see `load_video`.
 
     Raises:
@@ -419,7 +425,7 @@ def register(
 
 
 def unregister() -> None:
-    """Undo the changes of `register`.
+    """Undo all changes that `register` has made to transformers.
 
     Example:
         >>> from mediatensor.compat import transformers
@@ -438,7 +444,7 @@ def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _replace(owner: Any, name: str, made: Callable[[Any], Any]) -> None:
-    """Replace a function of a class or module by ``made(original)``. If there is no such function, do nothing."""
+    """Replace the function ``name`` of a class or module by ``made(original)``, if there is such a function."""
     if name in vars(owner):
         original = vars(owner)[name]
         _changes.callback(setattr, owner, name, original)

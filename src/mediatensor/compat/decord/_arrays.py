@@ -1,4 +1,4 @@
-"""Devices, arrays, sources and indices that all readers of decord share."""
+"""What all readers of decord share: devices, arrays, sources and indices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CPU, _GPU = 1, 2
 
 @dataclass(frozen=True)
 class DECORDContext:
-    """A device. `cpu` and `gpu` return devices.
+    """A device: the CPU or a GPU. The functions `cpu` and `gpu` return such objects.
 
     Attributes:
         device_type: 1 for a CPU, 2 for a GPU.
@@ -43,7 +43,7 @@ class DECORDContext:
 
 
 def cpu(dev_id: int = 0) -> DECORDContext:
-    """Return the CPU as a device.
+    """Return the device that stands for the CPU.
 
     Example:
         >>> from mediatensor.compat.decord import cpu
@@ -54,7 +54,7 @@ def cpu(dev_id: int = 0) -> DECORDContext:
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """Return a CUDA device. Frames are returned on it. NVDEC decodes the formats that it supports.
+    """Return the device that stands for a CUDA GPU. Readers return frames there. NVDEC decodes them if it can.
 
     Example:
         >>> from mediatensor.compat.decord import gpu
@@ -65,10 +65,11 @@ def gpu(dev_id: int = 0) -> DECORDContext:
 
 
 class NDArray:
-    """The array type of decord's readers: values on a device. `asnumpy` and DLPack convert it.
+    """The type of array that decord's readers return. Its values are on the CPU or a GPU.
 
-    As in decord, ``len`` is the total number of values, and the array cannot be indexed. In addition,
-    ``numpy.asarray(array)`` and ``torch.from_dlpack(array)`` accept it.
+    As in decord, ``len`` is the total number of values, and the array cannot be indexed. To use the values, convert the
+    array with `asnumpy` or `to_dlpack`. Unlike in decord, ``numpy.asarray(array)`` and ``torch.from_dlpack(array)``
+    also work.
 
     Args:
         tensor: The values. They are not copied.
@@ -98,14 +99,14 @@ class NDArray:
 
     @property
     def ctx(self) -> DECORDContext:
-        """The device of the values."""
+        """The device that holds the values."""
         device = self._tensor.device
         return cpu(0) if device.type == "cpu" else gpu(device.index or 0)
 
     context = ctx
 
     def asnumpy(self) -> NumpyArray[Any]:
-        """Return the values as a numpy array. Values on the CPU are not copied.
+        """Return the values as a numpy array. Values that are on the CPU are not copied.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -143,7 +144,10 @@ class NDArray:
 
 
 def source_of(uri: Any) -> Any:
-    """Return a path or URL unchanged. For a file object, return the bytes from its position on, as in decord."""
+    """Return a path or URL unchanged.
+
+    If ``uri`` is a file object, read it to its end, as in decord, and return the bytes.
+    """
     return bytes(uri.read()) if hasattr(uri, "read") else uri
 
 
@@ -154,7 +158,7 @@ def check_context(ctx: Any) -> DECORDContext:
 
 
 def whole_indices(indices: Any, count: int) -> list[int]:
-    """Convert indices to a list of non-negative ints. As in decord, floats are truncated and nested indices flattened.
+    """Convert indices to a flat list of non-negative ints. As in decord, floats are truncated.
 
     Raises:
         OutOfRangeError: if an index is not between -count and count - 1.

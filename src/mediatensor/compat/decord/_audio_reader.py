@@ -25,15 +25,16 @@ _ROUNDED = 1e-6
 class AudioReader:
     """Reads the audio of a file as an array (channels, samples) of float32 in [-1, 1].
 
-    As in decord, the constructor decodes all audio into memory. The encoder's delay and padding are removed.
+    As in decord, the constructor decodes all audio into memory. Samples that the encoder added before and after the
+    audio are removed.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
-        ctx: Any device. Audio is always decoded on the CPU.
+        ctx: A device. It has no effect, because audio is always decoded on the CPU.
         sample_rate: Samples per second. 0 or a negative number keeps the file's rate.
-        mono: Whether to mix all channels to one.
-        timeout_seconds: Time limit for decoding, which then happens in a separate process; ``None`` means no limit. Not
-            in decord.
+        mono: Whether to mix all channels to a single one.
+        timeout_seconds: Time limit for decoding, which then happens in a separate process; ``None`` means no limit.
+            decord does not have this argument.
 
     Attributes:
         sample_rate: Samples per second.
@@ -71,7 +72,7 @@ class AudioReader:
         return self.shape[0]
 
     def __getitem__(self, idx: Any) -> Any:
-        """Return the samples of a slice, (channels, N), or of an index, (channels,).
+        """Return the samples (channels, N) that a slice selects, or the sample (channels,) at an index.
 
         Raises:
             OutOfRangeError: if the sample does not exist.
@@ -83,7 +84,7 @@ class AudioReader:
         return bridge_out(self._data[:, index].clone())
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the samples (channels, N) at some indices, in the order of the indices.
+        """Return the samples (channels, N) at the given indices, in their order.
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -98,15 +99,17 @@ class AudioReader:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(channels, samples)."""
+        """The number of channels, and the number of samples in each."""
         return self._data.shape[0], self._data.shape[1]
 
     def duration(self) -> float:
-        """Return the duration of all samples in seconds."""
+        """Return how many seconds all samples last."""
         return self.shape[1] / self.sample_rate
 
     def add_padding(self) -> int:
-        """If audio starts late, prepend silence so that sample 0 is at time 0. Repeated calls have no effect.
+        """If the audio starts after time 0, insert silence at the beginning, so that sample 0 is at time 0.
+
+        Repeated calls have no effect.
 
         Returns:
             The number of silent samples.
@@ -148,13 +151,13 @@ def _all_samples(source: Any, sample_rate: int | None, mono: bool) -> AudioSampl
 
 
 class AVReader:
-    """Reads the frames of a video, each with its audio. If audio starts late, silence is prepended.
+    """Reads the frames of a video, each with its audio. If the audio starts late, it is silent until then.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` for frames on a CUDA device.
         sample_rate: Samples per second. 0 or a negative number keeps the file's rate.
-        mono: Whether to mix all channels to one.
+        mono: Whether to mix all channels to a single one.
         width, height, num_threads, fault_tol, timeout_seconds: See `VideoReader`.
 
     Raises:
@@ -204,10 +207,10 @@ class AVReader:
         """Return the audio and the pixels of several frames.
 
         Args:
-            indices: Frame indices between -len and len - 1, as a list, an array or a tensor.
+            indices: Frame indices, as a list, an array or a tensor. Negative indices count from the end.
 
         Returns:
-            A list with the samples (channels, samples) of each frame, and the frames (N, H, W, 3).
+            A list that has the samples (channels, samples) of each frame, and the frames (N, H, W, 3).
 
         Raises:
             OutOfRangeError: if an index is out of bounds.

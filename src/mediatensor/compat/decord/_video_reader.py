@@ -32,7 +32,7 @@ _MAX_OPEN_FILES = 32
 
 
 class DECORDLimitReachedError(DecodeError):
-    """More frames could not be decoded than ``fault_tol`` allows.
+    """The number of frames that cannot be decoded is higher than ``fault_tol`` allows.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -44,7 +44,8 @@ class DECORDLimitReachedError(DecodeError):
 class VideoReader:
     """Reads frames of a video by index, as arrays (H, W, 3) of uint8.
 
-    `next` returns the frame after the last one that was read, or the frame to which `seek` moved.
+    The reader has a position, from which `next` reads. It is after the last frame that was read. `seek`,
+    `seek_accurate` and `skip_frames` change it.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
@@ -52,11 +53,12 @@ class VideoReader:
         width: Width to which frames are resized. 0 or a negative number keeps the video's width.
         height: Height to which frames are resized. 0 or a negative number keeps the video's height.
         num_threads: Number of codec threads. 0 means a share of the process's budget.
-        fault_tol: Largest number of frames that may fail to decode; below 1, the largest share of all frames. The
-            nearest frame replaces each of them. A negative number, the default, means no limit; a warning names the
-            frames. On a GPU, a frame that cannot be decoded always raises an error.
-        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` means no
-            limit. Not in decord.
+        fault_tol: Largest number of frames that are allowed to fail; if below 1, the largest share of all frames. A
+            frame that cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
+            `DECORDLimitReachedError` is raised. A negative number, which is the default, means no limit; a warning then
+            names the frames. On a GPU, every frame that cannot be decoded raises an error.
+        timeout_seconds: Time limit for each call. With a limit, the reader decodes in a separate process. ``None``
+            means no limit. decord does not have this argument.
 
     Raises:
         DECORDError: if the source cannot be read or has no video, or an argument is invalid.
@@ -128,10 +130,10 @@ class VideoReader:
         return bridge_out(self._read([self._position])[0])
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the frames (N, H, W, 3) at some indices, in the order of the indices. Duplicates are decoded once.
+        """Return the frames (N, H, W, 3) at the given indices, in their order. Each frame is decoded only once.
 
         Args:
-            indices: Frame indices between -len and len - 1, as a list, an array or a tensor.
+            indices: Frame indices, as a list, an array or a tensor. Negative indices count from the end.
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -175,11 +177,14 @@ class VideoReader:
         return list(self._key_indices)
 
     def get_avg_fps(self) -> float:
-        """Return the frames per second according to the header or, if not stated there, to the frame times."""
+        """Return the frames per second that the header states. If it states none, compute them from the frame times."""
         return self._average_fps
 
     def seek(self, pos: int) -> None:
-        """Move to the next key frame from ``pos`` if ``pos`` is ahead of the position, otherwise to the previous one.
+        """Move to a key frame near frame ``pos``; see `seek_accurate` for exact positions.
+
+        When moving forwards, this is the first key frame at or after ``pos``, or the last key frame if there is none.
+        When moving backwards, it is the last key frame at or before ``pos``.
 
         Raises:
             InvalidArgumentError: if the frame does not exist.
@@ -199,7 +204,7 @@ class VideoReader:
             self._position = keys[max(bisect_right(keys, pos) - 1, 0)]
 
     def seek_accurate(self, pos: int) -> None:
-        """Move to a frame.
+        """Move to frame ``pos``, whether or not it is a key frame.
 
         Raises:
             InvalidArgumentError: if the frame does not exist.
@@ -211,7 +216,7 @@ class VideoReader:
         self._position = self._frame_of(pos)
 
     def skip_frames(self, num: int = 1) -> None:
-        """Advance by a number of frames, but not beyond the end of the video.
+        """Move forwards by ``num`` frames, but not beyond the end of the video.
 
         Raises:
             InvalidArgumentError: if ``num`` is not a positive whole number.
@@ -226,7 +231,7 @@ class VideoReader:
         return whole_number("pos", pos, at_least=0, at_most=len(self) - 1)
 
     def _seconds(self, idx: Any) -> NumpyArray[np.float64]:
-        """Return the result of `get_frame_timestamp` as float64."""
+        """Return the same times as `get_frame_timestamp`, but as float64."""
         if isinstance(idx, slice):
             return self._times[idx]
         if np.ndim(idx) == 0:
@@ -235,7 +240,7 @@ class VideoReader:
         return self._times[whole_indices(idx, len(self))]
 
     def _read(self, indices: list[int]) -> Tensor:
-        """Return frames (N, H, W, 3), and move to the frame after the last of them."""
+        """Return the frames (N, H, W, 3) at ``indices``, and move to the position after the last of them."""
         batch: FrameBatch = self._calls.run(methodcaller("get_frames_at", indices))
         if indices:
             self._position = indices[-1] + 1
@@ -265,7 +270,10 @@ class VideoReader:
 
 
 def _open_decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
-    """Open the decoder of a reader. If width or height is 0 or less, it stays as in the video."""
+    """Open the decoder of a reader.
+
+    If ``width`` or ``height`` is 0 or less, frames keep the width or height of the video.
+    """
     decoder = VideoDecoder(
         source,
         dimension_order="NHWC",
@@ -290,10 +298,11 @@ def _describe(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
 
 
 class VideoLoader:
-    """Iterates over batches of frames from several videos: once, and again after each `reset`.
+    """Iterates over batches of frames from several videos. To iterate again, call `reset`.
 
-    A batch has every ``interval + 1``-th frame of a video. ``skip`` frames lie between it and the next batch. As in
-    decord, no batch has the last frame of a video, and incomplete batches are dropped.
+    All frames of a batch are from the same video. ``interval`` frames of the video are skipped between two frames of a
+    batch, and ``skip`` frames between two batches. As in decord, the last frame of a video is never used, and
+    incomplete batches are dropped.
 
     Args:
         uris: Paths or URLs.
@@ -302,10 +311,11 @@ class VideoLoader:
         shape: (frames per batch, height, width, 3). Frames are resized to this size.
         interval: Number of frames to skip between two frames of a batch.
         skip: Number of frames to skip between two batches.
-        shuffle: 0 for videos in their order; 1 for a random interleaving of the videos, each in order of time; 2 for
-            batches in random order. The order depends on Python's ``random.seed``.
+        shuffle: The order of the batches. 0: one video after the other. 1: videos are interleaved at random, but the
+            batches of each video stay in order of time. 2: all batches in random order. Random orders depend on
+            Python's ``random.seed``.
         prefetch: Has no effect.
-        timeout_seconds: Time limit of a call, see `VideoReader`. A single process reads all videos.
+        timeout_seconds: Time limit for each call; see `VideoReader`. A single process reads all videos.
 
     Raises:
         DECORDError: if a source cannot be read or has no video, or an argument is invalid.
@@ -352,7 +362,10 @@ class VideoLoader:
         self.reset()
 
     def _plan_batches(self, lengths: list[int]) -> list[tuple[int, int]]:
-        """Return (video number, first frame index) of each batch, before shuffling."""
+        """Return the batches of all videos, not yet shuffled, each as (video number, index of its first frame).
+
+        ``lengths`` has the number of frames of each video.
+        """
         span = (self._num_frames - 1) * self._step + 1
         batches = []
         for number, length in enumerate(lengths):
@@ -368,7 +381,7 @@ class VideoLoader:
         return len(self._batches)
 
     def reset(self) -> None:
-        """Start the iteration again. A random order is drawn again.
+        """Start the iteration again from the first batch. If batches are shuffled, they get a new random order.
 
         Example:
             >>> from mediatensor.compat.decord import VideoLoader, cpu
@@ -392,7 +405,9 @@ class VideoLoader:
         return self
 
     def __next__(self) -> tuple[Any, Any]:
-        """Return the next batch: frames (N, H, W, 3) of uint8, and (video number, frame index) of each frame (N, 2).
+        """Return the frames (N, H, W, 3) of the next batch, and an array (N, 2) that shows where they come from.
+
+        Frames are uint8. Each row of the array has a frame's video number and frame index.
 
         Raises:
             StopIteration: after the last batch.
@@ -412,7 +427,7 @@ class VideoLoader:
         return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
 
     def next(self) -> tuple[Any, Any]:
-        """Return the next batch; the same as ``next(loader)``.
+        """Return the next batch, like ``next(loader)``.
 
         Raises:
             StopIteration: after the last batch.
@@ -429,7 +444,7 @@ class VideoLoader:
 
 
 class _Files:
-    """The videos of a loader. The most recently read videos stay open."""
+    """The videos that a loader reads. The videos that were read last stay open."""
 
     def __init__(self, uris: list[Any], device: str, width: int, height: int) -> None:
         self._uris = uris

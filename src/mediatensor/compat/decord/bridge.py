@@ -1,4 +1,4 @@
-"""Select the array type that readers return: `NDArray`, or the type of another library.
+"""Select the type of arrays that readers return: `NDArray`, tensors of torch, or arrays of numpy.
 
 >>> from mediatensor.compat import decord
 >>> with decord.bridge.use_torch():
@@ -31,14 +31,16 @@ _main_bridge = ["native"]
 
 
 def set_bridge(new_bridge: str) -> None:
-    """Select the type of results in this thread. Other threads use the main thread's choice by default.
+    """Select the type of arrays that readers return in this thread.
+
+    A thread that has not selected a type uses the type that the main thread has selected.
 
     Args:
         new_bridge: ``"native"`` for `NDArray`, ``"torch"`` for a tensor on the reader's device, or ``"numpy"``.
 
     Raises:
-        InvalidArgumentError: if ``new_bridge`` has another value. The libraries of decord's other bridges (``"mxnet"``,
-            ``"tensorflow"``, ``"tvm"``) accept native results through DLPack.
+        InvalidArgumentError: if ``new_bridge`` has another value. decord also has the bridges ``"mxnet"``,
+            ``"tensorflow"`` and ``"tvm"``. These libraries can import an `NDArray` through DLPack.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -77,7 +79,7 @@ def bridge_out(tensor: Tensor) -> Any:
 
 @contextmanager
 def use_torch() -> Iterator[None]:
-    """Make readers return tensors during a ``with`` block.
+    """Make readers return torch tensors during a ``with`` block.
 
     Example:
         >>> from mediatensor.compat import decord

@@ -1,4 +1,4 @@
-"""The log levels of decord.
+"""The log levels of decord, which have no effect in this library.
 
 >>> from mediatensor.compat import decord
 >>> decord.logging.set_level(decord.logging.QUIET)
@@ -35,10 +35,10 @@ CRITICAL = FATAL
 
 
 def set_level(lvl: int = ERROR) -> None:
-    """Check the argument, and do nothing else. This library does not log; it raises exceptions and warns.
+    """Do nothing except check the argument. This library does not log: it raises exceptions and issues warnings.
 
     Args:
-        lvl: A level of decord.
+        lvl: One of decord's log levels.
 
     Raises:
         InvalidArgumentError: if ``lvl`` is not a whole number.

@@ -23,7 +23,7 @@ Mode = ImageReadMode | str
 
 
 def read_file(path: Any) -> Tensor:
-    """Return the bytes of a file as a tensor (N,) of uint8.
+    """Read a file; return its bytes as a tensor (N,) of uint8.
 
     Raises:
         SourceNotFoundError, ReadError, OpenError: if the file cannot be read, or is empty.
@@ -64,7 +64,7 @@ def read_image(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Read an image file. See `decode_image` for arguments, result and errors.
+    """Read and decode an image file. Arguments, result and errors are described at `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_image
@@ -84,9 +84,9 @@ def decode_image(
     """Decode an image of any format.
 
     Args:
-        input: The bytes of a file as a tensor (N,) of uint8, or a path.
-        mode: Channels of the result, see `ImageReadMode`. By default, the channels stay as in the file, but GIF becomes
-            RGB.
+        input: The bytes of an image file as a tensor (N,) of uint8, or the path of the file.
+        mode: Channels of the result; see `ImageReadMode`. By default, the result has the same channels as the file,
+            except that GIF becomes RGB.
         apply_exif_orientation: Whether to turn the image upright according to its EXIF data.
         timeout_seconds: Time limit for decoding, which then happens in a separate process; ``None`` means no limit.
 
@@ -115,11 +115,11 @@ def decode_jpeg(
     *,
     timeout_seconds: float | None = None,
 ) -> Any:
-    """Decode a JPEG file to a tensor, or a list of JPEG files to a list of tensors.
+    """Decode a JPEG file; return a tensor (C, H, W). For a list of JPEG files, return a list of tensors.
 
     Args:
         input, mode, apply_exif_orientation, timeout_seconds: See `decode_image`.
-        device: Device of the result. Decoding is always on the CPU.
+        device: Device on which to return the result. The file is always decoded on the CPU.
 
     Raises:
         OpenError: if the input is not a JPEG file. For other errors, see `decode_image`.
@@ -143,7 +143,7 @@ def decode_png(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Decode a PNG file. See `decode_image`.
+    """Decode a PNG file. Arguments, result and errors are described at `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_png, read_file
@@ -154,7 +154,7 @@ def decode_png(
 
 
 def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a GIF file to RGB. See `decode_image`.
+    """Decode a GIF file to RGB. Arguments, result and errors are described at `decode_image`.
 
     Example:
         >>> import io, torch
@@ -169,7 +169,7 @@ def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
 
 
 def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a WebP file. See `decode_image`.
+    """Decode a WebP file. Arguments, result and errors are described at `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_webp, read_file
@@ -180,7 +180,7 @@ def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode an AVIF file. See `decode_image`.
+    """Decode an AVIF file. Arguments, result and errors are described at `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_avif, read_file
@@ -191,7 +191,7 @@ def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a HEIC file. Needs the extra ``heic``. See `decode_image`.
+    """Decode a HEIC file. This needs the extra ``heic``. For arguments, result and errors, see `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_heic, read_file
@@ -202,7 +202,7 @@ def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """Encode a uint8 image (1 or 3, H, W) as JPEG; return its bytes (N,). For a list of images, return a list.
+    """Encode a uint8 image (1 or 3, H, W) as JPEG; return its bytes (N,). Given a list of images, return a list.
 
     Raises:
         InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not between 1 and 100.
@@ -222,7 +222,8 @@ def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
     """Write a uint8 image (1 or 3, H, W) as a JPEG file.
 
     Raises:
-        InvalidArgumentError, WriteError: see `encode_jpeg`; or if the file cannot be written.
+        InvalidArgumentError: see `encode_jpeg`.
+        WriteError: if the file cannot be written.
 
     Example:
         >>> import torch
@@ -253,7 +254,8 @@ def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
     """Write an image (1 or 3, H, W) as a PNG file.
 
     Raises:
-        InvalidArgumentError, WriteError: see `encode_png`; or if the file cannot be written.
+        InvalidArgumentError: see `encode_png`.
+        WriteError: if the file cannot be written.
 
     Example:
         >>> import torch

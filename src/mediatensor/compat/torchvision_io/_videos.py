@@ -42,24 +42,25 @@ def read_video(
     *,
     timeout_seconds: float | None = None,
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """Read the frames and the audio of a time range.
+    """Read the frames and the audio of a range of time.
 
-    The result has all frames with start_pts <= pts <= end_pts, and the frame that is still shown at ``start_pts``.
-    Audio covers [start_pts, end_pts). Only the first video stream and the first audio stream are read.
+    The result has all frames with ``start_pts <= pts <= end_pts``. If an earlier frame is still shown at ``start_pts``,
+    the result begins with this frame. The audio begins at ``start_pts`` and ends before ``end_pts``. Only the first
+    video stream and the first audio stream are read.
 
     Args:
         filename: A path or URL.
         start_pts: Start of the range.
-        end_pts: End of the range, inclusive for frames; ``None`` means the end of the file.
-        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video's time base (of the audio's, if there is no
-            video).
+        end_pts: End of the range; ``None`` means the end of the file.
+        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video's time base. If there is no video, the
+            audio's time base is used.
         output_format: ``"THWC"`` or ``"TCHW"``, in upper or lower case.
         timeout_seconds: Time limit for reading, which then happens in a separate process; ``None`` means no limit.
 
     Returns:
-        Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary that
-        has ``"video_fps"`` and ``"audio_fps"`` for the streams that exist. If there are no frames, their shape is (0,
-        1, 1, 3); if there are no samples, (1, 0).
+        Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary. The
+        dictionary has ``"video_fps"`` if there is video, and ``"audio_fps"`` if there is audio. Without frames, the
+        shape of the first tensor is (0, 1, 1, 3); without samples, the shape of the second is (1, 0).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or end_pts < start_pts.
@@ -94,12 +95,12 @@ def read_video_timestamps(
 
     Args:
         filename: A path or URL.
-        pts_unit: ``"sec"`` for seconds as `Fraction`, or ``"pts"`` for whole numbers of units of the time base.
+        pts_unit: ``"sec"`` for seconds, as `Fraction`, or ``"pts"`` for units of the video's time base, as int.
         timeout_seconds: Time limit for reading, which then happens in a separate process; ``None`` means no limit.
 
     Returns:
-        The times in ascending order, and the frames per second according to the header; ``([], None)`` for a file
-        without video.
+        The times in ascending order, and the frames per second that the header states. For a file without video, ``([],
+        None)``.
 
     Raises:
         InvalidArgumentError: if ``pts_unit`` has another value.
@@ -120,12 +121,16 @@ def read_video_timestamps(
 
 
 def _streams_of(source: Any, media_type: str) -> list[Any]:
-    """Return the headers of all streams of one media type, in file order."""
+    """Return the header of each stream that has the given media type, in file order."""
     return [stream for stream in get_container_metadata(source).streams if stream.media_type == media_type]
 
 
 def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor, Tensor, dict[str, Any], int]:
-    """Return frames (T, H, W, 3), samples (channels, N), a dict of the two rates, and the number of missing frames."""
+    """Read the first video stream and the first audio stream.
+
+    Return the frames (T, H, W, 3), the samples (channels, N), a dict with the frame rate and the sample rate, and the
+    number of frames that are missing.
+    """
     info: dict[str, Any] = {}
     frames, num_lost = torch.empty((0, 1, 1, 3), dtype=torch.uint8), 0
     unit = None
@@ -160,7 +165,10 @@ def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor
 
 
 def _frames_of(index: FrameIndex, start: Time, end: Time, is_seconds: bool) -> list[int]:
-    """Return the indices of the frames in a range. As in torchvision, seconds are rounded outwards to the time base."""
+    """Return the indices of the frames between two times.
+
+    As in torchvision, times in seconds are rounded to the time base: ``start`` down and ``end`` up.
+    """
     if is_seconds:
         start = math.floor(start * (1 / index.time_base))
         end = end if end == math.inf else math.ceil(end * (1 / index.time_base))
@@ -182,17 +190,18 @@ def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
 
 
 class VideoReader:
-    """Iterates over one stream. Each item is a dictionary with ``"data"`` and the time ``"pts"`` in seconds.
+    """Iterates over the frames of one video or audio stream.
 
-    For video, the data are a frame (3, H, W) of uint8. For audio, they are up to 1,024 samples (samples, channels) of
-    float32 in [-1, 1].
+    Each item is a dictionary with ``"data"``, and with ``"pts"``, its time in seconds. For video, the data are a frame
+    (3, H, W) of uint8. For audio, they are up to 1,024 samples (samples, channels) of float32 in [-1, 1].
 
     Args:
-        src: A path or URL, or the contents of a file as ``bytes`` or a 1-D uint8 tensor.
-        stream: ``"video"`` or ``"audio"`` for the first stream of this type; ``"audio:1"`` for the second audio stream.
+        src: A path or URL, or the bytes of a file as ``bytes`` or as a 1-D uint8 tensor.
+        stream: ``"video"`` or ``"audio"`` for the first stream of this type. A number selects another one:
+            ``"audio:1"`` is the second audio stream.
         num_threads: Number of codec threads. 0 means a share of the process's budget.
-        timeout_seconds: Time limit of a call. With a limit, the reader decodes in a separate process. ``None`` means no
-            limit.
+        timeout_seconds: Time limit for each call. With a limit, the reader decodes in a separate process. ``None``
+            means no limit.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
@@ -226,7 +235,7 @@ class VideoReader:
         return self
 
     def __next__(self) -> dict[str, Any]:
-        """Return the next frame of the current stream.
+        """Return the next item: a frame of video or a piece of audio, with its time.
 
         Raises:
             DecodeError: if the frame cannot be decoded.
@@ -240,14 +249,15 @@ class VideoReader:
         return {"data": data, "pts": pts_seconds}
 
     def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
-        """Move to the first frame at or after a time.
+        """Move to a time, so that the next item is the first frame at or after it.
 
         Args:
-            time_s: Time in seconds. Negative times mean 0.
-            keyframes_only: Whether to move to the last key frame at or before the time instead.
+            time_s: The time in seconds. A negative time means 0.
+            keyframes_only: If true, move to the last key frame at or before the time instead. This has no effect on
+                audio.
 
         Returns:
-            The reader itself.
+            This reader.
 
         Raises:
             InvalidArgumentError: if the time is not a finite number.
@@ -269,7 +279,7 @@ class VideoReader:
         return self
 
     def get_metadata(self) -> dict[str, dict[str, list[float | None]]]:
-        """Return the rate and duration of every stream, by media type.
+        """Return the frame rates or sample rates, and the durations, of all streams of each media type.
 
         Example:
             >>> from mediatensor.compat.torchvision_io import VideoReader
@@ -286,13 +296,13 @@ class VideoReader:
         }
 
     def set_current_stream(self, stream: str) -> bool:
-        """Select another stream. It is read from its start.
+        """Select the stream to read. Reading begins at its start.
 
         Args:
-            stream: The stream, written as in the constructor.
+            stream: The name of the stream; see the argument ``stream`` of `VideoReader`.
 
         Returns:
-            Whether the stream exists. If it does not, the reader keeps its stream and position.
+            Whether the stream exists. If it does not, nothing changes.
 
         Raises:
             InvalidArgumentError: if ``stream`` is not a name such as ``"video:0"``.
@@ -320,7 +330,7 @@ class VideoReader:
 
 @dataclass
 class _Streams:
-    """The decoders of a file. Each is opened when its stream is read for the first time."""
+    """The decoders of all streams of a file. A decoder is opened when its stream is first read."""
 
     source: Any
     num_threads: int
@@ -329,7 +339,7 @@ class _Streams:
     decoded: tuple[int, int, Tensor] | None = None
 
     def headers(self) -> list[tuple[str, int, float | None, float | None]]:
-        """Return (media type, index, rate, duration) of each video and audio stream according to the headers."""
+        """Return what the headers state about each video and audio stream: (media type, index, rate, duration)."""
         headers = []
         for stream in get_container_metadata(self.source).streams:
             if stream.media_type in ("video", "audio"):
@@ -346,7 +356,7 @@ class _Streams:
         return self.decoders[index]
 
     def frame_times(self, stream_index: int) -> tuple[list[float], list[int]]:
-        """Return the times of the frames and the indices of the key frames."""
+        """Return the times of all frames of a video stream, and the indices of its key frames."""
         index = self._opened(VideoDecoder, stream_index).frame_index
         return index.pts_seconds.tolist(), index.key_frame_indices.tolist()
 
@@ -358,7 +368,7 @@ class _Streams:
         return frame.data, frame.pts_seconds
 
     def sample_at(self, stream_index: int, seconds: float) -> int:
-        """Return the index of the first sample at or after a time."""
+        """Return the index of the first audio sample at or after a time."""
         metadata = self._opened(AudioDecoder, stream_index).metadata
         number = math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6)
         return max(int(number), 0)
@@ -393,19 +403,18 @@ def write_video(
     *,
     timeout_seconds: float | None = None,
 ) -> None:
-    """Write frames and, optionally, audio to a file atomically.
+    """Write a video file from frames and, optionally, audio. The file appears only when it is complete.
 
     Args:
         filename: A path. Its extension selects the container.
         video_array: Frames (T, H, W, 3). They are converted to uint8.
         fps: Frames per second. It need not be a whole number.
-        video_codec: Name of an FFmpeg encoder. The pixel format is ``"yuv420p"``, except that ``"libx264rgb"`` uses
-            RGB.
+        video_codec: Name of an FFmpeg encoder. ``"libx264rgb"`` stores RGB; all other encoders store ``"yuv420p"``.
         options: Encoder options, such as ``{"crf": "17"}``.
-        audio_array: Samples (channels, N): floats in [-1, 1], or integers in the range of their type.
+        audio_array: Samples (channels, N), either floats in [-1, 1] or integers that use the full range of their type.
         audio_fps: Samples per second.
         audio_codec: Name of an audio encoder; ``None`` means the container's default.
-        audio_options: ``{"b": bits_per_second}``.
+        audio_options: Options of the audio encoder. Only the bit rate can be set: ``{"b": bits_per_second}``.
         timeout_seconds: Time limit for encoding, which then happens in a separate process; ``None`` means no limit.
 
     Raises:
