@@ -115,7 +115,7 @@ class VideoLoader:
         that loader chooses the indices instead.
 
         Args:
-            source: The video.
+            source: Metadata of the video.
             target: The limits. ``num_frames`` limits the number of frames directly, and ``fps`` limits it to ``duration
                 * fps``. The lower limit applies, but at least one frame is returned.
             **kwargs: Passed on to the loader that was given to `register` as ``sampling``; otherwise ignored.
@@ -172,8 +172,8 @@ class VideoLoader:
             of the video was returned.
 
         Raises:
-            OpenError: if the bytes are not a video, no frame can be decoded, or decoding exceeds a limit. It is a
-                ``ValueError``, as vLLM expects.
+            OpenError: if the bytes are not a video, no frame can be decoded, or decoding exceeds a time or memory
+                limit. It is a ``ValueError``, as vLLM expects.
             InvalidArgumentError: if any other argument is invalid.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
@@ -255,7 +255,7 @@ def register(
 
     Raises:
         MissingDependencyError: if vLLM is not installed.
-        InvalidArgumentError: if the loader ``sampling`` does not exist, or an argument is invalid.
+        InvalidArgumentError: if vLLM has no loader with the name ``sampling``, or another argument is invalid.
 
     Example:
         >>> from mediatensor.compat import vllm

@@ -53,7 +53,7 @@ Clips = AudioVideoClip | Sequence[AudioVideoClip]
 
 
 class AudioClips(MediaDataset):
-    """A dataset of clips from audio files, or from the audio of videos. Each row is a sample with a clip.
+    """A dataset of clips from audio files, or from the audio of videos. Each row is a sample with one clip.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
@@ -166,7 +166,7 @@ class AudioRecipe(Recipe):
 
 
 class VideoAudioClips(MediaDataset):
-    """Clips of videos, with the audio and captions of the same time range. Each row is a sample with a clip.
+    """Clips of videos, with the audio and captions of the same time range. Each row is a sample with one clip.
 
     By default, a clip starts at a random time. All times at which the whole clip fits into the video are equally
     likely. ``Sample.frames`` and ``Sample.audio`` start together: the audio of a frame starts at sample

@@ -157,7 +157,7 @@ class LeRobotClips(ColumnDataset):
 
     @property
     def fps(self) -> float:
-        """Frames per second."""
+        """Frames per second of the dataset."""
         return self._format.fps
 
     @property

@@ -119,7 +119,7 @@ class StallMeter:
     as ``mediatensor::wait``. The meter costs a few microseconds per batch.
 
     Args:
-        device: The GPU that the loop uses. Python runs ahead of the GPU, so a loop may ask for the next batch while the
+        device: The GPU that the loop uses. Python runs ahead of the GPU, so a loop can ask for the next batch while the
             GPU is still computing. With ``device``, the meter waits for the GPU before each ``next()``, and counts this
             time as working.
 
@@ -143,7 +143,7 @@ class StallMeter:
         self._epochs: list[_Epoch] = []
 
     def watch(self, loader: Iterable[B]) -> Watched[B]:
-        """Return an iterable over the batches of a loader. Iterate over it instead of over the loader.
+        """Return an iterable over the batches of a loader. In your training loop, iterate over it, not the loader.
 
         Args:
             loader: A ``DataLoader`` of torch or mediatensor, a ``StatefulDataLoader``, a `ToDevice`, or any iterable.
@@ -173,7 +173,7 @@ class StallMeter:
 
     @property
     def advice(self) -> str:
-        """One sentence that names the largest saving of time, and how to achieve it."""
+        """One sentence on where the loop could save the most time, and what to change for it."""
         return _advice(self.facts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -312,7 +312,7 @@ class _Epoch:
         self.finished.append(finished)
 
     def _was_read_by_loop(self, timing: Timing) -> bool:
-        """Return whether the loop's own thread read the rows.
+        """Return whether the loop's own thread read the rows that ``timing`` is about.
 
         It did if reading began while the loop waited for a batch.
         """
@@ -416,7 +416,7 @@ _REMEDIES = {
 
 
 def _advice(facts: StallFacts) -> str:
-    """Return one sentence that names the largest saving of time.
+    """Return one sentence on where the loop could save the most time, and what to change for it.
 
     >>> _advice(StallFacts(num_batches=100, num_workers=2, elapsed_seconds=10.0, waited_seconds=0.1))[:58]
     'The loop body is the bottleneck: the loop waits for input '

@@ -40,7 +40,7 @@ from ._sources.rows import CAPTIONS_COLUMN
 
 
 class VideoClips(MediaDataset):
-    """A dataset of clips of videos. Each row is a sample with a clip.
+    """A dataset of clips of videos. Each row is a sample with one clip.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
@@ -177,7 +177,7 @@ class VideoTextClips(MediaDataset):
             `SubtitleDecoder`.
         captions_language: Preferred languages, as for `VideoAudioClips`.
         num_frames_per_clip: Number of frames in a clip, for the default sampler.
-        context_seconds: How many seconds a clip may start before its caption, and end after it.
+        context_seconds: Seconds of video before and after the caption that a clip can include.
         keep_clip_dimension, transform, decoder_options, dataset_options: As for `VideoClips`.
 
     Raises:
@@ -266,7 +266,10 @@ class VideoTextRecipe(VideoRecipe):
 
 @starts_reading_at(lambda decoder, **_: getattr(decoder, "first_frame", 0))
 def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
-    """Decode the middle frame of each of ``num_frames`` equal parts of a caption."""
+    """Decode the middle frame of each of ``num_frames`` equal parts of a caption.
+
+    ``decoder`` is limited to the frames that are shown during the caption.
+    """
     length = len(decoder)
     frames: FrameBatch = decoder.get_frames_at([(2 * k + 1) * length // (2 * num_frames) for k in range(num_frames)])
     return frames

@@ -185,7 +185,7 @@ def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], n
 
 
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
-    """Stack samples of one shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
+    """Stack samples of the same shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
 
     All collate functions leave out skipped rows, but keep the failures and timings of these rows. If all labels are
     numbers, they become a tensor (B,): int64, or float64 if any of them is fractional. Booleans count as 0 and 1.

@@ -118,9 +118,9 @@ class ToDevice:
         device: The target device.
         transform: Function that is called on the copied data before your loop receives a batch. For a `Batch`, it is
             called with the frames, uint8 (B, T, C, H, W), or with the images, uint8 (B, 3, H, W). If these are a list,
-            it is called with each element. Batches of other types are passed as a whole. Random transforms draw new
-            values for each batch, in order. If it is a module with weights or buffers, it must already be on the
-            device.
+            it is called with each element. Batches of other types are passed to it as a whole. Random transforms draw
+            new values for each batch, in order. A transform that is a module with weights or buffers must already be on
+            the device.
 
     Attributes:
         loader: The loader.
@@ -181,7 +181,7 @@ class ToDevice:
 
     @property
     def num_batches_ahead(self) -> int:
-        """Number of batches that were fetched from the loader before the loop needs them: 1 on CUDA, otherwise 0."""
+        """Number of batches that are fetched from the loader before the loop needs them: 1 on CUDA, otherwise 0."""
         return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
 
     @property

@@ -57,10 +57,11 @@ def check_dataset(
         kind: ``"video"`` or ``"audio"``. In a folder, only files of this kind are checked. A file without a stream of
             this kind is bad.
         media_column, label_column: As in `as_items`.
-        num_classes: Number of classes. Labels that are not whole numbers from 0 to ``num_classes - 1`` are findings.
+        num_classes: Number of classes. Labels that are not whole numbers from 0 to ``num_classes - 1`` become findings.
         decode: Whether to decode the files. If ``False``, only headers, packets and bytes are read. This is faster, but
             cannot find damaged, frozen or black frames, or any fault of the audio.
-        bad_kinds: Kinds of findings that make a file bad.
+        bad_kinds: Kinds of findings that make a file bad; by default all kinds whose severity in `FINDING_KINDS` is
+            ``"bad"``.
         num_workers: Number of worker processes; by default one for each core. Each process checks one file at a time.
             If it crashes or hangs, the file is ``"unreadable"``, and the check continues. With 0, all files are checked
             in this process, without a time limit.
@@ -245,7 +246,7 @@ def _call_each(
 
 @contextmanager
 def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, CheckedFile], Any]]:
-    """Open a state file, and yield the results stored in it, by key, and a function that appends a result to it."""
+    """Open a state file. Yield the results stored in it, by key, and a function that appends a result to it."""
     if path is None:
         yield {}, lambda key, file: None
         return

@@ -228,7 +228,8 @@ class CheckedFile:
         name: Name of the file, as in its `Item`.
         findings: The findings; empty if the file is in order.
         facts: Properties of the file.
-        thumbnail: A small JPEG image in base64, if the file has findings and images; otherwise ``None``.
+        thumbnail: A small JPEG image of one frame, in base64, if the file has findings and a video stream; otherwise
+            ``None``.
 
     Example:
         >>> from mediatensor.datasets import check_dataset

@@ -75,7 +75,7 @@ class DatasetReport:
 
     @property
     def num_bad(self) -> int:
-        """Number of bad files."""
+        """Number of files in `bad_files`."""
         return len(self.bad_files)
 
     def is_bad(self, file: CheckedFile) -> bool:

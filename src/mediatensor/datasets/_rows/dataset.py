@@ -58,8 +58,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
         on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
             ``"replace"`` reads a row of another file instead. The choice of this row depends only on ``seed``, the
             epoch and the index of the unreadable row.
-        max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files may fail in a row in one worker
-            before `TooManyFailuresError` is raised.
+        max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files may fail one after another in one
+            worker before `TooManyFailuresError` is raised.
         max_open_files: Maximum number of files that a worker keeps open.
 
     Raises:
@@ -260,7 +260,10 @@ class ColumnDataset(MediaDataset):
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
-        """Read several rows. Rows of the same file are read together, in the order of their position in the file."""
+        """Read several rows.
+
+        Rows of the same file are read together, in the order of their position in the file.
+        """
         return [_columns_of(sample) if isinstance(sample, Sample) else sample for sample in super().__getitems__(rows)]
 
     def _read_another(self, row: RowKey) -> ColumnDict:

@@ -210,8 +210,8 @@ class RowSpec:
         """Read the sample.
 
         Args:
-            files: Takes the open file, and keeps it open for later calls. By default, the file is opened and closed
-                again.
+            files: The open files to take the file from, and to keep it in for later calls. By default, the file is
+                opened for this call and then closed.
 
         Raises:
             MediaTensorError: if the file cannot be read.
@@ -260,9 +260,9 @@ Substitute = Callable[[RowSpec, int], RowSpec]
 
 
 class RowReader:
-    """Reads rows, and handles rows that cannot be read according to ``on_error``.
+    """Reads rows, and applies ``on_error`` to rows that cannot be read.
 
-    ``files`` keeps their files open from one row to the next.
+    ``files`` keeps the files of rows open for later rows.
     """
 
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:

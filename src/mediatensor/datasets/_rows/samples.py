@@ -213,7 +213,7 @@ class Batch:
         extra: For each column, a list with the values of all samples.
         failures: The rows that were skipped or replaced.
         timings: A `Timing` for each group of rows that were read together.
-        captions: The captions of each sample; ``None`` if no captions were requested.
+        captions: For each sample, its ``captions``; see `Sample`. ``None`` if no captions were requested.
         caption_ids: Token ids of the captions, int64 (B, captions, tokens), padded with 0; with ``keep_clip_dimension``
             (B, clips, captions, tokens). ``None`` if the captions have no tokens.
         num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions). A sample with
@@ -304,7 +304,7 @@ class Batch:
         return places < on_device(self.num_caption_ids, self.caption_ids.device)[..., None]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """Return the batch with its tensors of data, labels and captions on a device.
+        """Return the batch with its data, labels and caption ids on a device.
 
         The sizes before padding move as well. Times, names and other fields do not.
 
@@ -423,8 +423,8 @@ def _describe(value: Any) -> str:
 class _FileFailures:
     """The failures of one file: their number, and the first 20 different reasons.
 
-    ``num_rows`` counts the rows for which no file failed after this one. Rows whose replacement failed as well count
-    for the file of the last replacement.
+    ``num_rows`` counts the rows that could not be read because of this file. If the replacement of a row failed as
+    well, the row counts only for the file of its last replacement.
     """
 
     num_failures: int = 0

@@ -84,15 +84,16 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         shuffle_buffer: Number of samples in the buffer from which each worker draws samples at random. The order of
             shards is then random as well. The buffer holds the bytes of whole files in memory. With ``None``, shards
             and samples are read in order.
-        seed: Seed of the order and of all random numbers, together with the epoch. ``None`` means 0, except in torch's
-            own ``DataLoader``. There, every epoch draws a seed from torch's generator, so that order, clips and crops
-            change, and ``torch.manual_seed`` makes them repeatable. (With several ranks, the order of shards changes
-            only with `set_epoch`, because the ranks must divide the same order.) With a seed, or after `set_epoch`,
-            everything stays the same in torch's loader until `set_epoch` is called again.
+        seed: Seed of the order and of all random numbers, which also depend on the epoch. ``None`` means 0, except in
+            torch's own ``DataLoader``. There, every epoch draws a seed from torch's generator, so that order, clips and
+            crops change, and ``torch.manual_seed`` makes them repeatable. (With several ranks, the order of shards
+            changes only with `set_epoch`, because all ranks must divide the shards in the same order.) With a seed, or
+            after `set_epoch`, everything stays the same in torch's loader until `set_epoch` is called again.
         on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. If a shard is damaged, the samples before
             the damage are read, and all the rest counts as one unreadable sample. There is no ``"replace"``, because a
             stream has no other rows to read.
-        max_consecutive_failures: How many consecutive samples may be skipped in one worker.
+        max_consecutive_failures: How many consecutive samples may be skipped in one worker before
+            `TooManyFailuresError` is raised.
         rank: Rank of this process; by default its rank in torch.distributed when the dataset is made, or 0.
         num_ranks: Number of processes that read the stream together; by default the number in torch.distributed, or 1.
 
@@ -340,7 +341,6 @@ class GivenRows:
         return before >= 0 and row < self._stops[before]
 
     def contains_all(self, start: int, stop: int) -> bool:
-        """Return whether all rows from ``start`` up to, but not including, ``stop`` were read."""
         before = bisect.bisect_right(self._starts, start) - 1
         return start >= stop or (before >= 0 and stop <= self._stops[before])
 
@@ -399,7 +399,10 @@ class ShardRows:
             num_rows[shard] = position + 1
 
     def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
-        """Yield (position, file) for each row of a shard. The file is ``None`` if the row is in ``given``."""
+        """Yield (position in the shard, file) for each row of a shard.
+
+        The file is ``None`` if the row is in ``given``.
+        """
         name = self.names[shard]
         num_read = 0
         try:
@@ -418,7 +421,7 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """Return the data of a member that its sample needs, or ``None`` if it needs nothing.
+        """Return the data of a member, or ``None`` if its sample does not need them.
 
         The data are the bytes of the member. If they cannot be read, return a source that raises the error when it is
         opened.

@@ -460,10 +460,7 @@ class HuggingFaceItems(LazyItems):
 
 
 def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:
-    """Return the column with the media.
-
-    Return ``None`` if only the values of a row show which of several columns has its file.
-    """
+    """Return the column with the media, or ``None`` if the column must be found for each row, by name."""
     by_type: list[str] = []
     for feature_type in FEATURE_TYPES[columns.kind]:
         by_type = by_type or [name for name, feature in features.items() if type(feature).__name__ == feature_type]

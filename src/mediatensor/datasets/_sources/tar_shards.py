@@ -305,7 +305,8 @@ class TarItems(LazyItems):
     to disk.
 
     Args:
-        shards: A path or several paths, in which ``{000..009}``, ``{a,b}``, ``*`` and ``?`` expand.
+        shards: A path or several paths. ``{000..009}`` and ``{a,b}`` expand to several names, and ``*`` and ``?`` match
+            existing files.
         kind: Kind of media file to read: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         media: Which file to read, if a sample has several media files of this kind: its suffix, such as ``"left.mp4"``.
 
