@@ -86,7 +86,10 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """Return ``rng`` as a `random.Random`. For a NumPy Generator, a new one is seeded with one number drawn from it."""
+    """Return ``rng`` as a `random.Random`.
+
+    A NumPy Generator is replaced by a new one, seeded with a number drawn from it.
+    """
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 
@@ -105,7 +108,7 @@ def draw_line(
 
     Args:
         text: The text, without line breaks.
-        rng: The random generator. From a NumPy Generator, only a seed is drawn.
+        rng: The random generator. If it is a NumPy Generator, only a seed is drawn from it.
         face: The font face; ``None`` picks one of ``faces`` that has all characters of the text.
         look: The look of the line; ``None`` picks a random look of the style.
         style: One of `STYLES`.
@@ -150,7 +153,7 @@ def draw_random_line(
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
     Args:
-        rng: The random generator. From a NumPy Generator, only a seed is drawn.
+        rng: The random generator. If it is a NumPy Generator, only a seed is drawn from it.
         languages: Keys of `TEXTS`. Each line is in one of these languages, all equally likely.
         characters: The characters that the text may contain, in addition to spaces; ``None`` means all characters.
         faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
@@ -310,7 +313,7 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
     """Return a random look of a line.
 
     Args:
-        rng: The random generator. From a NumPy Generator, only a seed is drawn.
+        rng: The random generator. If it is a NumPy Generator, only a seed is drawn from it.
         style: ``"clean"`` (black on white without damage), ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
             ``"camera"``, ``"screen"``, ``"video"``, or ``"mixed"`` for a random style.
 

@@ -121,7 +121,7 @@ class Sheet:
         """Write a line of text with its baseline at ``y``, and return its ground truth.
 
         ``x`` is the left end of the line, its centre or its right end, depending on ``align``. If ``width`` is given,
-        the spaces are widened to fill it. If ``outlined``, letters have black edges.
+        the spaces are widened, within limits, to fill it. If ``outlined``, letters have black edges.
         """
         parts = text.split(" ")
         lengths = [font.getlength(part) for part in parts]

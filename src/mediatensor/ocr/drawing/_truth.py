@@ -16,7 +16,7 @@ Polygon = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DrawnWord:
-    """A word on a drawn page: a part of a line that contains no space.
+    """A word on a drawn page. It contains no spaces.
 
     Attributes:
         text: The text of the word.
@@ -175,8 +175,8 @@ def moved_truth(
 ) -> tuple[tuple[DrawnRegion, ...], tuple[DrawnField, ...]]:
     """Return (regions, fields) of a page after the page was warped.
 
-    ``move`` maps polygons of the flat page to polygons of the warped page. It is called once, with all polygons (N, 4,
-    2).
+    ``move`` maps polygons (N, 4, 2) of the flat page to polygons of the warped page. It is called once, with all
+    polygons.
     """
     polygons: list[Polygon] = []
     for region in regions:

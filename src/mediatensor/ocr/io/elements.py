@@ -1,8 +1,8 @@
 """Elements of a recognised document: a tree of pages, blocks, lines and words, or pages of predictions.
 
 Names, arguments and exported dictionaries are the same as in docTR, so code written for docTR and stored exports keep
-working. Geometries are in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners (x,
-y), clockwise, starting at the top left of the text.
+working. Geometries are in fractions of the page's width and height. A geometry is ((xmin, ymin), (xmax, ymax)), or four
+corners (x, y), clockwise, starting at the top left of the text.
 """
 
 from __future__ import annotations

@@ -158,7 +158,10 @@ def read_html(url: str, **kwargs: Any) -> bytes:
 
 
 def print_page(page: Fetched, **kwargs: Any) -> bytes:
-    """Print a web page that was already downloaded to a PDF file. ``kwargs`` are arguments of ``weasyprint.HTML``."""
+    """Print ``page``, a web page that has already been downloaded, to a PDF file.
+
+    ``kwargs`` are arguments of ``weasyprint.HTML``.
+    """
     weasyprint = _import_weasyprint()
     wanted = {"encoding": page.charset, "base_url": page.url, "url_fetcher": _fetcher(weasyprint, page), **kwargs}
     pdf: bytes = weasyprint.HTML(file_obj=io.BytesIO(page.data), **wanted).write_pdf()

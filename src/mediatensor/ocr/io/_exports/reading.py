@@ -145,7 +145,7 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """Return the lines of a page whose text is missing. Lines of which a part was read are left out."""
+    """Return the unread lines of a page, except lines of which a part was read: these are already in the blocks."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 

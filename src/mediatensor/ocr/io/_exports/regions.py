@@ -116,8 +116,8 @@ class TextRow:
     def descent(self) -> float:
         """The distance in pixels from the baseline to the bottom of the line's box.
 
-        It is measured on words such as "one", without letters that reach below the baseline: the boxes of such words
-        end at the baseline. If there are no such words, the result is 0.0.
+        It is measured on words such as "one", whose letters do not reach below the baseline: their boxes end at the
+        baseline. If the line has no such words, the result is 0.0.
         """
         below = [
             (self.place.quad[[3, 2]].mean(axis=0) - token.place.quad[[3, 2]].mean(axis=0)) @ self._down

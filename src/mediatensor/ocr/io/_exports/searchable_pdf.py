@@ -144,9 +144,9 @@ def _place_words(
 ) -> list[_PlacedText]:
     """Return all words of ``rows`` with their positions on the page, except words that the page already has as text.
 
-    ``matrix`` (3, 2) maps (x, y, 1) in pixels, where y points down, to points, where y points up. ``own_letters`` (N,
-    2) are the centres, in points, of the letters that the page already has. A word counts as present if its box
-    contains at least half as many of these letters as the word has characters.
+    ``matrix`` (3, 2) maps (x, y, 1) in pixels, where y points down, to points, where y points up. ``own_letters``, of
+    shape (N, 2), are the centres, in points, of the letters that the page already has. A word counts as present if its
+    box contains at least half as many of these letters as the word has characters.
 
     If the positions of the words in a table cell are unknown, the width of the cell is divided between them in
     proportion to their lengths.
@@ -281,7 +281,7 @@ def _place_word(
 
 
 def _visual_order(text: str) -> str:
-    """Return the text with its characters in the order from left to right, in which PDF programs expect them.
+    """Return the characters of a text as they appear from left to right, the order that PDF programs expect.
 
     Text with right-to-left letters is reversed, except for numbers and left-to-right words in it. For a single word,
     this equals the bidirectional algorithm (UAX #9).
@@ -324,11 +324,11 @@ class PDFExporter:
     * For a page of an image file, the compressed data of the file are copied unchanged if the PDF format supports them.
       This is the case for JPEG, for PNG that is neither interlaced nor transparent, and for TIFF that is stored in one
       strip and not transparent. Images from other TIFF, PNG, GIF and BMP files are compressed again, without loss.
-    * All other pages, such as video frames and straightened pages, are stored as JPEG images. A page that could not be
-      read is blank, unless it comes from a PDF file.
+    * All other pages, such as video frames and straightened pages, are stored as JPEG images, or without loss if
+      ``lossless`` is true. A page that could not be read is blank, unless it comes from a PDF file.
 
     Words are placed where they were found, at any angle and in any script. The original files are read again during the
-    export, so do not change or delete them before.
+    export, so do not change or delete them until it has finished.
 
     Args:
         dpi: Resolution of images in pixels per inch, which determines the paper size of their pages. The default, 144,

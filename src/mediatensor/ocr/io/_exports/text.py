@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """The number of columns that the text takes in a terminal:
+        """The number of columns that the text takes in a terminal.
 
         East Asian characters take two, and combining marks none.
         """
