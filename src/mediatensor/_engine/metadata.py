@@ -86,7 +86,8 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
         begin_stream_seconds_from_content: Time of the first frame in seconds; ``None`` if there is no index.
         end_stream_seconds_from_content: End time of the last frame in seconds.
         num_frames_from_content: Number of frames in the index.
-        duration_seconds: Duration from the content, otherwise from the header.
+        duration_seconds: Duration from the content, otherwise from the stream's header, otherwise number of frames
+            divided by rate, otherwise from the container's header.
         begin_stream_seconds: Start time from the content, otherwise from the header, otherwise 0.
         end_stream_seconds: End time from the content, otherwise start time plus duration.
         num_frames: Number from the content, otherwise from the header, otherwise duration times rate.

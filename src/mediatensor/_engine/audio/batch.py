@@ -161,9 +161,9 @@ class _Run(ABC):
 
     @abstractmethod
     def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Convert the rest of the samples.
+        """Convert the samples that are left, and return this run's part of samples [first, last) of the output.
 
-        Return what this run contributes to [first, last), as `part` does but without `limit`.
+        Unlike in `part`, the run does not end at `limit`.
         """
 
 
@@ -242,9 +242,9 @@ class _ResampledRun(_Run):
 
 
 def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Keep the first ``length`` samples of each channel.
+    """Return the first ``length`` samples of each channel as a contiguous array.
 
-    Move them together within ``block``, and return them, contiguous.
+    To save memory, the samples are moved together within ``block`` instead of being copied to a new array.
     """
     num_channels, capacity = block.shape
     if length == capacity:

@@ -301,7 +301,7 @@ def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
 def fit_clock(
     pts: Sequence[int], lengths: Sequence[int], samples_per_tick: Fraction, *, sums_durations: bool = False
 ) -> SampleClock:
-    """Return the `SampleClock` of a stream that fits the first frames of the stream.
+    """Return the `SampleClock` that fits the first frames of a stream.
 
     ``pts`` has the time stamps of these frames (at least one) in ticks, and ``lengths`` their numbers of samples. In
     this example, the first frame has only 648 of its 960 samples, because the encoder's delay is cut. Later frames

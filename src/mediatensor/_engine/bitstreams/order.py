@@ -138,8 +138,8 @@ class _Mpeg2Order(_MpegOrder):
 class _Mpeg4Order(_MpegOrder):
     """Checks the order of MPEG-4 part 2 pictures by vop_coding_type (14496-2, 6.3.5) and the layer's low_delay.
 
-    A B-VOP in a stream whose header does not allow B-VOPs is also a reason. FFmpeg's decoder then returns a picture
-    twice.
+    `reason` is also set if a B-VOP comes although the header does not allow B-VOPs, because FFmpeg's decoder then
+    returns a picture twice.
     """
 
     def __init__(self, extradata: bytes) -> None:
@@ -183,7 +183,10 @@ class _Counts:
 
     @property
     def last(self) -> int | None:
-        """The count of the last picture, or ``None`` if there is none: the decoder returns pictures in decode order."""
+        """The count of the last picture.
+
+        It is ``None`` if the decoder returns pictures in decode order, so counts do not matter.
+        """
         return self._count.last
 
     def grows(self, packet: memoryview) -> bool:

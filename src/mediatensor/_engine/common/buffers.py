@@ -86,7 +86,6 @@ class Pool:
         return block[:num_bytes].view(dtype).reshape(shape)
 
     def idle_blocks(self) -> list[NDArray[np.uint8]]:
-        """Return the idle blocks as byte arrays."""
         return [memory.content for memory in list(self._idle.values())]
 
     def free_idle_blocks(self) -> None:

@@ -57,9 +57,9 @@ def whole_number(
 ) -> int:
     """Return ``value`` as an int.
 
-    Raise unless it is an integer, for example of NumPy, but not a bool, within the bounds. ``name`` names the argument
-    in the error message. With ``or_none``, the message also mentions that ``None`` is accepted; this function itself
-    does not accept it.
+    Raise unless it is an integer within the bounds, of Python, NumPy or any other library. A bool is refused. ``name``
+    names the argument in the error message. With ``or_none``, the message also mentions that ``None`` is accepted; this
+    function itself does not accept it.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -78,7 +78,10 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float. Raise unless it is a number, for example of NumPy. Infinity and NaN are accepted."""
+    """Return ``value`` as a float. Raise unless it is a number of Python, NumPy or any other library.
+
+    Infinity and NaN are accepted.
+    """
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return float(value)
@@ -111,7 +114,7 @@ def finite_numbers(values: object) -> tuple[float, ...]:
 
 
 def is_integer(value: object) -> bool:
-    """Return whether ``value`` is an integer, for example of NumPy. A bool does not count."""
+    """Return whether ``value`` is an integer of Python, NumPy or any other library. A bool does not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -33,8 +33,8 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
     """Return a module-level ``__getattr__`` that imports the public names of a package on first use (PEP 562).
 
     ``modules`` maps each public name to the module that defines it, relative to the package. If the name is itself a
-    module of the package, it is mapped to ``"."``. Type checkers do not see such names. Therefore the package must also
-    import them under ``if TYPE_CHECKING:``.
+    module of the package, it is mapped to ``"."``. Type checkers do not see names that are imported in this way.
+    Therefore the package must also import them under ``if TYPE_CHECKING:``.
     """
 
     def get(name: str) -> Any:

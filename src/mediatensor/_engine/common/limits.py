@@ -30,7 +30,7 @@ _MOST_SHOWN = 1e300
 def check_frames(count: float, asked_by: str) -> None:
     """Raise `InvalidArgumentError` if a call asks for more than `MAX_FRAMES_PER_CALL` frames.
 
-    ``asked_by`` is the start of the error message. It names the argument that asks for them.
+    ``asked_by`` is the start of the error message: the argument that asks for ``count`` frames.
     """
     _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
 
@@ -38,8 +38,8 @@ def check_frames(count: float, asked_by: str) -> None:
 def check_samples(count: float, asked_by: str) -> None:
     """Raise `InvalidArgumentError` if a call asks for more than `MAX_SAMPLES_PER_CALL` audio samples.
 
-    ``count`` is the total over all channels and clips. ``asked_by`` is the start of the error message. It names the
-    argument that asks for the samples.
+    ``count`` is the total over all channels and clips. ``asked_by`` is the start of the error message: the argument
+    that asks for these samples.
     """
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
 

@@ -34,9 +34,9 @@ class Orientation:
     def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
         """Return the orientation that is nearest to a display matrix, in quarter turns.
 
-        ``matrix`` consists of nine native 32-bit integers, as in ISO 14496-12. It maps (x, y) to (a x + c y, b x + d
-        y). If b and c are larger than a and d, x and y are swapped. The signs of the larger two values decide which
-        axes are flipped.
+        ``matrix`` consists of nine native 32-bit integers, as in ISO 14496-12. It maps (x, y) to (ax + cy, bx + dy). If
+        b and c are larger than a and d, x and y are swapped. The signs of the larger two values decide which axes are
+        flipped.
         """
         a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
         if abs(a) + abs(d) >= abs(b) + abs(c):

@@ -117,7 +117,7 @@ class ConstantFrames:
 
     @property
     def max_shift(self) -> int:
-        """Largest distance in bytes between the computed `position` of a frame and its actual position."""
+        """Largest accepted distance in bytes between the computed `position` of a frame and its actual position."""
         return min(_MAX_SHIFT_BYTES, floor(self.length / 4))
 
     def num_discarded(self, number: int) -> int:

@@ -586,9 +586,10 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Parse the first bytes of blocks. Return one array each of their sizes, of header offsets, and of headers.
+    """Parse the first bytes of blocks, each a row of ``heads``. Return three arrays with one item for each block.
 
-    A header offset is counted from the block's ID. A header row includes the first bytes of the payload.
+    They are the size of the block, the offset of its header from its ID, and its header followed by the first bytes of
+    the payload.
     """
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -343,7 +343,7 @@ def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
 def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
     """Expand a table that lists runs of samples with the same value. Return (value of each sample, value of each run).
 
-    The table must have ``count`` samples.
+    The runs must have ``count`` samples in total.
     """
     fields = Fields(data)
     num_runs = fields.unsigned()
@@ -370,9 +370,9 @@ def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
 
 
 def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
-    """Find the sample for each packet in the demuxer's list, by position and size.
+    """Return the number in the header of the sample that belongs to each packet in the demuxer's list.
 
-    Return sample numbers in header order.
+    They are matched by position. Raises `MalformedBoxError` if a packet has no sample of the same position and size.
     """
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():

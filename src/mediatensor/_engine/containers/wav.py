@@ -51,8 +51,6 @@ class SampleEncoding:
 
 @dataclass(frozen=True)
 class WavHeader:
-    """The facts in the header of a WAV file: how and where the samples are stored."""
-
     encoding: SampleEncoding  # encoding of each sample
     num_channels: int  # at least 1; the samples of all channels are interleaved
     sample_rate: int  # samples per second, at least 1

@@ -178,8 +178,6 @@ _MAX_BYTES_OF_ZEROS_PER_BLOCK = 24
 
 
 class JpegHeaders(NamedTuple):
-    """The facts in the headers of a JPEG file."""
-
     exif: bytes | None
     num_mcus: int  # minimum coded units (MCUs) in a scan with all components
     blocks_per_mcu: int  # blocks of 8x8 samples in each MCU

@@ -47,8 +47,6 @@ class PngFrame(NamedTuple):
 
 
 class PngFile(NamedTuple):
-    """The facts in the chunks of a PNG file."""
-
     width: int  # of the canvas
     height: int
     bit_depth: int  # bits per sample, 1 to 16
@@ -292,8 +290,6 @@ class GifFrame(NamedTuple):
 
 
 class GifFile(NamedTuple):
-    """The facts in the blocks of a GIF file."""
-
     width: int  # of the canvas, which the first picture extends if it is larger
     height: int
     background: tuple[int, ...]  # colour (R, G, B) of the canvas where no picture covers it

@@ -50,10 +50,9 @@ class FrameClock:
     quantum: float = 0.0  # largest minus smallest rounding error, in seconds; at least one tick
 
     def for_steps(self, *seconds: float) -> FrameClock:
-        """Return this clock if it suits requests with one of these time steps, given in seconds.
+        """Return this clock if one of these time steps, in seconds, matches the frame rate.
 
-        A time step suits if it matches the frame rate. Otherwise return a clock without ``step``, which uses the stored
-        times.
+        Otherwise return a clock without ``step``, which uses the times in the file as they are.
 
         >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
         >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
@@ -64,7 +63,10 @@ class FrameClock:
         return FrameClock(self.times, self.times)
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return for each time the index of the frame shown then. Before the first frame, this is the first frame."""
+        """Return for each time the index of the frame shown then.
+
+        For times before the first frame, return the first frame.
+        """
         return np.maximum(np.searchsorted(self.starts, latest(seconds), side="right").astype(np.int64) - 1, 0)
 
     def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
@@ -75,9 +77,10 @@ class FrameClock:
         return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
 
     def exact_step(self, seconds: float) -> float:
-        """If a time step is close to a simple number of frames, return their exact duration; otherwise return the step.
+        """If a time step is close to a simple number of frames, return their exact duration. Otherwise return the step.
 
-        For example, ``1 / metadata.average_fps`` is not exact, because the end of the stream is rounded.
+        Simple numbers are multiples of a whole, half, third or quarter frame. For example, ``1 / metadata.average_fps``
+        is not exact, because the end of the stream is rounded.
         """
         frames = self._frames_per_step(seconds)
         return seconds if frames is None or self.step is None else float(self.step * frames)
@@ -112,7 +115,7 @@ class FrameClock:
     def exact_end(self, seconds: float) -> float:
         """If ``seconds`` is near the start or end of a frame, return that exact time. Otherwise return ``seconds``.
 
-        ``seconds`` is the end of a range of requested times. It can be off by up to two quanta.
+        ``seconds`` is the end of a range of requested times. It is near if it is off by at most twice the `quantum`.
         """
         return self._exact(seconds, 2 * self.quantum)
 

@@ -321,10 +321,10 @@ class FrameIndex:
     def gop_bytes(self) -> Tensor:
         """Size of each GOP in bytes, int64 (G,).
 
-        All packets from its key frame up to the next key frame in the file count. In an open GOP, a frame can follow
-        the key frame in the file but be shown before it. The packet of such a frame counts for the GOP of that key
-        frame. Packets that are not shown also count, so the sum is the size of the stream in bytes. All values are -1
-        if packet sizes are unknown (``custom_frame_mappings``).
+        It is the size of all packets from the GOP's key frame up to the next key frame in the file. In an open GOP, a
+        frame can follow the key frame in the file but be shown before it. The packet of such a frame counts for the GOP
+        of that key frame. Packets that are not shown also count, so the sum is the size of the stream in bytes. All
+        values are -1 if packet sizes are unknown (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -486,9 +486,9 @@ class FrameIndex:
 
     @cached_property
     def times_restart(self) -> bool:
-        """Whether the time of a key frame is earlier than that of the previous key frame in the file.
+        """Whether some key frame has an earlier time than the previous key frame in the file.
 
-        Seeking to such a time can then end at the wrong key frame.
+        Seeking to a time can then end at the wrong key frame.
         """
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 

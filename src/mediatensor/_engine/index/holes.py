@@ -68,9 +68,9 @@ def find_holes(
 ) -> HoleColumns:
     """Find the holes in a stream after all of its packets have been decoded.
 
-    ``refused`` has the numbers of the packets that the codec refused. The other arguments have one value for each
-    frame: ``codec_pts`` are the times that the codec returned. In ``pts``, missing and repeated times have been
-    corrected, so they ascend. In ``duration``, 0 means unknown.
+    ``table`` has these packets, and ``refused`` has the numbers of those that the codec refused. ``pts``, ``duration``
+    and ``codec_pts`` have one value for each frame. ``codec_pts`` are the times that the codec returned. In ``pts``,
+    missing and repeated times have been corrected, so they ascend. In ``duration``, 0 means unknown.
     """
     is_refused = np.zeros(len(table), bool)
     is_refused[list(refused)] = True

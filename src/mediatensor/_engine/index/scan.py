@@ -1,9 +1,9 @@
 """Read a whole stream once: its packets without decoding, or its frames without converting them.
 
 For proven codecs (`PROVEN_CODECS`), reading packets is enough to make an index. Streams of other codecs are decoded. A
-proven codec meets three conditions. Each packet gives one frame, unless a parser finds that it contains none. Packets
-that both the file and the decoder flag as key frames are key frames. The decoder does flag key frames. A codec is added
-only with evidence::
+proven codec meets three conditions. First, each packet gives one frame, unless a parser finds that it contains none.
+Second, packets that both the file and the decoder flag as key frames are key frames. Third, the decoder flags some
+frames as key frames. A codec is added only with evidence::
 
     encoded    `tests/media/test_proven_codecs.py` encodes moving and still pictures, and decodes from each key frame
     sample     a file that the test does not encode itself, decoded in the same way
@@ -263,7 +263,7 @@ def scan_packets(reader: VideoReader) -> PacketTable:
 
 
 def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tuple[list[FrameRecord], list[int], bool]:
-    """Decode a whole stream with one thread. The reader can be at any position, and is moved to the beginning.
+    """Decode a whole stream from its beginning with one thread. The reader can be at any position.
 
     ``probed`` has the numbers of some key frame packets. Return (the frames in the codec's output order, the numbers of
     the packets that the codec refused, whether decoding from each probed packet gives the same frame as the linear

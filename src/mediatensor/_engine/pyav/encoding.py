@@ -60,7 +60,10 @@ class OutputFile(Protocol):
 
 
 def format_of_name(name: str) -> str:
-    """Return FFmpeg's muxer for a format that the user named. Raise `InvalidArgumentError` if there is none."""
+    """Return FFmpeg's name of the muxer for a format that the user named.
+
+    Raise `InvalidArgumentError` if there is none.
+    """
     muxer_name = _FORMAT_ALIASES.get(name.lower(), name.lower()) if isinstance(name, str) else ""
     try:
         container_format = av.ContainerFormat(muxer_name, "w")
@@ -73,7 +76,7 @@ def format_of_name(name: str) -> str:
 
 
 def format_of_path(path: str | os.PathLike[str]) -> str:
-    """Return FFmpeg's muxer for the extension of a path. Raise `InvalidArgumentError` if there is none."""
+    """Return FFmpeg's name of the muxer for the extension of a path. Raise `InvalidArgumentError` if there is none."""
     name = os.path.basename(os.fspath(path))
     try:
         container_format = av.open(name, "w").format
