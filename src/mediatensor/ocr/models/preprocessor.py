@@ -1,4 +1,4 @@
-"""Turn images of any size into batches for a network; docTR's module of this name."""
+"""Turn images of any size into batches for a network. docTR has a module of the same name."""
 
 from ._pages.preprocessing import FlexiblePreProcessor, PageBatch, Placement, PreProcessor
 

@@ -1,4 +1,4 @@
-"""Reading order: the order in which the lines, tables and figures of a page are read.
+"""Determine the reading order: the order in which people read the lines, tables and figures of a page.
 
 No network is needed. The order depends on the positions of the elements, the direction of the script and, if a layout
 is known, the labels of its regions.

@@ -1,4 +1,4 @@
-"""Convert probability maps to boxes, for all segmentation detectors."""
+"""Convert the probability maps of detectors to boxes around words or lines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ _MIN_EXTENT = 2
 
 @dataclass(frozen=True)
 class Regions:
-    """R horizontal runs of pixels, grouped by region; regions are ordered by their first pixels, row by row.
+    """The N regions of a bitmap, stored as R horizontal runs of pixels.
+
+    The runs of a region follow each other. Regions are in the order in which they are met when the bitmap is read row
+    by row. All arrays but ``starts`` have one item for each run.
 
     Args:
-        region: Region of each run, ascending from 0, int64.
-        row: Row of each run, ascending within a region, int64.
-        left: First column of each run, int64.
-        right: Last column of each run, inclusive, int64.
-        starts: Index of the first run of each region, int64 (N,).
+        region: The number of the region to which each run belongs, ascending from 0, int64 (R,).
+        row: Row of each run, ascending within a region, int64 (R,).
+        left: First column of each run, int64 (R,).
+        right: Last column of each run, which still belongs to it, int64 (R,).
+        starts: For each region, the index of its first run, int64 (N,).
     """
 
     region: NDArray[np.int64]
@@ -41,7 +44,10 @@ class Regions:
         return len(self.starts)
 
     def bounds(self) -> NDArray[np.int64]:
-        """Return the first column, first row, last column and last row of each region (inclusive), int64 (N, 4)."""
+        """Return the bounding box of each region, int64 (N, 4): first column, first row, last column and last row.
+
+        The last column and row still belong to the region.
+        """
         if not len(self):
             return np.zeros((0, 4), dtype=np.int64)
         ends = np.append(self.starts[1:], len(self.row)) - 1
@@ -61,13 +67,13 @@ class Regions:
         return means
 
     def select(self, keep: NDArray[np.bool_]) -> Regions:
-        """Return the regions where ``keep`` (N,) is true, in the same order."""
+        """Return only the regions for which ``keep`` (N,) is true, in the same order."""
         runs = keep[self.region]
         renumbered = np.cumsum(keep) - 1
         return _group_runs(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
 
     def outline(self) -> Regions:
-        """Return one run for each row of a region, from its first to its last pixel in that row."""
+        """Return regions without gaps within a row: each row has one run, from its leftmost to its rightmost pixel."""
         if not len(self):
             return self
         new_row = np.diff(self.row, prepend=-1) != 0
@@ -79,9 +85,10 @@ class Regions:
 
 
 def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Open a bitmap (H, W) with a 3 x 3 square; shapes too small for the square disappear.
+    """Remove the parts of shapes in a bitmap (H, W) into which a square of 3 x 3 pixels does not fit.
 
-    Pixels outside the bitmap count as set for erosion and as unset for dilation, so text at the border is kept.
+    This is a morphological opening: an erosion followed by a dilation. The erosion treats pixels outside the bitmap as
+    set, so that it does not remove text at the border.
     """
     eroded = bitmap.copy()
     for target, source in _shift_pixels(eroded, bitmap):
@@ -99,7 +106,6 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def image_tools() -> ModuleType:
-    """Import and return ``scipy.ndimage``."""
     try:
         from scipy import ndimage
     except ImportError as error:
@@ -111,9 +117,11 @@ def image_tools() -> ModuleType:
 
 
 def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
-    """Return the 8-connected regions of a bitmap (H, W) with holes filled; regions inside a hole are dropped.
+    """Return the 8-connected regions of true pixels in a bitmap (H, W).
 
-    If there are more than `MAX_REGIONS`, only the largest are returned.
+    Holes in regions are filled, so that a region inside a hole of another region becomes part of it.
+
+    If there are more than `MAX_REGIONS` regions, only the largest are returned.
     """
     ndimage = image_tools()
     # Unset pixels that are not connected to the outside are holes. The padding connects all outside pixels.
@@ -138,7 +146,10 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
 def _shift_pixels(
     target: NDArray[np.bool_], source: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Return two pairs of views (target, source) in which each target pixel meets its left or right neighbour."""
+    """Return two pairs of views that align each pixel of ``target`` with a horizontal neighbour in ``source``.
+
+    In the first pair, this is the neighbour on the left, and in the second pair the neighbour on the right.
+    """
     return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
 
 
@@ -151,12 +162,12 @@ def _group_runs(
 
 @dataclass(frozen=True)
 class Rectangles:
-    """Rectangles (N,) in pixel coordinates, where a whole number is the center of a pixel.
+    """N rectangles at any angle, in pixel coordinates. Whole numbers are the centers of pixels.
 
     Args:
         center: Centers (x, y), float64 (N, 2).
-        axis: Unit vectors (x, y) along the width, float64 (N, 2).
-        width: Size along ``axis``, float64 (N,).
+        axis: Unit vectors (x, y) in the direction of the width, float64 (N, 2).
+        width: Size in the direction of ``axis``, float64 (N,).
         height: Size perpendicular to ``axis``, float64 (N,).
     """
 
@@ -166,14 +177,18 @@ class Rectangles:
     height: NDArray[np.float64]
 
     def grow(self, distance: NDArray[np.float64]) -> Rectangles:
-        """Move every side outwards by ``distance`` (N,).
+        """Move all four sides of each rectangle outwards by its ``distance`` (N,).
 
-        The result is also the least-area rectangle around the enclosed outline if that is offset with round joins.
+        If a rectangle is the smallest around a shape, the result is the smallest rectangle around the shape after the
+        shape itself is enlarged by the same distance, with rounded corners.
         """
         return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
 
     def corners(self) -> NDArray[np.float64]:
-        """Return corners (x, y), (N, 4, 2), clockwise on the screen from the corner nearest to the top left."""
+        """Return the corners (x, y) of each rectangle, (N, 4, 2).
+
+        They are clockwise as seen on the screen, starting with the corner nearest to the top left.
+        """
         along = self.axis * (self.width / 2)[:, None]
         across = np.stack([-self.axis[:, 1], self.axis[:, 0]], axis=1) * (self.height / 2)[:, None]
         offsets = np.stack([-along - across, along - across, along + across, across - along], axis=1)
@@ -184,7 +199,7 @@ class Rectangles:
 
 
 def least_area_rectangles(regions: Regions) -> Rectangles:
-    """Return the least-area rectangle around the pixel centers of each region."""
+    """Return, for each region, the rectangle with the smallest area around the centers of its pixels, at any angle."""
     points, group = _hull_points(regions)
     pieces = [
         _try_hull_edges(points[inside], group[inside] - start)
@@ -202,7 +217,10 @@ def least_area_rectangles(regions: Regions) -> Rectangles:
 
 
 def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return points (P, 2) of the convex hulls, left side before right side, and the region of each point."""
+    """Return the corners (P, 2) of the convex hulls of all regions, and the region of each corner, (P,).
+
+    The corners of a region follow each other: first those on the left side of its hull, then those on the right side.
+    """
     outline = regions.outline()
     # The left side is computed as a mirrored right side. The two sides of a region are interleaved.
     side = np.concatenate([2 * outline.region, 2 * outline.region + 1])
@@ -223,7 +241,10 @@ def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int6
 
 
 def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Rectangles:
-    """Return the least-area rectangle of each group of hull points."""
+    """Return the rectangle with the smallest area around each group of hull points.
+
+    One side of this rectangle is parallel to an edge of the hull, so only the directions of the edges are tried.
+    """
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     counts = np.diff(starts, append=len(points))
     directions = np.diff(points, axis=0, append=points[:1])
@@ -264,23 +285,24 @@ def boxes_from_bitmap(
     straight: bool = True,
     clip: bool = True,
 ) -> NDArray[np.float64]:
-    """Return boxes around the regions of ``bitmap``.
+    """Return boxes around the regions of text in a bitmap, with scores.
 
     Args:
-        prob_map: Probabilities in [0, 1], float (H, W). NaN counts as 0.
-        bitmap: The pixels of text, (H, W).
+        prob_map: The probability of text at each pixel, in [0, 1], float (H, W). NaN counts as 0.
+        bitmap: True for the pixels that are text, (H, W).
         box_thresh: Boxes with a lower score are dropped.
-        unclip_ratio: Distance by which sides move outwards, as a multiple of area / perimeter. Detectors are trained on
-            shrunken words, so that neighbouring words stay separate.
-        straight: Return axis-aligned boxes; otherwise return least-area rectangles at any angle.
-        clip: Clip coordinates to [0, 1].
+        unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by
+            ``unclip_ratio * area / perimeter``. This is necessary because detectors are trained on shrunken words, so
+            that neighbouring words stay separate.
+        straight: Return straight boxes; otherwise return the smallest rectangles at any angle.
+        clip: Clip the coordinates of the boxes to [0, 1].
 
     Returns:
-        Relative boxes, float64, sorted by their first pixel from top to bottom. Straight boxes are (N, 5): xmin, ymin,
-        xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners clockwise from the top left, then (0, score). The
-        score of a straight box is the mean probability in the region's bounding box. The score of a rotated box is the
-        mean within the region's outline. Straight boxes equal docTR's exactly. Rotated boxes differ from docTR's by up
-        to two pixels of the map, because docTR rounds corners to whole pixels.
+        Boxes relative to the map, float64, sorted from top to bottom by the first pixel of their region. Straight boxes
+        are (N, 5): xmin, ymin, xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners clockwise from the top
+        left, then (0, score). The score of a straight box is the mean probability in the bounding box of its region.
+        The score of a rotated box is the mean probability in the region itself. Straight boxes equal docTR's exactly.
+        Rotated boxes differ from docTR's by up to two pixels of the map, because docTR rounds corners to whole pixels.
 
     >>> import numpy as np
     >>> page = np.zeros((32, 64)); page[8:16, 8:40] = 0.9
@@ -308,7 +330,10 @@ def boxes_from_bitmap(
 
 
 def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean probability in each rectangle, extended by one row down and one column right; float64 (N,)."""
+    """Return the mean probability in each of the rectangles ``bounds``, float64 (N,).
+
+    Each rectangle also includes one more row at the bottom and one more column at the right, as in docTR.
+    """
     height, width = prob_map.shape
     table = np.zeros((height + 1, width + 1))
     table[1:, 1:] = prob_map
@@ -321,7 +346,7 @@ def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) 
 
 
 def _straight_boxes(bounds: NDArray[np.int64], unclip_ratio: float) -> NDArray[np.float64]:
-    """Expand bounding boxes by whole pixels: xmin, ymin, xmax, ymax, float64 (N, 4)."""
+    """Enlarge bounding boxes and round them to whole pixels; return xmin, ymin, xmax and ymax, float64 (N, 4)."""
     size = (bounds[:, 2:] - bounds[:, :2] + 1).astype(np.float64)
     distance = (size.prod(axis=1) * unclip_ratio / (2 * size.sum(axis=1)))[:, None]
     # docTR's offset is a whole number of pixels, and the stop of a box is one past its last pixel.
@@ -331,7 +356,10 @@ def _straight_boxes(bounds: NDArray[np.int64], unclip_ratio: float) -> NDArray[n
 
 
 def _rotated_boxes(regions: Regions, unclip_ratio: float) -> NDArray[np.float64]:
-    """Expand least-area rectangles, in pixels; return corners clockwise from the top left, (N, 4, 2)."""
+    """Enlarge the smallest rectangle around each region.
+
+    Return its corners in pixels, (N, 4, 2), clockwise from the top left.
+    """
     rectangles = least_area_rectangles(regions)
     # A rectangle between pixel centers lacks half a pixel on each side.
     area = (rectangles.width + 1) * (rectangles.height + 1)

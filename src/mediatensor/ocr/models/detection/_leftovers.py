@@ -1,21 +1,26 @@
-"""Improve the lines of a detector without a network: text to detect again, colons, and long strips.
+"""Improve the lines that a detector found: find missed text and colons, and process long strips.
 
-A detector processes the whole page at once, and other parts of the page weaken its scores. The middle or the first
-letters of a long line, or a whole line of small letters, may stay below the threshold. In a crop around the line, the
-detector does find it. Therefore, after the first detection
+No other network is needed. A detector processes the whole page at once, and scores of text are lower if there is much
+else on the page. Sometimes the middle or the first letters of a long line, or a whole line of small letters, stay below
+the threshold, although the detector finds them in a crop around the line. Therefore, after the first detection:
 
-* ink outside all boxes is grouped into pieces, and letters are separated from other ink (`ink_left_over`);
-* letters near each other or near a box define windows of the page (`windows_around`), on which the detector runs again;
-* boxes found there are merged with boxes of their line, or added, if they contain such letters (`add_found_boxes`).
+* the ink outside all boxes is grouped into connected pieces, and pieces that look like letters are selected
+  (`ink_left_over`);
+* letters that are near each other, or near a box, define windows of the page (`windows_around`), and the detector runs
+  again on these windows;
+* if the boxes that it finds there contain such letters, they are merged with the existing boxes of the same line, or
+  added if there are none (`add_found_boxes`).
 
-A page without leftover letters needs no second run. Photos, rules and specks may be searched again, without result.
+A page without leftover letters needs no second run. Sometimes photos, rules or specks are mistaken for letters, and
+searched again without result.
 
-Detectors also miss colons that are separated from their word, as on receipts: ``Discount  :  0.00``. A box is extended
-if two dots of equal size, one above the other, are near its end, within the height of its letters, and no other ink is
-around them (`extend_to_colons`). The recogniser decides whether the dots are a colon.
+Detectors also miss colons that are separated from their word, as on receipts: ``Discount  :  0.00``. Therefore a box is
+extended if there are two dots near its end (`extend_to_colons`). The dots must have the same size, be one above the
+other, be within the height of the letters, and have no other ink around them. The recogniser then decides whether they
+are a colon.
 
 Long strips are searched in overlapping tiles (`join_tiles`), and lines too long for the recogniser are cut
-(`cut_long_lines`). Coordinates are pixels of the detector's input, or of the page for strips.
+(`cut_long_lines`). Coordinates are pixels of the detector's input; for strips, they are pixels of the page.
 """
 
 from __future__ import annotations
@@ -123,12 +128,13 @@ heights.
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the page to search again.
+    """A part of a page on which the detector runs again.
 
     Attributes:
-        left, top, right, bottom: Position in pixels; right and bottom are exclusive.
-        scale: Enlargement factor.
-        dark, light: Range of the letters' grey levels (of 256), which is stretched to full contrast.
+        left, top, right, bottom: Position in pixels; ``right`` and ``bottom`` are one past the last pixel.
+        scale: The factor by which the window is enlarged for the detector.
+        dark, light: The grey levels, from 0 to 255, of letters and background. The detector sees them as black and
+            white.
     """
 
     left: int
@@ -141,7 +147,7 @@ class Window:
 
     @property
     def cost(self) -> float:
-        """Number of pixels of the network's input for this window."""
+        """The number of pixels that the detector processes for this window."""
         return (self.right - self.left) * (self.bottom - self.top) * self.scale**2
 
 
@@ -150,9 +156,10 @@ class InkLeftOver:
     """The connected pieces of ink outside all boxes.
 
     Attributes:
-        bounds: Bounding box of each piece: left, top, right, bottom, the last two exclusive, int64 (M, 4).
-        fill: The share of its bounding box that each piece fills, (M,).
-        pixels: Mask of all pieces on the page, bool (H, W).
+        bounds: Bounding box of each of the M pieces, int64 (M, 4): left, top, right, bottom. The last two are one past
+            the last pixel.
+        fill: For each piece, the share of its bounding box that is ink, (M,).
+        pixels: A map of the page that is true for the pixels of all pieces, bool (H, W).
     """
 
     bounds: IntArray
@@ -161,7 +168,10 @@ class InkLeftOver:
 
     @property
     def letters(self) -> IntArray:
-        """Return the bounding boxes of pieces with the size and shape of letters; empty if the pieces are too many."""
+        """The bounding boxes of the pieces that have the size and shape of letters, int64 (N, 4).
+
+        If there are too many such pieces, they are probably noise, and the result is empty.
+        """
         width, height = (self.bounds[:, 2:] - self.bounds[:, :2]).T
         is_letter = (height >= SMALLEST_LETTER) & (height <= LARGEST_LETTER)
         is_letter &= width <= np.where(self.fill > DASH_FILL, WIDEST_DASH, MAX_LETTER_WIDTH) * height
@@ -170,9 +180,9 @@ class InkLeftOver:
 
 
 def ink_left_over(gray: NDArray[np.uint8], quads: FloatArray) -> InkLeftOver:
-    """Find the ink of a page ``gray`` (H, W) outside all boxes, without the smallest specks.
+    """Find the ink of a page that is outside all boxes. The smallest specks are ignored.
 
-    The page may be dark on light, light on dark, or both. ``quads`` are boxes (N, 4, 2), in pixels.
+    ``gray`` (H, W) is the page, with dark text, light text or both. ``quads`` (N, 4, 2) are the boxes in pixels.
     """
     ndimage = image_tools()
     left_over = np.zeros(gray.shape, dtype=bool)
@@ -231,7 +241,7 @@ def _cover_map(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def _axes_of(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return unit vectors along the longer side of a quad and perpendicular to it."""
+    """Return two unit vectors: along the longer side of a quad, and perpendicular to it."""
     top, side = quad[1] - quad[0], quad[3] - quad[0]
     longer = top if np.hypot(*top) >= np.hypot(*side) else side
     along = longer / max(float(np.hypot(*longer)), 1e-9)
@@ -239,9 +249,11 @@ def _axes_of(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]) -> list[Window]:
-    """Return windows around leftover letters, sorted by descending number of letters; windows overlap little.
+    """Return windows of the page ``gray`` around groups of leftover letters, those with the most letters first.
 
-    Single letters are ignored unless a box is near them.
+    ``letters`` and ``quads`` are the bounding boxes of the letters and the boxes of the first detection. Groups of one
+    or two letters are ignored unless a box is next to them, and so are dashed lines and patterns. Windows with a large
+    overlap are merged. The total size of all windows is limited.
     """
     if not len(letters):
         return []
@@ -293,7 +305,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
 
 
 def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
-    """Return the grey levels of the ink and of its background, the darker level first."""
+    """Return two grey levels: of the ink of letters and of their background, the darker first."""
     some = letters[:: -(-len(letters) // 200)].tolist()
     levels = np.concatenate([gray[y0:y1, x0:x1].ravel() for x0, y0, x1, y1 in some])
     dark, light = np.quantile(levels, [0.05, 0.95])
@@ -302,13 +314,13 @@ def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, 
 
 
 def _count_letters(letters: IntArray) -> int:
-    """Return the number of letters in pieces, by their widths, because touching letters form one piece."""
+    """Estimate how many letters the pieces of ink contain. Letters that touch form one piece, which is wider."""
     widths, heights = (letters[:, 2:] - letters[:, :2]).T
     return int(np.maximum(widths // np.maximum(heights, 1), 1).sum())
 
 
 def _is_dashed(pieces: IntArray) -> bool:
-    """Return whether pieces are the dashes of a rule: wide, of equal width, and at the same height."""
+    """Return whether pieces of ink are the dashes of a dashed line: wide, of equal width, and at the same height."""
     left, top, right, bottom = pieces.T
     width, height = np.median(right - left), np.median(bottom - top)
     shift = np.maximum(np.abs(top - np.median(top)), np.abs(bottom - np.median(bottom)))
@@ -317,14 +329,18 @@ def _is_dashed(pieces: IntArray) -> bool:
 
 
 def _is_pattern(pieces: IntArray) -> bool:
-    """Return whether pieces are a screen of dots or a grid: many pieces of one size, within a pixel."""
+    """Return whether pieces of ink form a pattern, such as a halftone screen: many pieces of nearly the same size."""
     sizes = pieces[:, 2:] - pieces[:, :2]
     same = (np.abs(sizes - np.median(sizes, axis=0)) <= 1).all(axis=1)
     return bool(len(pieces) >= FEWEST_ALIKE and same.mean() >= ALIKE_SHARE)
 
 
 def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
-    """Return whether a letter is at the level of a box of similar height, and at most one box height from its ends."""
+    """Return whether a letter, or a few letters, continue the line of one of the boxes.
+
+    They must be at the height of the letters of a box of similar height, at most one box height from its left or right
+    end.
+    """
     height = boxes[:, 3] - boxes[:, 1]
     common = np.minimum(boxes[:, 3], letter[3]) - np.maximum(boxes[:, 1], letter[1])
     gap = np.maximum(boxes[:, 0] - letter[2], letter[0] - boxes[:, 2])
@@ -334,7 +350,7 @@ def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
 
 
 def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
-    """Merge overlapping windows, unless the union is much larger than both."""
+    """Merge windows, given with their numbers of letters, if this increases their total size by at most 10 %."""
     result: list[tuple[int, Window]] = []
     for number, window in found:
         merged, total = window, number
@@ -361,7 +377,7 @@ def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
 
 
 def remove_screens(boxes: FloatArray) -> FloatArray:
-    """Return the boxes (N, 5, 2) of the first detection without boxes that are dots of a screen."""
+    """Remove boxes that are dots of a halftone screen from the boxes (N, 5, 2) of the first detection."""
     if len(boxes) < FEWEST_SCREEN:
         return boxes
     sides = np.hypot(*(boxes[:, 1:4:2] - boxes[:, :1]).transpose(2, 0, 1))
@@ -373,10 +389,10 @@ def remove_screens(boxes: FloatArray) -> FloatArray:
 
 
 def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> FloatArray:
-    """Add the boxes ``found`` by a second detection to ``boxes``, both (N, 5, 2): corners, then (0, score).
+    """Add the boxes ``found`` by a second detection to ``boxes``. Both are (N, 5, 2): four corners, then (0, score).
 
-    New boxes without leftover letters are ignored. Other new boxes are merged with the boxes of their line that they
-    overlap. If there are none, they are added if they have several letters and a high score.
+    A new box is ignored if it contains none of the leftover ``letters``. Otherwise it is merged with the boxes of the
+    same line that it overlaps. If it overlaps none, it is added if it contains several letters and has a high score.
     """
     middles = (letters[:, :2] + letters[:, 2:]) / 2
     result = list(boxes)
@@ -406,7 +422,10 @@ def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> 
 
 
 def join_boxes(box: FloatArray, other: FloatArray) -> FloatArray | None:
-    """Merge two overlapping boxes along the longer one; return ``None`` if they do not belong to one line."""
+    """Merge two overlapping boxes of one line, in the direction of the longer one.
+
+    Return ``None`` if the boxes do not belong to one line.
+    """
     longer = box if _length(box) >= _length(other) else other
     along, across = _axes_of(longer[:4])
     spans = [(quad[:4] @ along, quad[:4] @ across) for quad in (box, other)]
@@ -429,7 +448,7 @@ def _length(box: FloatArray) -> float:
 
 
 def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
-    """Extend boxes (N, 5, 2) that have a colon next to them."""
+    """Extend boxes (N, 5, 2) that have a colon next to them, so that they include it."""
     sizes = ink.bounds[:, 2:] - ink.bounds[:, :2]
     low, high = sizes.min(axis=1, initial=1 << 30), sizes.max(axis=1, initial=0)
     # For small dots, a difference of one pixel is ignored.
@@ -485,9 +504,11 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
 
 
 def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
-    """Return whether there is no other ink around two dots. Dotted rules and dirt have more dots nearby.
+    """Return whether there is no other ink within ``margin`` pixels of two dots.
 
-    The test uses pixels, because the bounding box of a frame or of a scan's edge encloses everything.
+    Dots of dirt and of dotted lines have other ink around them. ``upper`` and ``lower`` are the indices of the two dots
+    in ``ink``. The test uses pixels rather than bounding boxes, because the bounding box of a frame or of the edge of a
+    scan encloses everything.
     """
     dots = ink.bounds[[upper, lower]]
     left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)
@@ -499,9 +520,10 @@ def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
 def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], axis: int) -> FloatArray:
     """Join the boxes of a long page that was searched in overlapping tiles.
 
-    Each box is taken from the tile with the larger margin around the box. If a line crosses the middle of the overlap,
-    both tiles contain a part of it, and the parts are merged into one box. Boxes (N, 5, 2) are in pixels of the whole
-    page, as are ``tiles``, the start and stop of each tile along ``axis`` (0 for x, 1 for y).
+    ``parts`` are the boxes (N, 5, 2) found in each tile. ``tiles`` are the start and stop of each tile along ``axis``,
+    which is 0 for x and 1 for y. All are in pixels of the whole page. In the overlap of two tiles, a box is taken from
+    the tile in which it is farther from the edge. If a line crosses the middle of the overlap, each tile contains a
+    part of it, and the two parts are merged into one box.
     """
     result: list[FloatArray] = []
     meeting = -np.inf
@@ -524,9 +546,10 @@ def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], ax
 
 
 def cut_long_lines(gray: NDArray[np.uint8], boxes: FloatArray, axis: int) -> FloatArray:
-    """Cut lines that are too long for the recogniser between words; ``boxes`` are (N, 5, 2), in pixels.
+    """Cut boxes of lines that are too long for the recogniser, at gaps between words.
 
-    ``axis`` is the direction of the long lines, 0 for x and 1 for y.
+    ``gray`` (H, W) is the page, and ``boxes`` (N, 5, 2) are in pixels. ``axis`` is the direction of the lines, 0 for x
+    and 1 for y.
     """
     result: list[FloatArray] = []
     for box in boxes:

@@ -1,4 +1,4 @@
-"""Create training targets of detectors from boxes, and compute losses."""
+"""Draw boxes as maps, the training targets of detectors, and compute losses."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ _EPSILON = 1e-6
 
 @dataclass(frozen=True)
 class TargetMaps:
-    """Target maps (N, classes, H, W).
+    """The training targets for a batch of N images. Each field is a map (N, classes, H, W).
 
     Args:
-        text: Pixels inside boxes, bool.
-        kernel: Pixels inside shrunken boxes, bool.
-        known: Pixels that count in the loss, bool. Boxes too small to learn and classes not annotated are excluded.
-        border: 1 on the outlines of boxes, falling to 0 at the shrink distance, float32.
-        border_known: Pixels inside boxes enlarged by the shrink distance, bool.
+        text: True inside boxes, bool.
+        kernel: True inside shrunken boxes, bool.
+        known: True for the pixels that count in the loss, bool. False inside boxes that are too small to learn, and
+            everywhere if the class was not annotated in the image.
+        border: 1 on the outlines of boxes, and less on both sides; 0 from the distance by which boxes are shrunken,
+            float32.
+        border_known: True inside boxes that are enlarged by the distance by which they are otherwise shrunken, bool.
     """
 
     text: NDArray[np.bool_]
@@ -45,11 +47,11 @@ def draw_targets(
     size: tuple[int, int],
     shrink_ratio: float,
 ) -> TargetMaps:
-    """Draw the boxes of a batch on maps of ``size`` (height, width).
+    """Draw the boxes of a batch of images on maps of ``size`` (height, width).
 
-    Boxes are shrunken by ``(1 - shrink_ratio ** 2) * area / perimeter`` (Vatti clipping, as in Liao et al., "Real-time
-    Scene Text Detection with Differentiable Binarization", 2019). ``target`` has, for each image, the relative boxes of
-    each class, (K, 4) or (K, 4, 2).
+    ``target`` contains, for each image, the boxes of each class relative to the image, (K, 4) or (K, 4, 2). In some
+    maps boxes are shrunken: their sides are moved inwards by ``(1 - shrink_ratio ** 2) * area / perimeter``, as in Liao
+    et al., "Real-time Scene Text Detection with Differentiable Binarization", 2019.
     """
     shape = (len(target), len(class_names), *size)
     maps = TargetMaps(
@@ -76,10 +78,10 @@ def draw_targets(
 def signed_distance(
     corners: NDArray[np.floating[Any]], columns: NDArray[np.floating[Any]], rows: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
-    """Return the signed distance of points to the outline of a polygon, positive inside, float64 (H, W).
+    """Return the distance of points to the outline of a polygon, positive inside and negative outside, float64 (H, W).
 
-    ``corners`` (K, 2) are in order; the polygon may be concave or cross itself (even-odd rule). ``columns`` (W,) and
-    ``rows`` (H,) are the distinct x and y of the points.
+    The points form a grid: ``columns`` (W,) are their x and ``rows`` (H,) their y coordinates. ``corners`` (K, 2) are
+    the corners of the polygon in order. It can be concave or cross itself (even-odd rule).
 
     >>> import numpy as np
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0]])
@@ -112,7 +114,11 @@ def _check_boxes(name: str, boxes: NDArray[np.floating[Any]]) -> None:
 def _scale_boxes(
     boxes: NDArray[np.floating[Any]], size: tuple[int, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return corners (K, 4, 2) in pixels, and the size (K,) of each box to compare with the minimum size of a box."""
+    """Convert relative boxes to corners in pixels, (K, 4, 2), and return them with the extent (K,) of each box.
+
+    The extent is compared with the minimum size of a box. It is the shorter side of a straight box and the diagonal of
+    a quad.
+    """
     height, width = size
     if boxes.ndim == 3:
         corners = boxes.astype(np.float64) * (width, height)
@@ -145,7 +151,10 @@ def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrin
 def _window(
     corners: NDArray[np.float64], margin: float, shape: tuple[int, ...]
 ) -> tuple[tuple[slice, slice], NDArray[np.float64], NDArray[np.float64]]:
-    """Return slices of a map around a box with a margin, and the coordinates of the columns and rows in them."""
+    """Return the part of a map that contains a box and a ``margin`` around it, as slices of rows and columns.
+
+    Also return the coordinates of the columns and rows in this part.
+    """
     left, top = np.maximum(np.floor(corners.min(axis=0) - margin - _HALF_PIXEL), 0).astype(int)
     right, bottom = np.minimum(np.ceil(corners.max(axis=0) + margin + _HALF_PIXEL), (shape[1] - 1, shape[0] - 1))
     columns, rows = np.arange(left, right + 1), np.arange(top, bottom + 1)
@@ -155,11 +164,11 @@ def _window(
 def focal_loss(
     logits: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, gamma: float = 2.0, alpha: float = 0.5
 ) -> torch.Tensor:
-    """Return the focal loss (Lin et al., "Focal Loss for Dense Object Detection", 2017), averaged over the mask.
+    """Return the mean focal loss of the pixels in a mask (Lin et al., "Focal Loss for Dense Object Detection", 2017).
 
-    ``logits`` are before the sigmoid, ``target`` is 0 or 1, ``mask`` is bool, all (N, C, H, W). ``gamma`` reduces the
-    weight of confident pixels; text has the weight ``alpha``, and background ``1 - alpha``. The loss is 0 if the mask
-    is empty.
+    ``logits`` are scores before the sigmoid, ``target`` is 1 for text and 0 for background, and ``mask`` is bool; all
+    are (N, C, H, W). The greater ``gamma``, the less pixels count that are already classified with confidence. Text has
+    the weight ``alpha`` and background ``1 - alpha``. The loss is 0 if the mask is empty.
     """
     if gamma < 0:
         raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")
@@ -171,9 +180,10 @@ def focal_loss(
 
 
 def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return one minus the overlap of prediction and target, in [0, 1], averaged over the classes with known pixels.
+    """Return one minus the overlap of ``probabilities`` and ``target``, in [0, 1].
 
-    See Milletari et al., "V-Net", 2016. ``probabilities``, ``target`` (0 or 1) and ``mask`` (bool) are (N, C, H, W).
+    See Milletari et al., "V-Net", 2016. The loss is the mean over the classes that have pixels in ``mask``.
+    ``probabilities``, ``target`` (0 or 1) and ``mask`` (bool) are (N, C, H, W).
     """
     overlap = (mask * probabilities * target).sum((0, 2, 3))
     total = (mask * (probabilities + target)).sum((0, 2, 3))
@@ -182,17 +192,19 @@ def dice_loss(probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Ten
 
 
 def masked_l1_loss(values: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean absolute difference over the masked pixels, or 0 if there are none."""
+    """Return the mean absolute difference over the pixels for which ``mask`` is true, or 0 if there are none."""
     return ((values - target).abs() * mask).sum() / mask.sum().clamp(min=1)
 
 
 def hard_negative_mask(
     probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, ratio: int = 3
 ) -> torch.Tensor:
-    """Select all text pixels and, for each of them, the ``ratio`` hardest background pixels.
+    """Reduce ``mask`` to all pixels of text, and the hardest pixels of background: those with the highest probability.
 
-    See Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", 2016. The result
-    is a subset of ``mask``. If an image has no text of a class, all masked pixels of that class are selected.
+    Per pixel of text, at most ``ratio`` pixels of background are selected.
+
+    If an image has no text of a class, the mask of that class is not reduced. See Shrivastava et al., "Training
+    Region-based Object Detectors with Online Hard Example Mining", 2016.
     """
     chosen = mask.clone()
     for image, label in torch.nonzero((target & mask).flatten(2).any(2)).tolist():

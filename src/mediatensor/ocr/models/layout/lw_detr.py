@@ -1,4 +1,4 @@
-"""LW-DETR: a transformer that finds the regions of a page as oriented boxes, in docTR's version."""
+"""LW-DETR in docTR's version: a transformer that finds the regions of a page as oriented boxes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ Found = tuple[list[int], NDArray[np.float32], list[float]]
 
 
 def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
-    """Return boxes (..., 6), at least float32, moved by steps (..., 6) relative to the boxes' sizes and directions.
+    """Move, resize and rotate oriented boxes (..., 6) by ``steps`` (..., 6); the result has at least float32 precision.
 
-    Boxes have center, width and height relative to the page, and sine and cosine of their direction. Steps have the
-    shift of the center in box widths and heights, logarithms of the growth, and unnormalized sine and cosine of the
-    turn.
+    The six values of a box are the x and y of its center, its width and its height, all relative to the page, and the
+    sine and cosine of its direction. The six values of a step are the shift of the center as multiples of the box's
+    width and height, the logarithms of the factors by which width and height grow, and the sine and cosine of the
+    rotation, which need not be normalized.
     """
     boxes, steps = widen_floats(boxes), widen_floats(steps)
     size = boxes[..., 2:4]
@@ -50,7 +51,7 @@ def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
 
 
 class Perceptron(nn.Module):
-    """Linear layers of the given widths with ReLU between them."""
+    """Linear layers with ReLU between them. ``widths`` are the widths of the input and of each layer's output."""
 
     def __init__(self, *widths: int) -> None:
         super().__init__()
@@ -71,7 +72,7 @@ class _ChannelNorm(nn.LayerNorm):
 
 
 def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> list[nn.Module]:
-    """Return a convolution that preserves the size, batch norm and SiLU."""
+    """Return the layers of a convolution that preserves height and width, followed by batch norm and SiLU."""
     silu = nn.SiLU(inplace=True)
     return conv_sequence_pt(
         in_channels, out_channels, True, True, silu, kernel_size=kernel_size, padding=kernel_size // 2
@@ -79,7 +80,10 @@ def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> list[
 
 
 class _CrossStage(nn.Module):
-    """Convolutions on half of the channels; the results of all convolutions are merged (C2f of YOLOv8)."""
+    """A block of convolutions on half of the channels, like the C2f block of YOLOv8.
+
+    The output of every convolution is kept, and all outputs are merged at the end.
+    """
 
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
         super().__init__()
@@ -99,7 +103,7 @@ class _CrossStage(nn.Module):
 
 
 class _Projector(nn.Module):
-    """Merges features of equal size from several layers into one map."""
+    """Merges feature maps of the same size, from several layers, into one map."""
 
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
         super().__init__()
@@ -114,9 +118,9 @@ class _Projector(nn.Module):
 
 
 class Backbone(nn.Module):
-    """A detection transformer, and a projector that merges the features of its layers.
+    """A detection transformer, ``encoder``, and a projector that merges the features that several of its layers return.
 
-    ``in_channels`` is the total number of channels of the encoder's features (N, D, h, w).
+    ``in_channels`` is the number of channels of all these features together.
     """
 
     def __init__(self, encoder: nn.Module, in_channels: int, out_channels: int = 256, num_blocks: int = 3) -> None:
@@ -125,13 +129,13 @@ class Backbone(nn.Module):
         self.projector = _Projector(in_channels, out_channels, num_blocks)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (N, 3, H, W) to (N, out_channels, h, w)."""
+        """Return features (N, out_channels, h, w) of pages (N, 3, H, W)."""
         merged: Tensor = self.projector(self.encoder(x))
         return merged
 
 
 class _SelfAttention(nn.Module):
-    """Self-attention among the queries of each group."""
+    """Self-attention of queries. Queries attend only to queries of the same group."""
 
     def __init__(self, width: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -151,8 +155,9 @@ class _SelfAttention(nn.Module):
 
 
 class _DeformableAttention(nn.Module):
-    """Attention of each query to a few points in and around its oriented box (Zhu et al., "Deformable DETR", 2020,
-    https://arxiv.org/abs/2010.04159).
+    """Attention of each query to a few points in and around its oriented box, instead of the whole page.
+
+    See Zhu et al., "Deformable DETR", 2020, https://arxiv.org/abs/2010.04159.
     """
 
     def __init__(self, width: int, num_heads: int, num_points: int) -> None:
@@ -163,7 +168,10 @@ class _DeformableAttention(nn.Module):
         self.value_proj, self.output_proj = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor) -> Tensor:
-        """Let queries (N, Q, D) with boxes (N, Q, 6) attend to the ``valid`` (N, h, w) features (N, D, h, w)."""
+        """Let queries (N, Q, D) with boxes (N, Q, 6) attend to the features of the page (N, D, h, w).
+
+        Features for which ``valid`` (N, h, w) is false, which belong to padding, count as 0.
+        """
         values = self.value_proj(features.permute(0, 2, 3, 1)).masked_fill(~valid[..., None], 0.0)
         shape = (self.num_heads, self.num_points)
         by_head = values.reshape(*values.shape[:3], self.num_heads, values.shape[3] // self.num_heads)
@@ -197,7 +205,10 @@ class _FeedForward(nn.Module):
 
 
 class _DecoderLayer(nn.Module):
-    """A post-norm layer: queries attend to each other, then to the page, then pass through a feed-forward layer."""
+    """A transformer layer with normalization after each part.
+
+    Queries first attend to other queries, then to the page, and then pass through feed-forward layers.
+    """
 
     def __init__(
         self, width: int, self_heads: int, cross_heads: int, num_points: int, inner: int, dropout: float
@@ -223,7 +234,10 @@ class _DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Layers that each move the boxes of the queries by a step, which ``bbox_embed`` computes from query features."""
+    """Layers that refine queries and their boxes.
+
+    After each layer, ``bbox_embed`` computes from each query a step that moves its box.
+    """
 
     def __init__(
         self,
@@ -248,9 +262,10 @@ class Decoder(nn.Module):
     def forward(
         self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor, groups: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the features (N, groups * Q, D) and boxes (N, groups * Q, 6) of the queries after each layer.
+        """Run the layers, and yield the queries (N, groups * Q, D) and their boxes (N, groups * Q, 6) after each layer.
 
-        ``features`` are (N, D, h, w). ``valid`` (N, h, w) is false in the padding. Groups do not attend to each other.
+        ``features`` (N, D, h, w) are those of the page, and ``valid`` (N, h, w) is false in its padding. Queries of
+        different groups do not attend to each other.
         """
         looked_at = start = boxes
         for layer in self.layers:
@@ -263,7 +278,7 @@ class Decoder(nn.Module):
             looked_at = start.detach()
 
     def _positions(self, boxes: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return features (N, Q, D) that encode position, size and direction of boxes."""
+        """Return an encoding (N, Q, D) of the position, size and direction of each box."""
         width = self.layernorm.normalized_shape[0]
         steps = torch.arange(0, width // 2, 2, device=boxes.device, dtype=boxes.dtype)
         angles = 2 * math.pi * boxes[..., [1, 0, 2, 3], None] * 10000 ** (-2 * steps / width)
@@ -291,15 +306,15 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class LWDETRPostProcessor:
-    """Converts scores and boxes of queries to regions; its attributes may be changed at any time.
+    """Selects the regions of pages from the scores and boxes of queries. Its attributes can be changed at any time.
 
     Args:
         num_classes: Number of classes.
         score_thresh: Only regions with a higher score are returned.
         iou_thresh: If two regions of a class overlap at least this much, only the one with the higher score is
             returned.
-        topk: Number of most probable pairs of query and class to consider.
-        assume_straight_pages: Return straight boxes; otherwise return corners.
+        topk: How many pairs of a query and a class to consider per page; the pairs with the highest scores are chosen.
+        assume_straight_pages: Return straight boxes; otherwise return the corners of oriented boxes.
     """
 
     def __init__(
@@ -318,11 +333,12 @@ class LWDETRPostProcessor:
         return f"{type(self).__name__}(score_thresh={self.score_thresh}, iou_thresh={self.iou_thresh})"
 
     def __call__(self, logits: NDArray[np.floating[Any]], boxes: NDArray[np.floating[Any]]) -> list[Found]:
-        """Return the regions of each page, sorted by label and then by descending score.
+        """Return labels, boxes and scores of the regions on each page, sorted by label and then by descending score.
 
         Args:
-            logits: Scores before the sigmoid, (N, Q, C).
-            boxes: (N, Q, 6): centre, width and height relative to the page, sine and cosine of the direction.
+            logits: The score of each query for each class, before the sigmoid, (N, Q, C).
+            boxes: The box of each query, (N, Q, 6): centre, width and height relative to the page, and sine and cosine
+                of its direction.
         """
         return [self._regions(*page) for page in zip(logits, boxes, strict=True)]
 
@@ -344,7 +360,10 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Return ``members``, given by descending score, without those that overlap an earlier one too much."""
+        """Return the indices in ``members`` without regions that overlap a region with a higher score too much.
+
+        ``members`` must be in the order of descending scores, and refer to regions in ``quads``.
+        """
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
         for position in range(len(members)):
@@ -354,7 +373,7 @@ class LWDETRPostProcessor:
 
 
 def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return corners (K, 4, 2) of boxes (K, 6)."""
+    """Return the corners (K, 4, 2) of oriented boxes (K, 6)."""
     direction = boxes[:, :3:-1] / np.linalg.norm(boxes[:, 4:], axis=1, keepdims=True).clip(1e-12)
     across = direction * boxes[:, 2:3] / 2
     down = direction[:, ::-1] * (-1, 1) * boxes[:, 3:4] / 2
@@ -363,29 +382,30 @@ def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class LWDETR(nn.Module):
-    """LW-DETR (Chen et al., "LW-DETR: A Transformer Replacement to YOLO for Real-Time Detection", 2024,
-    https://arxiv.org/abs/2406.03459).
+    """LW-DETR, a network that finds the regions of pages.
 
-    Queries start at the positions of the page where a region is likely, and a decoder moves their boxes. In training
-    there are several groups of queries; each group must find all regions.
+    See Chen et al., "LW-DETR: A Transformer Replacement to YOLO for Real-Time Detection", 2024,
+    https://arxiv.org/abs/2406.03459. Each query looks for one region. Queries start at the positions of the page at
+    which a region is likely, and a decoder moves their boxes. In training there are several groups of queries, and each
+    group has to find all regions.
 
     Args:
-        feat_extractor: Computes features (N, d_model, h, w) of pages.
+        feat_extractor: The backbone, which computes features (N, d_model, h, w) of pages.
         class_names: The kinds of regions.
         score_thresh: Only regions with a higher score are returned.
         iou_thresh: If two regions of a kind overlap at least this much, only the better one is returned.
         d_model: Number of feature channels.
-        num_queries: Maximum number of regions on a page.
-        group_detr: Number of query groups in training; in evaluation there is one.
-        dec_layers: Layers of the decoder.
-        sa_num_heads: Attention heads among queries.
-        ca_num_heads: Attention heads from queries to the page.
+        num_queries: Number of queries in a group. At most this many regions of each class can be found on a page.
+        group_detr: Number of groups of queries in training. In evaluation mode there is only one.
+        dec_layers: Number of decoder layers.
+        sa_num_heads: Number of heads for the attention of queries to each other.
+        ca_num_heads: Number of heads for the attention of queries to the page.
         ff_dim: Inner width of the feed-forward layers.
-        dec_n_points: Number of points of the page for each attention head.
+        dec_n_points: Number of points of the page to which a query attends with each head.
         dropout_prob: Dropout probability.
-        assume_straight_pages: Return straight boxes; otherwise return corners.
-        exportable: Return only logits and boxes, as required for export.
-        cfg: The configuration of the model.
+        assume_straight_pages: Return straight boxes; otherwise return the corners of oriented boxes.
+        exportable: Whether ``forward`` returns only logits and boxes, as required for export.
+        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``.
 
     Raises:
         InvalidArgumentError: There are no class names.
@@ -437,7 +457,7 @@ class LWDETR(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` have straight boxes rather than corners."""
+        """Whether the boxes in ``preds`` are straight; otherwise ``preds`` contain corners."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -445,7 +465,7 @@ class LWDETR(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file with `load_pretrained_params`."""
+        """Load the parameters of this network from a file, with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -459,17 +479,18 @@ class LWDETR(nn.Module):
         """Find the regions of pages.
 
         Args:
-            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64, and
-                a page must have at least ``num_queries`` squares of 16 x 16 pixels.
-            masks: False in the padding, bool (N, H, W); ``None`` if there is no padding.
-            target: For each page, the relative boxes of each class, (K, 4) or (K, 4, 2), to compute the loss.
+            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64.
+                Divided into squares of 16 x 16 pixels, the input must have at least ``num_queries`` squares.
+            masks: True in the page and False in its padding, bool (N, H, W); ``None`` if there is no padding.
+            target: The annotated regions, to compute the loss: for each page, the boxes of each class relative to the
+                page, (K, 4) or (K, 4, 2).
             return_model_output: Also return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
             return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            ``preds``: for each page labels, relative boxes and scores, see `LWDETRPostProcessor`; ``logits`` if
-            requested or if there is no target; ``loss`` if there is a target. An exportable model returns ``logits``
-            and ``pred_boxes`` (N, Q, 6).
+            A dictionary. ``preds`` has labels, boxes and scores for each page, in the format of `LWDETRPostProcessor`.
+            ``loss`` is present if there is a target, and ``logits`` unless only the loss is computed. An exportable
+            model returns only ``logits`` and ``pred_boxes`` (N, Q, 6).
 
         Raises:
             InvalidArgumentError: The pages are too small, or boxes of the target have an unknown class or wrong shape.
@@ -509,7 +530,10 @@ class LWDETR(nn.Module):
         return out
 
     def _propose(self, features: Tensor, valid: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-        """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) of the likeliest positions for each group."""
+        """Find the positions of each page at which a region is most likely, separately for each group of queries.
+
+        Return the scores (N, groups * Q, C) and boxes (N, groups * Q, 6) of these positions.
+        """
         places, inside = _places(features)
         usable = valid.flatten(1) & inside
         tokens = features.flatten(2).transpose(1, 2).masked_fill(~usable[..., None], 0)
@@ -527,7 +551,7 @@ class LWDETR(nn.Module):
     def _loss(
         self, predictions: Sequence[tuple[Tensor, Tensor]], target: LayoutTarget, groups: int, longer_side: int
     ) -> Tensor:
-        """Return the loss averaged over groups, summed over the proposals and all layers."""
+        """Return the loss, averaged over the groups of queries and summed over the proposals and all decoder layers."""
         sets = (torch.stack(list(parts)) for parts in zip(*predictions, strict=True))
         logits, boxes = (
             parts.reshape(*parts.shape[:2], groups, -1, parts.shape[-1]).transpose(1, 2).flatten(0, 1) for parts in sets
@@ -540,7 +564,10 @@ class LWDETR(nn.Module):
         return self.postprocessor(*download(logits, boxes))
 
     def _initialize_all_but_backbone(self) -> None:
-        """Initialise small random weights, steps of 0, and class biases for a low probability of regions."""
+        """Initialise all parts except the backbone.
+
+        Weights are small random numbers, steps do not move boxes, and every class is improbable.
+        """
         for name, module in self.named_modules():
             if name.startswith("feat_extractor."):
                 continue
@@ -560,19 +587,22 @@ class LWDETR(nn.Module):
 
 
 def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
-    """Return bool (N, h, w): whether any pixel at a position of the features is valid."""
+    """Reduce masks to ``grid``, the size (h, w) of the features: true where any pixel is true, bool (N, h, w)."""
     # Convert to int, because exporters trace shapes as tensors.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
     return F.max_pool2d(masks.float()[:, None], kernel)[:, 0] > 0
 
 
 def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
-    """Return rows (N, Q, D) of values (N, L, D) by indices (N, Q)."""
+    """Return the rows of ``values`` (N, L, D) that have the given ``indices`` (N, Q), as (N, Q, D)."""
     return values.gather(1, indices[..., None].expand(-1, -1, values.shape[-1]))
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a small box (h * w, 6) at each position of features (N, D, h, w), and a mask of those not at the rim."""
+    """Return a small box at each position of the features (N, D, h, w), as (h * w, 6).
+
+    Also return a mask (h * w,) that is false for positions at the rim of the page.
+    """
     height, width = features.shape[-2:]
     # Explicit types, because exporters would use float64.
     rows, columns = (
@@ -601,14 +631,16 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
 
 
 def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Return the small LW-DETR with 15 million parameters, in training mode.
+    """Return the small LW-DETR, which has 15 million parameters, in training mode.
 
     Args:
         pretrained: Load docTR's weights from a file on this machine.
-        **kwargs: Arguments of `LWDETR`; ``class_names`` are sorted. Also ``patch_size`` in pixels, (16, 16) by default.
+        **kwargs: Arguments of `LWDETR`. The classes are in the sorted order of ``class_names``. In addition
+            ``patch_size``, the height and width of the backbone's patches in pixels, (16, 16) by default.
 
     Raises:
-        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put
+            it.
 
     Example:
         >>> import torch
@@ -620,8 +652,8 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
 
 def lw_detr_m(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Return the medium LW-DETR with 29 million parameters. Takes the arguments of `lw_detr_s`.
+    """Return the medium LW-DETR, which has 29 million parameters. Takes the arguments of `lw_detr_s`.
 
-    docTR does not publish weights for it.
+    docTR does not publish weights for this network.
     """
     return _lw_detr("lw_detr_m", pretrained, vit_det_m, 384, kwargs)

@@ -1,4 +1,4 @@
-"""Find the regions of pages: preprocessing, the network, and boxes relative to each page."""
+"""Find the regions of pages: prepare the pages, run the network, and return boxes relative to each page."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class LayoutPredictor(nn.Module):
     """Finds the regions of pages of any size.
 
     Args:
-        pre_processor: Prepares the batches.
-        model: The network.
+        pre_processor: Scales pages, and puts them into batches for the network.
+        model: The network, such as `LWDETR`.
     """
 
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
@@ -29,21 +29,22 @@ class LayoutPredictor(nn.Module):
         self.model: Any = check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place; arguments as for ``torch.compile``."""
+        """Compile the network in place. Takes the arguments of ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, pages: Iterable[Image], **kwargs: Any) -> list[dict[str, Any]]:
-        """Find regions.
+        """Find the regions of pages.
 
         Args:
-            pages: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list, a batch, a
-                `FrameBatch` or a document.
-            **kwargs: Arguments of the model's ``forward``.
+            pages: A list of pages, a batch of pages, a `FrameBatch` or a document. A page is an array (H, W, 3), or a
+                tensor (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1].
+            **kwargs: Further arguments of the model's ``forward``.
 
         Returns:
-            For each page ``class_names``, a list of K names; ``scores``, a list of K numbers in [0, 1]; and ``boxes``,
-            relative, float32: (K, 4) as xmin, ymin, xmax, ymax, or corners (K, 4, 2) if pages are not assumed straight.
+            A dictionary for each page, with its K regions. ``class_names`` is a list of K names, and ``scores`` a list
+            of K numbers in [0, 1]. ``boxes`` are relative to the page, float32. If pages are assumed straight, they are
+            (K, 4): xmin, ymin, xmax, ymax. Otherwise they are the corners of the regions, (K, 4, 2).
 
         Raises:
             InvalidArgumentError: An item is not a page.

@@ -1,4 +1,4 @@
-"""Create layout predictors by the name of their architecture."""
+"""Create layout predictors, given the name of a network architecture."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ def layout_predictor(
     """Return a predictor that finds the regions of pages with one of docTR's networks.
 
     Args:
-        arch: A name of `ARCHS`; the path of a checkpoint (``.pt``), which may be a state dict of docTR with its eleven
-            classes; or a model.
-        pretrained: Load weights from this machine; see `find_weights`. No package has the weights; docTR publishes
-            weights for ``lw_detr_s``.
-        assume_straight_pages: Return straight boxes; otherwise return corners.
-        preserve_aspect_ratio: Scale both sides of a page equally, and pad.
-        symmetric_pad: Pad on all sides; otherwise only on the right and below.
-        batch_size: Pages in a batch.
-        **kwargs: ``mean`` and ``std``; ``pretrained_backbone`` is accepted and has no effect, as in docTR.
+        arch: One of the names in `ARCHS`, the path of a checkpoint (``.pt``), or a model. A file that contains only a
+            state dict, as docTR publishes it, is also accepted if it has docTR's eleven classes.
+        pretrained: Load weights from a file on this machine; see `find_weights`. No package contains the weights, but
+            docTR publishes those of ``lw_detr_s``.
+        assume_straight_pages: Return straight boxes; otherwise return the corners of oriented boxes.
+        preserve_aspect_ratio: Scale both sides of a page equally, and pad it; otherwise stretch it.
+        symmetric_pad: Pad pages equally on opposite sides; otherwise only on the right and below.
+        batch_size: Maximum number of pages in a batch.
+        **kwargs: ``mean`` and ``std`` replace the pixel statistics in the model's ``cfg``. ``pretrained_backbone`` is
+            accepted, but has no effect, as in docTR.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for the architecture on this machine.
-        WeightsError: The checkpoint is damaged, or belongs to another network.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine.
+        WeightsError: The checkpoint is damaged, or is made for another network.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Boxes of a page: transforms to and from the upright page, hooks, ignored regions, and images of lines."""
+"""Handle the boxes of a page: convert them to and from the upright page, check hooks' changes, and crop lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ IgnoredRegion = Sequence[float]  # xmin, ymin, xmax, ymax, relative to the page
 
 
 def set_located_upright(located: Located, plan: Straightening) -> Located:
-    """Transform boxes from a page to its upright form; corners of rotated boxes are clockwise on the upright page."""
+    """Convert the boxes that were found on a page to boxes on the upright page.
+
+    The corners of rotated boxes are reordered to be clockwise from the top left of the upright page.
+    """
     boxes = {}
     for name, found in located.boxes.items():
         places = found[:, :4]
@@ -38,9 +41,10 @@ def set_located_upright(located: Located, plan: Straightening) -> Located:
 
 
 def restore_original(page: Page | KIEPage, plan: Straightening) -> None:
-    """Transform the boxes of a page and of all its elements back to the original page, in place.
+    """Convert the boxes of a page and of all its elements from the upright to the original page, in place.
 
-    The page was built from upright words, so that lines and reading order are correct for any orientation.
+    Lines and reading order must be determined on the upright page. Therefore the page is built from words on the
+    upright page first, and converted afterwards.
     """
     page.dimensions = plan.page_shape
     quarter_turns = round(plan.angle / 90) * 90 % 360
@@ -57,7 +61,7 @@ _PARTS = ("layout", "fields", "tables", "cells", "blocks", "lines", "words", "un
 
 
 def _elements(parent: Any) -> Iterator[Any]:
-    """Yield the elements of a page at all depths."""
+    """Yield the elements of a page, the elements that they contain, and so on."""
     parts = [getattr(parent, name, ()) for name in _PARTS]
     for element in chain(*parts, *getattr(parent, "predictions", {}).values()):
         yield element
@@ -71,7 +75,10 @@ def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
 
 
 def check_boxes(changed: Any, offered: Any) -> Any:
-    """Check that the boxes returned by a hook have the same structure as the boxes passed to it, and return them."""
+    """Raise an error unless the boxes that a hook returned have the same structure as the boxes ``offered`` to it.
+
+    Otherwise, return the boxes.
+    """
     problem = InvalidArgumentError(
         f"a hook returned {_describe(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
         "of shape (N, 4) or (N, 4, 2) as it got them."
@@ -99,7 +106,11 @@ def _describe(changed: Any) -> str:
 def take_hook_boxes(
     changed: npt.NDArray[np.floating], offered: npt.NDArray[np.floating], boxes: npt.NDArray[np.floating]
 ) -> npt.NDArray[np.floating]:
-    """Return a hook's boxes with scores; boxes that it did not change are replaced by their originals in ``boxes``."""
+    """Return the boxes of one page that a hook returned, with scores.
+
+    ``offered`` are the boxes that the hook got, without scores, and ``boxes`` the same boxes with scores. Boxes that
+    the hook did not change keep their scores; all other boxes get the score 1.
+    """
     known = {place.tobytes(): box for place, box in zip(offered, boxes, strict=True)}
     rows = []
     for place in changed.astype(offered.dtype):
@@ -114,7 +125,10 @@ def take_hook_boxes(
 
 
 def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    """Return the regions as an array (N, 4); raise an error for wrong boxes."""
+    """Return the regions to ignore as an array (N, 4).
+
+    Raise an error unless they are boxes (xmin, ymin, xmax, ymax) in [0, 1].
+    """
     try:
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
     except (TypeError, ValueError):
@@ -133,7 +147,7 @@ def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.flo
 
 
 def whiten_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
-    """Paint the regions of a page (3, H, W) white, on a copy if there are regions."""
+    """Return a page (3, H, W) in which ``regions`` are white. The page itself is not changed."""
     if not len(regions):
         return image
     image = image.clone()
@@ -145,15 +159,16 @@ def whiten_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class CutLine:
-    """A line of a page, or a word if the recogniser reads words.
+    """A crop of a line, or of a word if the recogniser reads words, with the text that was read in it.
 
     Attributes:
-        image: (H, W, 3) uint8, RGB: the upright crop before it is scaled for the recogniser.
+        image: The upright crop, (H, W, 3) uint8, RGB, before it is scaled for the recogniser.
         value: The recognised text.
         confidence: The probability that the text is right, in [0, 1].
-        geometry: Relative position on the original page: ((xmin, ymin), (xmax, ymax)), or four points in reading
-            direction.
-        unread: If the page's text lacks all or part of the line, the reason, as in `UnreadLine`; otherwise ``None``.
+        geometry: Position relative to the original page: ((xmin, ymin), (xmax, ymax)), or four points, of which the
+            first is where the text starts.
+        unread: The reason why all or part of the line is missing from the page's text, as in `UnreadLine`; ``None`` if
+            nothing is missing.
     """
 
     image: npt.NDArray[np.uint8]
@@ -164,10 +179,10 @@ class CutLine:
 
 
 def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
-    """Crop the lines of a page in reading order, except lines without pixels.
+    """Crop the lines that were found on a page, in reading order. Lines that contain no pixels are left out.
 
-    Text in ``regions`` (N, 4) was not read, so the regions are white in the crops. If ``straight``, geometries are
-    enclosing boxes rather than quads.
+    ``regions`` (N, 4) are the ignored regions, which are white in the crops as they were when the page was read. If
+    ``straight``, the position of a line is the straight box that encloses it, otherwise a quad.
     """
     image = whiten_regions(as_tensor(page.image), regions)
     plan = page.straightened

@@ -1,4 +1,4 @@
-"""Find the structure of a page with known words, by rules or networks, and use the words of PDF files."""
+"""Find the structure of pages whose words are known, by rules or networks, and use the text layer of PDF pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TABLE_MARGIN = 20
 
 
 def _are_centers_in(boxes: npt.NDArray[np.float64], frames: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return bool (N, R): whether the center of each box (N, 4) is in each of the frames (R, 4)."""
+    """Return, for each box (N, 4), in which of the ``frames`` (R, 4) its center lies, as bool (N, R)."""
     centers = (boxes[:, None, :2] + boxes[:, None, 2:]) / 2
     is_in: npt.NDArray[np.bool_] = np.all((centers >= frames[:, :2]) & (centers <= frames[:, 2:]), axis=2)
     return is_in
@@ -50,9 +50,10 @@ def _are_centers_in(boxes: npt.NDArray[np.float64], frames: npt.NDArray[np.float
 def words_of_layer(
     stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]
 ) -> tuple[ClassWords, npt.NDArray[np.intp]]:
-    """Return the words of a text layer as recognition results, and the index of each word in the layer.
+    """Convert the words of a PDF page's text layer to the form of recognition results.
 
-    Words whose center lies in one of the boxes ``ignored`` (R, 4) are dropped.
+    Words whose center lies in one of the boxes ``ignored`` (R, 4) are dropped. Also return the index in ``stored`` of
+    each word that was kept.
     """
     boxes = np.array([np.ravel(word.geometry) for word in stored], dtype=np.float64).reshape(-1, 4)
     kept = np.flatnonzero(~_are_centers_in(boxes, ignored).any(axis=1))
@@ -69,7 +70,7 @@ def words_of_layer(
 
 
 def set_upright(words: ClassWords, content: PageContent, plan: Straightening) -> tuple[ClassWords, PageContent]:
-    """Transform the words and the content of a page turned by 90, 180 or 270 degrees to the upright page."""
+    """Convert the words and the content of a page that is turned by 90, 180 or 270 degrees to the upright page."""
 
     def moved(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return np.asarray(map_boxes(np.asarray(boxes, dtype=np.float64), plan.forward))
@@ -92,10 +93,11 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 
 
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
-    """Return boxes (R, 4) of the areas that need not be read: all but pictures that have no words in the text layer.
+    """Return boxes (R, 4) that cover the parts of a PDF page that need no recognition.
 
-    If the page is a scan, the boxes enclose the words that were added to the scan. Return ``None`` if no picture needs
-    reading.
+    Only pictures for which the text layer has no words need recognition, so the boxes cover everything else. If the
+    whole page is a scan without recognised text, they only cover the words that were added to the scan. Return ``None``
+    if nothing on the page needs recognition.
     """
     size = np.array([content.width, content.height] * 2)
     if content.is_unread_scan:
@@ -123,7 +125,10 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
 
 
 def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
-    """Join the words of a text layer and the words read in pictures, with unique line numbers."""
+    """Join the words of a text layer with ``more`` words, which were read in pictures.
+
+    Line numbers are changed so that no line has words of both.
+    """
     if not more.texts:
         return replace(words, unread=more.unread, found=more.found)
     known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
@@ -142,7 +147,11 @@ def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
 
 
 def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
-    """Return the content of a page with its final words: the file's words at indices ``kept``, then ``words``."""
+    """Return the content of a PDF page with ``words`` instead of the words in the file.
+
+    The first words must be those with the indices ``kept`` in the file. They keep their font size, weight and turn. The
+    words after them were read in pictures.
+    """
     num_read = len(words.texts) - len(kept)
     return replace(
         content,
@@ -157,9 +166,11 @@ def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.
 
 
 class StructureFinder(nn.Module):
-    """Finds regions, tables and fields of pages whose words are known, by rules or by the given networks.
+    """Finds the regions, tables and fields of pages whose words are known.
 
-    ``fields`` is the name of a set, a sequence of rules, true for all key-value pairs, or false for none.
+    ``layout`` and ``tables`` say whether to find regions and tables. Rules find them, unless there is a network for it:
+    ``layout_predictor`` or ``table_predictor``. ``fields`` determines which fields rules find: the name of a set of
+    rules, a sequence of rules, true for all key-value pairs, or false for none.
     """
 
     def __init__(
@@ -184,11 +195,14 @@ class StructureFinder(nn.Module):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether regions, tables or fields were requested."""
+        """Whether anything is to be found: regions, tables or fields."""
         return bool(self.layout or self.tables or self.fields)
 
     def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
-        """Find the structure of an upright page (3, H, W); words of all classes are used together."""
+        """Find the structure of an upright page (3, H, W), given its words by class.
+
+        The classes do not matter: the words of all classes are used together.
+        """
         if not self.is_wanted:
             return Structured()
         pixels = image if image.dtype == torch.uint8 else (image.float() * 255).round().to(torch.uint8)
@@ -200,7 +214,7 @@ class StructureFinder(nn.Module):
         return Structured(self._find_by_rules(content_of_words(page, words)), regions, grids)
 
     def of_content(self, content: PageContent) -> Structured:
-        """Find, by rules only, the structure of a page whose content is known."""
+        """Find the structure of a page from its content, without an image, by rules only."""
         return Structured(self._find_by_rules(content)) if self.is_wanted else Structured()
 
     def _find_by_rules(self, content: PageContent) -> PageStructure:
@@ -243,7 +257,7 @@ class StructureFinder(nn.Module):
 
 
 def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWords]) -> PageContent:
-    """Return the content of a page (H, W, 3) from its recognised words, by class."""
+    """Convert the recognised words of a page, given by class, and its image (H, W, 3) to the content of a page."""
     height, width = image.shape[:2]
     found = list(words.values())
     boxes = [boxes_around(as_quads(own.boxes)) if own.boxes.ndim == 3 else own.boxes[:, :4] for own in found]
@@ -265,7 +279,7 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
 
 
 def check_kinds(names: Sequence[str]) -> frozenset[str]:
-    """Check names of region kinds, and convert them to the form of `normalize_layout_label`."""
+    """Convert names of kinds of regions to the form of `normalize_layout_label`; raise an error for unknown names."""
     known = {normalize_layout_label(kind) for kind in REGION_KINDS}
     for given in names:
         if normalize_layout_label(given) not in known:
@@ -277,7 +291,7 @@ def check_kinds(names: Sequence[str]) -> frozenset[str]:
 
 
 def remove_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
-    """Remove the text in regions of the given kinds from a page, in place."""
+    """Remove the text in all regions of the given kinds, such as page footers, from a page, in place."""
     if isinstance(page, Page):
         items, labels, _ = page_reading_order(page)
         kept = [item for item, label in zip(items, labels, strict=True) if normalize_layout_label(label) not in kinds]

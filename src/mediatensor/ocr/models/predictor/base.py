@@ -1,4 +1,4 @@
-"""Base class of the text and key information predictors: convert pages to words with positions."""
+"""The base class of the predictors for text and key information, which converts pages to words with positions."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class TextPredictor(nn.Module):
         det_predictor: Finds text.
         reco_predictor: Reads the text.
         line_classifier: Detects upside-down lines; required unless pages are assumed straight.
-        layout_predictor: Finds regions; if None, rules find them.
+        layout_predictor: Finds the regions of pages; if None, rules find them.
         table_predictor: Finds the cells of the tables found by ``layout_predictor``; if None, rules find them.
         **builder_options: Options of `DocumentBuilder`.
 
-    All other arguments are documented at `ocr_predictor`.
+    All arguments that are not listed here are the same as for `ocr_predictor`.
     """
 
     builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]
@@ -181,8 +181,8 @@ class TextPredictor(nn.Module):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile all networks in place.
 
-        The steps between the networks are not compiled, and results do not change. Page sizes and numbers of words are
-        dynamic dimensions, so that later pages need no recompilation.
+        The steps between the networks are not compiled, and results do not change. Networks are compiled for any page
+        size and number of words, so that later pages need no new compilation.
 
         Args:
             *args: Arguments of ``torch.compile``.
@@ -199,10 +199,10 @@ class TextPredictor(nn.Module):
         """Register a function that inspects and changes boxes between detection and recognition.
 
         Args:
-            hook: Called once for each document with the relative boxes of all pages, without scores. A text predictor
-                passes a list of arrays (N, 4) or (N, 4, 2); a predictor of key information passes a list of
-                dictionaries of such arrays by class. The hook must return the same structure; it may remove, move or
-                add boxes.
+            hook: A function that is called once for each document. Its argument has the boxes on each page, relative to
+                the page and without scores. A text predictor passes a list of arrays (N, 4) or (N, 4, 2). A predictor
+                for key information passes a list of dictionaries, which contain such an array for each class. The hook
+                can remove, move or add boxes, and must return all boxes in the same structure.
 
         Raises:
             InvalidArgumentError: The hook is not callable.
@@ -220,10 +220,12 @@ class TextPredictor(nn.Module):
 
     @torch.inference_mode()
     def cut_lines(self, page: Any) -> list[CutLine]:
-        """Read a page and return its lines as cropped for the recogniser, for correction and training.
+        """Read a page, and return the images of its lines with the text that was read.
+
+        The text can be corrected, and the lines can then be used to train a recogniser.
 
         Args:
-            page: One page: any item accepted in a list of pages.
+            page: One page, in any form that an item in a list of pages can have.
 
         Returns:
             The lines in reading order, including lines that were detected but not read.
@@ -268,7 +270,10 @@ class TextPredictor(nn.Module):
                     yield self._read_page(_result_image(sources, index), image, next(located))
 
     def _num_workers(self, num_pages: int) -> int:
-        """Return how many pages to read in parallel threads: 1 if the pages share batches."""
+        """Return how many pages to read in parallel threads.
+
+        The result is 1 if the detector processes pages in batches, or if the networks cannot run in threads.
+        """
         predictors = (self.line_classifier, self.page_orientation_predictor, self.crop_orientation_predictor)
         models = [self.det_predictor.model, self.reco_predictor.model, *self.script_readers.values()]
         models += [one for one in predictors if one is not None]
@@ -276,7 +281,11 @@ class TextPredictor(nn.Module):
         return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
 
     def _load_pages(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
-        """Yield each page as an image for the result and a tensor for the networks, loaded in the caller's thread."""
+        """Load the pages one by one in the caller's thread.
+
+        Yield the image for the result and the tensor for the networks, or the words of a page that needs no
+        recognition.
+        """
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
             yield image if isinstance(image, PageWords) else (_result_image(sources, index), image)
@@ -288,7 +297,7 @@ class TextPredictor(nn.Module):
         return self._read_page(original, image, next(self._locate([image])))
 
     def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
-        """Detect text on all pages before reading the first page, because hooks get the boxes of all pages."""
+        """Detect the text on all pages first, pass the boxes to the hooks, and then read the pages."""
         found: list[Located | PageWords] = []
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
@@ -319,7 +328,10 @@ class TextPredictor(nn.Module):
                 yield self._read_page(_result_image(sources, index), image, Located(next(revised), None))
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
-        """Return a page to read, the words of its text layer, or the error that prevents reading it."""
+        """Load a page and return its tensor, if it must be read.
+
+        Otherwise, return the words in its text layer, or a page without words that has the error in ``error``.
+        """
         try:
             if self.text_layer and isinstance(sources, Pages):
                 known = self._text_layer_words(sources, index)
@@ -333,7 +345,10 @@ class TextPredictor(nn.Module):
             return self._unreadable(sources, index, str(error))
 
     def _move_to_device(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
-        """Copy pages from the CPU to the detector's device in one transfer."""
+        """Copy pages to the detector's device in one transfer, and make ignored regions white.
+
+        Items that are not tensors, for pages that need no recognition, are returned unchanged.
+        """
         images = [image for image in loaded if isinstance(image, Tensor)]
         check_values(images)
         placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
@@ -343,7 +358,10 @@ class TextPredictor(nn.Module):
         ]
 
     def _text_layer_words(self, sources: Pages, index: int) -> PageWords | None:
-        """Return a page with the words of its PDF text layer and of its pictures; ``None`` if it has no text layer."""
+        """Return the words in the text layer of a PDF page, and the words read in its pictures.
+
+        Return ``None`` if the page has no text layer.
+        """
         stored = sources.text_layer(index)
         if not stored:
             return None
@@ -431,7 +449,10 @@ class TextPredictor(nn.Module):
         orientation: dict[str, Any] | None,
         in_original_coordinates: bool,
     ) -> PageWords:
-        """Rotate a page by ``angle`` to make it upright, detect text again for more exact boxes, and read it."""
+        """Rotate a page by ``angle`` to make it upright, and read it.
+
+        Text is detected again, because boxes are more exact on the upright page, unless there are hooks.
+        """
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
         # If there are hooks, their boxes are transformed; a new detection would discard the hooks' changes.
@@ -448,9 +469,10 @@ class TextPredictor(nn.Module):
     def _straight_readings(
         self, image: Tensor, located: Located
     ) -> tuple[dict[str, list[Readings]], int, float | None]:
-        """Read a page as if it were upright: return readings of its lines by class, the turn and its probability.
+        """Read the lines of a page as if it were upright, and find out whether it is.
 
-        If a few lines show that the page is turned, reading stops and there are no readings.
+        Return the readings of its lines by class, the turn of the page, and the probability of this turn. A few lines
+        are read first. If they show that the page is turned sideways, the rest is not read, and there are no readings.
         """
         model, quads = self.reco_predictor.model, _quads_of(located)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
@@ -469,7 +491,7 @@ class TextPredictor(nn.Module):
         return readings, *turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
-        """Return the turn of the page, a multiple of 90 degrees, and its probability; (0, None) if undetermined."""
+        """Return the turn of a page, a multiple of 90 degrees, and its probability; (0, None) if it is not determined."""
         if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:
@@ -482,7 +504,7 @@ class TextPredictor(nn.Module):
         return page_turn(model, self.line_classifier, image, _quads_of(located))
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
-        """Return the words of an upright page by class; ``readings`` are the lines that were already read."""
+        """Return the words of an upright page, by class; ``readings`` are lines that were already read, by class."""
         return {
             name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
@@ -566,7 +588,7 @@ class TextPredictor(nn.Module):
 
 
 def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
-    """Split ``ignore_regions`` into names of region kinds and boxes."""
+    """Split the argument ``ignore_regions`` into the names of kinds of regions, and the boxes."""
     listed = [regions] if isinstance(regions, str) else regions
     if not isinstance(listed, list | tuple | set | frozenset):
         return [], regions
@@ -574,7 +596,7 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
 
 
 def _result_image(sources: Any, index: int) -> Any:
-    """Return the image for the result. Pages of files are loaded again on demand, to save memory."""
+    """Return the image of a page for the result. For a page of a file, this only loads the image again on demand."""
     if isinstance(sources, Pages):
         return PageOfFile(sources, index)
     source = sources[index]

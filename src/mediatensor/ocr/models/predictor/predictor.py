@@ -24,7 +24,7 @@ class OCRPredictor(TextPredictor):
         det_predictor: Finds text.
         reco_predictor: Reads the text.
         line_classifier: Detects upside-down lines; required unless pages are assumed straight.
-        **kwargs: Options of `TextPredictor` and of `DocumentBuilder`; ``keep_reading_order`` is true by default.
+        **kwargs: Further options of `TextPredictor` and `DocumentBuilder`. ``keep_reading_order`` is true by default.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile, ocr_predictor
@@ -59,10 +59,10 @@ class OCRPredictor(TextPredictor):
         """Read the pages of a document.
 
         Args:
-            pages: A list or batch of pages, a `FrameBatch`, a document from `DocumentFile`, a path, a URL or the bytes
-                of a PDF file or an image, or a Pillow image. A page is an array (H, W, 3) or a tensor (3, H, W) or
-                (H, W, 3), uint8 or floats in [0, 1], on any device. A list may also contain files and Pillow images.
-                The pages of a document are read one after the other.
+            pages: A list of pages, a batch of pages, a `FrameBatch`, a document from `DocumentFile`, a Pillow image, or
+                a PDF or image file, given by its path, URL or bytes. A page is an array (H, W, 3), or a tensor
+                (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1], on any device. A list can also contain
+                files and Pillow images. The pages of a document are read one after the other.
 
         Returns:
             The document with one page for each input page.

@@ -1,4 +1,4 @@
-"""Networks that read images of words, with docTR's names."""
+"""Networks that read images of words, under the same names as in docTR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The languages and scripts that a recogniser reads well, determined by its vocabulary."""
+"""Determine which languages and scripts a recogniser can read, from the characters in its vocabulary."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _SCRIPTS: dict[str, tuple[str, str]] = {
 
 
 def languages_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the languages (English names by ISO 639 code) whose letters are all among ``characters``."""
+    """Return the languages that can be written with ``characters``: English names by ISO 639 code."""
     known = set(characters)
     return {
         code: name
@@ -111,7 +111,7 @@ def languages_of(characters: Iterable[str]) -> dict[str, str]:
 
 
 def scripts_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the scripts of `languages_of`: English names by ISO 15924 code."""
+    """Return the scripts of languages that can be written with ``characters``: English names by ISO 15924 code."""
     languages = languages_of(characters)
     return {code: name for code, (name, language) in _SCRIPTS.items() if language in languages}
 

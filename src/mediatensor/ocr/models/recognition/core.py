@@ -1,4 +1,4 @@
-"""Base classes of recognition networks: backbones, targets, results, CTC, and decoding of scores."""
+"""Base classes of recognition networks, and what they share: training targets, losses, CTC and decoding of scores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ModelT = TypeVar("ModelT", bound="RecognitionModel")
 
 
 def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
-    """Return the configuration of a docTR network, with weights at ``url`` and published scores in percent."""
+    """Return the configuration of a docTR network: ``url`` of its weights, and published ``accuracy`` in percent."""
     return {
         "mean": (0.694, 0.695, 0.693),
         "std": (0.299, 0.296, 0.301),
@@ -45,27 +45,27 @@ def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
 
 
 class RecognitionPostProcessor(ABC):
-    """Decodes the scores of a network into words; ``vocab`` has the characters in class order."""
+    """Decodes the scores of a network into words. ``vocab`` has the characters in the order of the classes."""
 
     def __init__(self, vocab: str) -> None:
         self.vocab = vocab
 
     @abstractmethod
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Return N words with confidences in [0, 1], from scores (N, T, C)."""
+        """Return the N words, each with a confidence in [0, 1], for scores (N, T, C) of C classes at T steps."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(vocab_size={len(self.vocab)})"
 
 
 class SequencePostProcessor(RecognitionPostProcessor):
-    """Decoder for networks with one character per step; the class after the vocabulary ends a word.
+    """Decodes the scores of networks that return one character per step. The class after the vocabulary ends a word.
 
     The confidence of a word is the mean probability of its characters, or 0 for an empty word.
     """
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Return the words of scores (N, T, C); see `RecognitionPostProcessor`."""
+        """Return the words for scores (N, T, C), in the format of `RecognitionPostProcessor`."""
         best, classes = logits.float().softmax(dim=-1).max(dim=-1)
         # Before the first end token, the cumulative number of end tokens is 0.
         lengths = ((classes >= len(self.vocab)).cumsum(dim=1) == 0).sum(dim=1)
@@ -81,7 +81,10 @@ class SequencePostProcessor(RecognitionPostProcessor):
 
 
 class LeastCertainPostProcessor(SequencePostProcessor):
-    """Like the base class, but the confidence is the least probability of all steps, including those after the word."""
+    """Like the base class, but with another confidence: the lowest probability of all steps.
+
+    Steps after the end of the word are included.
+    """
 
     def _confidence(self, best: list[float], length: int) -> float:
         return min(best)
@@ -95,8 +98,8 @@ class RecognitionModel(nn.Module, ABC):
     Args:
         vocab: The characters in the order of the classes.
         postprocessor: Decodes the scores into words.
-        exportable: Return only ``{"logits"}``.
-        cfg: The configuration of the model: ``mean``, ``std``, ``input_shape``, ``vocab``, ``url``.
+        exportable: Whether ``forward`` returns only the logits, as required for export.
+        cfg: The configuration of the model: ``mean``, ``std``, ``input_shape``, ``vocab`` and ``url``.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty.
@@ -116,7 +119,7 @@ class RecognitionModel(nn.Module, ABC):
         self.cfg = cfg
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file.
+        """Load the parameters of this network from a file.
 
         Args:
             path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
@@ -133,24 +136,27 @@ class RecognitionModel(nn.Module, ABC):
 
     @abstractmethod
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that scores the classes, and the class index of ``vocab[0]``."""
+        """Return the layer that computes the scores of the classes, and the index of the class for ``vocab[0]``."""
 
     @abstractmethod
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode N words as rows of classes.
+        """Encode N words as training targets: a row of classes for each word.
 
         Returns:
-            int32 (N, width), including the special tokens of this network, and the length of each word.
+            The rows, int32 (N, width), which include the special tokens of this network; and the length of each word.
         """
 
     @abstractmethod
     def _score(
         self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Return scores (N, T, classes) and the loss; either is ``None`` if it was not computed."""
+        """Return the scores (N, T, classes) of images and, if there is a target, the loss.
+
+        Either is ``None`` if it was not computed. Scores can be omitted if there is a target, unless ``needs_scores``.
+        """
 
     def _encode(self, target: Sequence[str], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the classes (N, width) and the lengths (N,) of words, int64, on a device."""
+        """Encode words with `build_target`; return the classes (N, width) and lengths (N,) as int64 on a device."""
         rows, lengths = self.build_target(target)
         return torch.from_numpy(rows).long().to(device), torch.tensor(lengths, device=device)
 
@@ -161,21 +167,23 @@ class RecognitionModel(nn.Module, ABC):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read words.
+        """Read the words in images.
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std of ``cfg``.
-            target: The word of each image; required in training mode. Networks that decode character by character may
-                get the target's characters instead of their own predictions (teacher forcing).
-            return_model_output: Also return ``out_map``, scores (N, T, classes).
+            target: The correct word for each image, to compute the loss; required in training mode. Networks that
+                decode character by character can then use the correct characters instead of their own predictions
+                (teacher forcing).
+            return_model_output: Also return ``out_map``, the scores (N, T, classes).
             return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            ``preds``, N pairs of word and confidence; ``out_map`` if requested; ``loss``, a scalar, if there is a
-            target. An exportable model returns only ``logits``.
+            A dictionary. ``preds`` has N pairs of a word and its confidence. ``out_map`` is present if requested, and
+            ``loss``, a scalar, if there is a target. An exportable model returns only ``logits``.
 
         Raises:
-            InvalidArgumentError: ``target`` does not fit, or the network does not accept images of this size.
+            InvalidArgumentError: ``target`` is missing in training mode or does not have one word for each image, or
+                the network does not accept images of this size.
         """
         if target is None:
             if self.training:
@@ -210,10 +218,11 @@ class RecognitionModel(nn.Module, ABC):
 def encode_with_marks(
     words: Sequence[str], vocab: str, max_length: int, pad: int | None = None
 ) -> tuple[npt.NDArray[np.int32], list[int]]:
-    """Encode words as rows of start token, classes and end token, int32 (N, max_length + 2); also return their lengths.
+    """Encode words as rows: a start token, the classes of the characters, and an end token.
 
-    Longer words are truncated and do not have an end token. The two classes after ``vocab`` are the end token and the
-    start token. ``pad`` fills the rows; by default it is the end token.
+    Return the rows, int32 (N, max_length + 2), and the length of each word. Words longer than ``max_length`` are
+    truncated and have no end token. The end token is the first class after ``vocab``, and the start token the second.
+    The rest of each row is filled with ``pad``, by default the end token.
     """
     encoded = encode_sequences(
         list(words), vocab, target_size=max_length + 2, eos=len(vocab), sos=len(vocab) + 1, pad=pad
@@ -222,9 +231,10 @@ def encode_with_marks(
 
 
 def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the cross-entropy, averaged over the first ``lengths`` steps of each word and then over words.
+    """Return the mean cross-entropy: averaged over the first steps of each word, and then over words.
 
-    ``logits`` are (N, T, C), ``classes`` int64 (N, T), ``lengths`` int64 (N,), at least 1.
+    ``logits`` are scores (N, T, C), and ``classes`` the correct classes, int64 (N, T). ``lengths`` is the number of
+    steps to include for each word, at least 1, int64 (N,).
 
     >>> import torch
     >>> from mediatensor.ocr.models.recognition.core import masked_cross_entropy
@@ -237,7 +247,10 @@ def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: t
 
 
 class BackboneFeatures(nn.ModuleDict):
-    """Some layers of a backbone, with their names; maps images (N, 3, H, W) to ``{"features": ...}``."""
+    """Runs some of the layers of a backbone, which keep their names in the state dict.
+
+    Maps images (N, 3, H, W) to ``{"features": ...}``.
+    """
 
     def __init__(self, network: nn.Sequential, layers: Iterable[int]) -> None:
         super().__init__({str(index): network[index] for index in layers})
@@ -258,10 +271,12 @@ def build_recognizer(
     kwargs: dict[str, Any],
     unused: Sequence[str] = (),
 ) -> ModelT:
-    """Build a recogniser with its configuration, and load its weights if requested.
+    """Create a recogniser with its configuration, and load its weights if ``pretrained`` is true.
 
-    ``make_features`` takes whether to load weights and the shape of the images, and returns the backbone. Weights of
-    the layers ``head`` are loaded only for the default vocabulary, and the weights ``unused`` never.
+    ``default`` is the default configuration of the architecture ``arch``, and ``kwargs`` are the options of the user.
+    ``make_features`` creates the backbone. Its arguments are whether to load the backbone's weights, and the shape of
+    the images. The parameters ``head`` are only loaded if the vocabulary is the default, and the parameters ``unused``
+    are never loaded.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -277,19 +292,21 @@ def build_recognizer(
 def make_patch_features(
     backbone: Callable[..., VisionTransformer], kwargs: dict[str, Any]
 ) -> Callable[[bool, Sequence[int]], BackboneFeatures]:
-    """Return a function that makes the features (N, 1 + patches, D) of a vision transformer, without its head.
+    """Return a function that creates a vision transformer without its classification layer, for `build_recognizer`.
 
-    The function removes ``patch_size`` from ``kwargs``. No weights are published for the patch size of recognisers.
+    The transformer computes features (N, 1 + patches, D). ``patch_size`` is removed from ``kwargs``. The function never
+    loads weights, because none are published for the patch size of recognisers.
     """
     patch_size = kwargs.pop("patch_size", PATCH_SIZE)
     return lambda _, shape: BackboneFeatures(backbone(False, input_shape=shape, patch_size=patch_size), (0, 1))
 
 
 class _PathLoss(torch.autograd.Function):
-    """Minus the log probability of all CTC paths of a text, with its gradient with respect to the log probabilities.
+    """The CTC loss of texts, with its gradient with respect to the log probabilities of classes.
 
-    The gradient of torch's ``ctc_loss`` is with respect to the scores before a softmax over all classes. It is wrong if
-    only some of the classes are given.
+    The loss is minus the log probability of all CTC paths of a text. The gradient of torch's ``ctc_loss`` assumes that
+    the log probabilities come from a softmax over exactly the given classes. It is wrong if only some of the classes
+    are given.
     """
 
     @staticmethod
@@ -311,12 +328,13 @@ class _PathLoss(torch.autograd.Function):
 
 
 def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
-    """Return the CTC loss (Graves et al., 2006), computed only from the classes that occur in the texts.
+    """Return the CTC loss of texts, given log probabilities of only those classes that occur in the texts.
 
-    Of several thousand classes, the texts of a batch use only dozens. The other classes only affect the normalisation
-    of probabilities. ``logarithms`` (N, T, C) are log probabilities of C classes, the blank first. ``labels`` are the
-    characters of all texts, concatenated, as indices of these C classes; ``lengths`` (N,) are the numbers of labels.
-    The result is the loss per character, averaged over texts. A text that is too long for T steps counts as 0.
+    See Graves et al., 2006. A recogniser has several thousand classes, but the texts of a batch use only a few dozen of
+    them. The rest only affects the normalisation of probabilities. ``logarithms`` (N, T, C) are the log probabilities
+    of C classes at T steps; the blank is the first class. ``labels`` are the characters of all N texts, concatenated,
+    as indices of these C classes. ``lengths`` (N,) is the number of labels of each text. The result is the loss per
+    character, averaged over texts. The loss of a text that is too long for T steps is 0.
     """
     by_step = logarithms.transpose(0, 1)
     if logarithms.requires_grad:
@@ -328,9 +346,9 @@ def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
 
 
 class CTCPostProcessor(RecognitionPostProcessor):
-    """Decodes CTC scores into words by the best path; the blank is the class after the vocabulary.
+    """Decodes CTC scores into words, by the best class at each step. The blank is the class after the vocabulary.
 
-    The confidence of a word is the minimum of the best probabilities over all time steps, including blanks.
+    The confidence of a word is the lowest probability of the best class at any step, including steps with blanks.
 
     >>> import torch
     >>> from mediatensor.ocr.models.recognition import CTCPostProcessor
@@ -343,10 +361,10 @@ class CTCPostProcessor(RecognitionPostProcessor):
     def ctc_best_path(
         logits: torch.Tensor, vocab: str = VOCABS["french"], blank: int | None = None
     ) -> list[tuple[str, float]]:
-        """Decode scores (N, T, C) by the best path; return words with confidences.
+        """Decode scores by the best class at each step, and return the words with their confidences.
 
         Args:
-            logits: The scores.
+            logits: The scores, (N, T, C).
             vocab: The characters, in the order of the classes.
             blank: The blank class; by default the class after the vocabulary.
         """
@@ -355,16 +373,18 @@ class CTCPostProcessor(RecognitionPostProcessor):
         return list(zip(words, decoded.lowest.tolist(), strict=True))
 
     def characters(self, logits: torch.Tensor) -> CtcCharacters:
-        """Return the characters of all words with their time steps and confidences."""
+        """Decode scores (N, T, C), and return the characters of all words with their time steps and confidences."""
         return ctc_best_path(logits.float().softmax(dim=-1), len(self.vocab))
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
-        """Return the words of scores (N, T, C); see `RecognitionPostProcessor`."""
+        """Return the words for scores (N, T, C), in the format of `RecognitionPostProcessor`."""
         return self.ctc_best_path(logits, self.vocab)
 
 
 class CTCModel(RecognitionModel):
-    """Base class of networks that score each time step and are trained with CTC; the last class is the blank."""
+    """Base class of networks that score classes at each time step and are trained with CTC. The last class is the
+    blank.
+    """
 
     max_length = 32
 
@@ -372,12 +392,12 @@ class CTCModel(RecognitionModel):
         super().__init__(vocab, CTCPostProcessor(vocab), exportable, cfg)
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of classes, padded with blanks to the longest word."""
+        """Encode words as rows of classes, padded with blanks to the length of the longest word."""
         return encode_sequences(list(gts), self.vocab, eos=len(self.vocab)), [len(word) for word in gts]
 
     @abstractmethod
     def _logits(self, x: torch.Tensor) -> torch.Tensor:
-        """Return scores (N, T, classes) of images (N, 3, H, W)."""
+        """Return scores (N, T, classes) for images (N, 3, H, W)."""
 
     def _score(
         self, x: torch.Tensor, target: Sequence[str] | None, needs_scores: bool
@@ -388,7 +408,7 @@ class CTCModel(RecognitionModel):
     def compute_loss(self, model_output: torch.Tensor, target: Sequence[str]) -> torch.Tensor:
         """Return the CTC loss (Graves et al., 2006) per character, averaged over words.
 
-        A word that is too long for the time steps counts as 0 and has no gradient.
+        The loss of a word that is too long for the number of time steps is 0, and has no gradient.
 
         Args:
             model_output: (N, T, C) scores.

@@ -36,9 +36,9 @@ class CRNN(CTCModel):
     Args:
         feature_extractor: Maps (N, 3, H, W) images to (N, C, H', T) features.
         vocab: The characters, in the order of the classes.
-        rnn_units: Units of each direction of the LSTM.
-        input_shape: Channels, height and width of the images. All images must have this height.
-        exportable: Return only ``{"logits"}``.
+        rnn_units: Number of LSTM units in each direction.
+        input_shape: Channels, height and width of the images. All images must have this height, but can have any width.
+        exportable: Whether ``forward`` returns only the logits, as required for export.
         cfg: The configuration of the model.
 
     Example:
@@ -81,7 +81,7 @@ class CRNN(CTCModel):
 
 
 def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
-    """Return the number of values that the backbone computes for one column."""
+    """Return the number of features that the backbone computes at each time step: channels times height."""
     training = feature_extractor.training
     # In training mode, the probe would change the running statistics of batch normalization.
     feature_extractor.eval()
@@ -102,12 +102,14 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
     """Return a CRNN with a VGG-16 backbone, docTR's default recogniser.
 
     Args:
-        pretrained: Load docTR's weights from a file on this machine. With another vocabulary, the character layers are
-            not loaded.
-        **kwargs: Arguments of `CRNN`; ``pretrained_backbone=True`` loads only the backbone.
+        pretrained: Load docTR's weights from a file on this machine. With another vocabulary than the default, the
+            layer that scores characters is not loaded.
+        **kwargs: Arguments of `CRNN`. In addition ``pretrained_backbone=True``, which loads only the weights of the
+            backbone.
 
     Raises:
-        WeightsNotFoundError: Weights are requested but not on this machine; the message says where to put them.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put
+            it.
     """
     return _crnn("crnn_vgg16_bn", pretrained, vgg16_bn_r, kwargs)
 

@@ -84,9 +84,9 @@ class Decoder(nn.Module):
         )
 
     def forward(self, target: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Decode tokens (N, L) to features (N, L, D), given image features ``memory`` (N, P, D).
+        """Return features (N, L, D) for the tokens ``target`` (N, L), given image features ``memory`` (N, P, D).
 
-        ``mask`` is bool and broadcasts to (N, heads, L, L): True where a position may attend to another position.
+        ``mask`` is bool and broadcasts to (N, heads, L, L). It is True where a position attends to another position.
         """
         x = self.positional_encoding(self.embed(target) * math.sqrt(self.embed.embedding_dim))
         layers = zip(self.attention, self.source_attention, self.position_feed_forward, strict=True)
@@ -100,22 +100,21 @@ class Decoder(nn.Module):
 
 
 class MASTER(RecognitionModel):
-    """MASTER (Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019).
+    """MASTER, a recogniser that decodes words character by character.
 
-    The confidence of a word includes the steps after the end of the word, so it also depends on other words in the
-    batch. The word itself does not.
-
-    Other arguments are documented in `CRNN`.
+    See Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019. The confidence of a word
+    includes the steps after its end. Therefore it depends slightly on the other words in the batch; the word itself
+    does not. The arguments that are not listed here are the same as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
         d_model: Number of feature channels.
         dff: Inner width of the feed-forward layers.
-        num_heads: Attention heads.
-        num_layers: Decoder layers.
-        max_length: Maximum number of characters of a word, plus its two special tokens.
+        num_heads: Number of attention heads.
+        num_layers: Number of decoder layers.
+        max_length: Maximum length of a word including two special tokens, which mark its start and its end.
         dropout: Dropout probability in the decoder.
-        input_shape: Channels, height and width of the images; other sizes are accepted.
+        input_shape: Channels, height and width of the images. Other sizes are accepted.
 
     Example:
         >>> import torch
@@ -154,24 +153,24 @@ class MASTER(RecognitionModel):
         return self.linear, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start token, classes, end token and padding."""
+        """Encode words as rows: a start token, the classes of the characters, an end token, and padding."""
         return encode_with_marks(gts, self.vocab, self.max_length - 2, pad=self.pad)
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Return the cross-entropy over each word and its end token.
+        """Return the mean cross-entropy of the characters of each word and its end token.
 
         Args:
-            model_output: (N, T, C) scores.
-            gt: (N, T) int64, the classes after a start token.
-            seq_len: (N,) int64, the length of each word.
+            model_output: The scores, (N, T, C).
+            gt: The correct classes, int64 (N, T), of which the first is the start token.
+            seq_len: The length of each word, int64 (N,).
         """
         return masked_cross_entropy(model_output[:, :-1], gt[:, 1:], seq_len + 1)
 
     def decode(self, known: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
-        """Return scores (N, L, C) of the characters that follow each position of ``known`` (N, L).
+        """Return scores (N, L, C) for the character that follows each position of ``known``.
 
-        ``encoded`` are image features (N, P, D).
+        ``known`` (N, L) are the classes of characters, and ``encoded`` (N, P, D) the features of the images.
         """
         causal = torch.ones(known.shape[1], known.shape[1], dtype=torch.bool, device=known.device).tril()
         mask = causal & (known != self.pad)[:, None, None]
@@ -179,7 +178,10 @@ class MASTER(RecognitionModel):
         return scores
 
     def decode_autoregressive(self, encoded: torch.Tensor) -> torch.Tensor:
-        """Decode from left to right until all words of the batch have ended; return scores (N, max_length, C)."""
+        """Decode words character by character until all words of the batch have ended.
+
+        ``encoded`` (N, P, D) are the features of the images. Return the scores (N, max_length, C).
+        """
         count = encoded.shape[0]
         known = torch.full((count, self.max_length), self.pad, dtype=torch.int64, device=encoded.device)
         known[:, 0] = self.start
@@ -206,9 +208,9 @@ class MASTER(RecognitionModel):
 
 
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
-    """Return a MASTER with a ResNet-31 backbone and global context attention.
+    """Return a MASTER, whose backbone is a ResNet-31 with global context attention.
 
-    Takes the arguments of `crnn_vgg16_bn`, with the options of `MASTER`.
+    Takes the arguments of `crnn_vgg16_bn`, but ``**kwargs`` are arguments of `MASTER`.
     """
 
     def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:

@@ -31,9 +31,12 @@ RIGHT_TO_LEFT_LETTERS = 20
 
 
 class FeatureSession:
-    """The body of a recogniser, run by onnxruntime on one thread; callers parallelise over pages and lines.
+    """Runs all layers of a recogniser except the last, with onnxruntime on one thread.
 
-    ``features_name`` is the name of the last linear layer's input tensor. Errors mention ``file``.
+    Callers use several threads for several pages or lines.
+
+    ``data`` is the content of an ONNX file, which must have the tensor ``features_name``, the input of the last linear
+    layer, as an output. ``input_name`` is the name of the input. Errors mention ``file``.
     """
 
     def __init__(self, data: bytes, input_name: str, features_name: str, file: Path) -> None:
@@ -60,7 +63,7 @@ class FeatureSession:
         self.__init__(*state)  # type: ignore[misc]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return features (N, T, width), float32, on the CPU, for lines (N, 3, 48, W)."""
+        """Return features (N, T, width) of lines (N, 3, 48, W), float32 on the CPU."""
         _, input_name, features_name, file = self._state
         lines = x.detach().to("cpu", torch.float32).contiguous().numpy()
         try:
@@ -74,16 +77,17 @@ class FeatureSession:
 
 
 class OnnxLineRecognizer(CtcLineRecognizer):
-    """Recogniser of text lines from an ONNX file, created by `load_line_recognizer`.
+    """A recogniser of text lines from an ONNX file; created by `load_line_recognizer`.
 
-    The last layer, which scores characters, is a PyTorch layer: it can be moved, converted and trained. onnxruntime
-    computes all other layers on the CPU, and training does not change them.
+    The last layer, which computes the scores of characters, is a PyTorch layer. It can be moved to a device, converted
+    to another type, and trained. onnxruntime runs all other layers on the CPU, and training does not change them.
 
     Args:
-        network: Computes the features of the steps, (N, T, width), from lines.
-        head: Computes the scores of the classes from these features; the blank is the first class.
+        network: A function that computes features (N, T, width) of lines (N, 3, 48, W).
+        head: The last layer, which computes the scores of the classes from these features. The first class is the
+            blank.
         characters: The character of each class except class 0, the blank.
-        step_pixels: Number of pixel columns of a line that each step covers.
+        step_pixels: Number of pixel columns of a line's image that each of the T steps covers.
         right_to_left: Whether the network returns right-to-left text in visual order, from left to right.
 
     Example:
@@ -115,7 +119,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
 
     @not_compiled
     def features(self, x: Tensor) -> Tensor:
-        """Return the input features of the head, (N, T, width), on the device of the lines.
+        """Return the features of lines, (N, T, width), which are the input of the last layer, on the lines' device.
 
         Raises:
             InvalidArgumentError: The model is being exported.
@@ -126,7 +130,10 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         return self.network(x).to(x.device, self.head.weight.dtype)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the best path as the base class does; NaN, which unknown weights may produce, has probability 0."""
+        """Return the best class of each step, like the base class, but replace NaN with probability 0.
+
+        Weights from unknown files can produce NaN.
+        """
         probabilities, classes, spaces = super().best_of_steps(features)
         return probabilities.nan_to_num(0.0), classes, spaces.nan_to_num(0.0)
 
@@ -140,27 +147,29 @@ def load_line_recognizer(
 ) -> OnnxLineRecognizer:
     """Load a recogniser of text lines from an ONNX file, such as RapidOCR's PP-OCRv5 models.
 
-    onnxruntime runs the network, without limits on memory or time: load only files that you trust. Nothing is
-    downloaded. Networks like PP-OCRv3 to v6 are accepted: their input is 48 pixels high and of any width, and their
+    Load only files that you trust: onnxruntime runs the network without limits on memory or time. Nothing is
+    downloaded. The network must be like those of PP-OCRv3 to v6: its input is 48 pixels high and of any width, and its
     output is CTC scores of characters.
 
     Args:
         path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
-        dictionary: The characters of the classes: a text file with one character on each line, or a list. By default,
-            the list in the ONNX file, or a text file in the same folder: one with the ONNX file's name and ``.txt`` or
-            ``_dict.txt``, or the only ``.txt`` file.
+        dictionary: The characters of the classes, as a list, or as the path of a text file with one character on each
+            line. By default, the list in the ONNX file is used. If it contains none, a text file in the same folder is
+            used: one with the ONNX file's name and the ending ``.txt`` or ``_dict.txt``, or else the only ``.txt``
+            file.
         vocab: The characters that may be read; by default all.
-        right_to_left: Whether the script is read from right to left; by default true if the dictionary has letters of
-            such scripts, for example Arabic or Hebrew.
+        right_to_left: Whether the script is read from right to left. By default, this is the case if the dictionary
+            contains letters of such scripts, for example Arabic or Hebrew.
 
     Returns:
-        The model, for ``ocr_predictor(script_readers={"Cyrillic": model})`` or ``ocr_predictor(reco_arch=model)``.
+        The model, to be used as ``ocr_predictor(script_readers={"Cyrillic": model})`` or
+        ``ocr_predictor(reco_arch=model)``.
 
     Raises:
         InvalidArgumentError: ``vocab``, ``right_to_left`` or an entry of the dictionary has the wrong type.
         MissingDependencyError: onnxruntime is not installed.
         WeightsNotFoundError: There is no such file.
-        WeightsError: The file is damaged or contains another kind of network, or its dictionary is missing or has the
+        WeightsError: The file is damaged or contains another kind of network, or the dictionary is missing or has the
             wrong length.
 
     Example:
@@ -206,9 +215,10 @@ def load_line_recognizer(
 def readers_by_script(
     readers: Mapping[str, str | os.PathLike[str] | nn.Module], recogniser: nn.Module
 ) -> dict[str, CtcLineRecognizer]:
-    """Return recognisers of lines by script; each file is loaded only once.
+    """Load the recognisers for the scripts that the main recogniser cannot read, and return them by script.
 
-    ``recogniser`` reads all other lines and detects scripts.
+    ``readers`` has a model or the path of a file for each script. Each file is loaded only once. ``recogniser`` is the
+    main recogniser, which reads all other lines, and detects scripts that it cannot read.
     """
     if not isinstance(readers, Mapping) or not all(isinstance(script, str) for script in readers):
         raise InvalidArgumentError(f"script_readers={shown(readers)}: give a dict of readers by the name of a script.")
@@ -242,7 +252,10 @@ def readers_by_script(
 
 
 def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:
-    """Return the input name of the layer that scores the classes, and the layer without the following softmax."""
+    """Return the last linear layer of a graph, which computes the scores of the classes, preceded by its input's name.
+
+    A softmax after this layer is left out.
+    """
     maker = {node.output: node for node in graph.nodes}
     node = maker.get(graph.outputs[0]) if len(graph.outputs) == 1 else None
     if node is not None and node.op == "Softmax":
@@ -313,9 +326,9 @@ def _lines_of(file: Path) -> list[str]:
 
 
 def _fit_to_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
-    """Return the character of each class except class 0, the blank.
+    """Return the character of each class except class 0, the blank, given the characters in a dictionary.
 
-    Dictionaries of characters may lack a final space, or list the blank as well.
+    Dictionaries are not all alike: some omit the space, which is the last class, and some list the blank as well.
     """
     missing = num_classes - 1 - len(characters)
     if missing == 1:
