@@ -201,7 +201,7 @@ def _pool(x: Tensor) -> Tensor:
 def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], gated: Sequence[bool]) -> list[Block]:
     """Return blocks that follow each other; only the first has the given ``stride`` and changes the number of channels.
 
-    For each block, ``gated`` says whether it has squeeze-and-excitation gates.
+    ``gated`` has one item for each block: true if the block has squeeze-and-excitation gates.
     """
     return [
         Block(channels if index else in_channels, channels, 1 if index else stride, has_gates)

@@ -29,7 +29,7 @@ class TargetMaps:
         kernel: True inside shrunken boxes, bool.
         known: True for the pixels that count in the loss, bool. False inside boxes that are too small to learn, and
             everywhere if the class was not annotated in the image.
-        border: 1 on the outlines of boxes, and less on both sides; 0 from the distance by which boxes are shrunken,
+        border: 1 on the outlines of boxes, falling on both sides to 0 at the distance by which boxes are shrunken,
             float32.
         border_known: True inside boxes that are enlarged by the distance by which they are otherwise shrunken, bool.
     """
@@ -167,8 +167,8 @@ def focal_loss(
     """Return the mean focal loss of the pixels in a mask (Lin et al., "Focal Loss for Dense Object Detection", 2017).
 
     ``logits`` are scores before the sigmoid, ``target`` is 1 for text and 0 for background, and ``mask`` is bool; all
-    are (N, C, H, W). The greater ``gamma``, the less pixels count that are already classified with confidence. Text has
-    the weight ``alpha`` and background ``1 - alpha``. The loss is 0 if the mask is empty.
+    are (N, C, H, W). Greater values of ``gamma`` reduce the weight of pixels that are already classified with
+    confidence. Text has the weight ``alpha`` and background ``1 - alpha``. The loss is 0 if the mask is empty.
     """
     if gamma < 0:
         raise InvalidArgumentError(f"gamma={gamma}: a number of at least 0 is needed.")

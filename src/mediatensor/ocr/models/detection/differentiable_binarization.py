@@ -178,7 +178,7 @@ class DBNet(SegmentationDetector):
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
             thresh_map: Scores of thresholds before the sigmoid, of the same shape.
             target: For each image, the boxes of each class relative to the image.
-            gamma: Exponent of the focal loss, at least 0. The greater it is, the less pixels count that are already
+            gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
                 classified with confidence.
             alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 

@@ -142,7 +142,7 @@ class LinkNet(SegmentationDetector):
         Args:
             out_map: Scores before the sigmoid, (N, classes, H, W).
             target: For each image, the boxes of each class relative to the image.
-            gamma: Exponent of the focal loss, at least 0. The greater it is, the less pixels count that are already
+            gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
                 classified with confidence.
             alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 

@@ -170,7 +170,10 @@ class Lateral(nn.Module):
 
 
 class Smoother(nn.Module):
-    """Applies a large depthwise convolution to a level of the feature pyramid, and quarters its channels."""
+    """Applies a large depthwise convolution to a level of the feature pyramid, and then reduces its channels.
+
+    The number of channels is reduced to a quarter.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -168,9 +168,9 @@ def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.
 class StructureFinder(nn.Module):
     """Finds the regions, tables and fields of pages whose words are known.
 
-    ``layout`` and ``tables`` say whether to find regions and tables. Rules find them, unless there is a network for it:
-    ``layout_predictor`` or ``table_predictor``. ``fields`` determines which fields rules find: the name of a set of
-    rules, a sequence of rules, true for all key-value pairs, or false for none.
+    If ``layout`` is true, regions are found, and if ``tables`` is true, tables are found. Rules find them, unless there
+    is a network for this purpose, ``layout_predictor`` or ``table_predictor``. ``fields`` determines which fields rules
+    find: the name of a set of rules, a sequence of rules, true for all key-value pairs, or false for none.
     """
 
     def __init__(

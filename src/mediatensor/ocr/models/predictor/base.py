@@ -451,7 +451,7 @@ class TextPredictor(nn.Module):
     ) -> PageWords:
         """Rotate a page by ``angle`` to make it upright, and read it.
 
-        Text is detected again, because boxes are more exact on the upright page, unless there are hooks.
+        Unless there are hooks, text is detected again, because boxes are more exact on the upright page.
         """
         plan = plan_straightening((image.shape[1], image.shape[2]), angle)
         upright = straighten(image, plan)
@@ -491,7 +491,7 @@ class TextPredictor(nn.Module):
         return readings, *turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
-        """Return the turn of a page, a multiple of 90 degrees, and its probability; (0, None) if it is not determined."""
+        """Return the turn of a page, a multiple of 90 degrees, and its probability; (0, None) if it is not needed."""
         if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:

@@ -1,4 +1,4 @@
-"""Base classes of recognition networks, and what they share: training targets, losses, CTC and decoding of scores."""
+"""Base classes of recognition networks, and shared code for training targets, losses, CTC and decoding of scores."""
 
 from __future__ import annotations
 
@@ -382,8 +382,9 @@ class CTCPostProcessor(RecognitionPostProcessor):
 
 
 class CTCModel(RecognitionModel):
-    """Base class of networks that score classes at each time step and are trained with CTC. The last class is the
-    blank.
+    """Base class of networks that score classes at each time step, and are trained with CTC.
+
+    The last class is the blank.
     """
 
     max_length = 32

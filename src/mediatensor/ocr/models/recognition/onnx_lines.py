@@ -252,9 +252,9 @@ def readers_by_script(
 
 
 def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:
-    """Return the last linear layer of a graph, which computes the scores of the classes, preceded by its input's name.
+    """Return the name of the input of a graph's last linear layer, and the layer as a PyTorch module.
 
-    A softmax after this layer is left out.
+    This layer computes the scores of the classes. A softmax after it is left out.
     """
     maker = {node.output: node for node in graph.nodes}
     node = maker.get(graph.outputs[0]) if len(graph.outputs) == 1 else None
