@@ -83,8 +83,8 @@ def audio_clips_at_random_timestamps(
 ) -> AudioSamplesBatch:
     """Decode clips of audio that start at random times.
 
-    The starts are uniform over the sampling range and independent of each other. By default, clips of 4 s start in [0
-    s, 6 s] of a stream from 0 s to 10 s::
+    The starts are drawn independently and uniformly from the sampling range. For example, clips of 4 s start in [0 s, 6
+    s] by default if the stream lasts from 0 s to 10 s::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 ]
@@ -150,7 +150,8 @@ def audio_clips_at_regular_timestamps(
 ) -> AudioSamplesBatch:
     """Decode clips of audio that start at evenly spaced times.
 
-    The sampling range determines the number of clips. Clips of 4 s, every 3 s, of a stream from 0 s to 10 s::
+    The sampling range determines the number of clips. For example, let clips of 4 s start every 3 s. In a stream from 0
+    s to 10 s, the clips are::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 ]

@@ -156,7 +156,7 @@ def clips_at_random_indices(
     reproducible. All starts are drawn in one call.
 
     Args:
-        decoder: The video.
+        decoder: The decoder of the video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1.
@@ -227,7 +227,7 @@ def clips_at_regular_indices(
     If the sampling range has fewer frames than ``num_clips``, some clips are equal.
 
     Args:
-        decoder: The video.
+        decoder: The decoder of the video.
         num_clips: Number of clips, at least 1. A single clip starts at the start of the range.
         num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: See
             `clips_at_random_indices`.
@@ -319,7 +319,7 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
 
 
 def check_integer(name: str, value: Any) -> int:
-    """Return ``value`` as a Python int. Raise `InvalidArgumentError` unless it is an integer, such as one of NumPy."""
+    """Return ``value`` as a Python int. Raise `InvalidArgumentError` if it is not an integer of any library."""
     try:
         return whole_number(name, value)
     except InvalidArgumentError:

@@ -125,7 +125,7 @@ def find_scenes(
     shown if tqdm is installed.
 
     Args:
-        decoder: The video.
+        decoder: The decoder of the video.
         threshold: Minimum score of a cut, from 0 to 765. A typical cut has a score of 40 to 120.
         ratio: Minimum ratio between the score of a cut and the mean score of the nearby frames. 0 disables this test,
             as in PySceneDetect's ``ContentDetector``, so fast motion counts as cuts.
@@ -196,7 +196,8 @@ def clips_at_scenes(
         "random", latest            x     x     x | x     x
 
     Args:
-        decoder: The video, opened with ``seek_mode="exact"``, because frame indices can differ in approximate mode.
+        decoder: The decoder of the video, opened with ``seek_mode="exact"``, because frame indices can differ in
+            approximate mode.
         scenes: The scenes, such as a selection from the result of `find_scenes`. By default, all scenes are found
             first, which decodes the whole video.
         num_frames_per_clip: Number of frames of a clip, at least 1.
@@ -388,9 +389,9 @@ class _CutFinder:
         return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
-        """Return the mean score of the nearby frames of a frame that do not repeat their previous frame.
+        """Return the mean score of the frames near ``place``, not counting frames that repeat the previous frame.
 
-        If there are fewer than the rule needs, the missing scores count as 0.
+        If there are fewer frames than the rule needs, their missing scores count as 0.
         """
         scores = [frame.score for frame in self._frames]
         before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]

@@ -91,7 +91,7 @@ def clips_at_random_timestamps(
     reproducible. All starts are drawn in one call.
 
     Args:
-        decoder: The video.
+        decoder: The decoder of the video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
         seconds_between_frames: Time from one frame of a clip to the next in seconds, above 0. The default is ``1 /
@@ -160,7 +160,7 @@ def clips_at_regular_timestamps(
         clip 2                            x     x     x
 
     Args:
-        decoder: The video.
+        decoder: The decoder of the video.
         seconds_between_clip_starts: Time from the start of a clip to the start of the next one in seconds, above 0.
         sampling_range_start: Start of the first clip in seconds; by default the start of the stream.
         num_frames_per_clip, seconds_between_frames, sampling_range_end, policy: See `clips_at_random_timestamps`.

@@ -149,7 +149,7 @@ def _token_in(query: bytes) -> str:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Raise `ServeError` if a browser sends the request because of a page of another origin.
+    """Raise `ServeError` if a web page of another origin made the browser send this request.
 
     Links to this server are allowed.
     """

@@ -110,7 +110,7 @@ class Job:
     jobs: Jobs | None = None
 
     def reserve(self, num_bytes: int) -> None:
-        """Reserve storage for ``num_bytes`` more of results. Raise `ServeError` 413 if the owner has no space left."""
+        """Reserve storage for another ``num_bytes`` of results. Raise `ServeError` 413 if the owner has no space."""
         assert self.jobs is not None
         try:
             self.jobs.make_room(self.client.owner, num_bytes)

@@ -46,7 +46,7 @@ class Upload:
     Attributes:
         name: The name of the file, as it is displayed.
         size_bytes: The size of the file.
-        options: All other fields.
+        options: The values of all other fields, by name.
     """
 
     name: str = _UNNAMED

@@ -133,7 +133,7 @@ class CenterCrop(DecoderTransform):
     If the margins are not whole pixels, the position is rounded to an even number, as in torchvision.
 
     Args:
-        size: (height, width) of the result. Frames must not be smaller.
+        size: (height, width) of the result. Frames must be at least this large.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.
@@ -162,7 +162,7 @@ class RandomCrop(DecoderTransform):
     crop is as high as the frame, no number is drawn for top; if it is as wide, none is drawn for left.
 
     Args:
-        size: (height, width) of the result. Frames must not be smaller.
+        size: (height, width) of the result. Frames must be at least this large.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints.

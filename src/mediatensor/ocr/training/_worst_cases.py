@@ -87,7 +87,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     """Return the name that Pillow uses for the image format of ``path``, according to its suffix.
 
     Raises:
-        InvalidArgumentError: The suffix is not that of a supported format.
+        InvalidArgumentError: The format is not supported.
     """
     suffix = Path(path_text("the picture", path)).suffix.lower()
     if suffix not in _FORMATS:
@@ -98,7 +98,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
 def draw_worst_lines(lines: Sequence[WorstLine], title: str, path: Path) -> bytes:
     """Draw misread text lines below a title, and return the encoded image.
 
-    The suffix of ``path`` determines the image format. The file is not written.
+    The suffix of ``path`` determines the image format. Nothing is written to ``path`` here.
     """
     parts = [_draw_note(title), *(_draw_line(line) for line in lines)]
     return _encode(_stack(parts, _GAP), path)
@@ -171,7 +171,7 @@ def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, boo
 def draw_worst_pages(pages: Sequence[WorstPage], title: str, path: Path) -> bytes:
     """Draw pages with their boxes below a title, two pages in a row, and return the encoded image.
 
-    The suffix of ``path`` determines the image format. The file is not written.
+    The suffix of ``path`` determines the image format. Nothing is written to ``path`` here.
     """
     drawn = [_draw_page(page) for page in pages]
     rows = [drawn[start : start + 2] for start in range(0, len(drawn), 2)]

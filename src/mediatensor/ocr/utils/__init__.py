@@ -1,6 +1,6 @@
 """Helpers for OCR: geometry of boxes and pages, metrics, and functions that draw recognised pages.
 
-The other packages of `ocr` use these modules. They themselves import nothing from those packages.
+Other packages of `ocr` use these modules. In the other direction, nothing is imported from them.
 """
 
 from . import common_types, fonts, geometry, metrics, reconstitution, visualization

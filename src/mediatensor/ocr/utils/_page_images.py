@@ -403,7 +403,7 @@ class Letterbox:
     Attributes:
         size: Height and width of the result.
         preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with zeros.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom.
+        symmetric_pad: Whether to pad equally on opposite sides; otherwise only on the right and at the bottom.
     """
 
     size: tuple[int, int]

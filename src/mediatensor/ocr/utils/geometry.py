@@ -432,7 +432,7 @@ def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple
             image.
 
     Returns:
-        Relative polygons (N, 4, 2).
+        Polygons (N, 4, 2), relative to the padded or cropped image.
 
     Raises:
         InvalidArgumentError: if a shape is not (height, width).

@@ -129,7 +129,7 @@ class TextTrack:
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range, the text is blank, the end is before the start, or
-            ``lines`` joined by ``"\n"`` do not give the text.
+            ``lines`` joined by ``"\\n"`` do not give the text.
 
     Example:
         >>> from mediatensor.ocr.video import TextTrack

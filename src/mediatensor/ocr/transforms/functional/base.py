@@ -1,6 +1,6 @@
 """Functions that change the colours of images, rotate and crop images with their boxes, and add shadows.
 
-docTR has a module of the same name, which has only the functions that work without tensors.
+The module of the same name in docTR has only the functions that work without tensors.
 """
 
 from __future__ import annotations

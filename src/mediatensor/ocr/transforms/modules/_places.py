@@ -31,7 +31,7 @@ class Resize(nn.Module):
         interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``, or torchvision's
             ``InterpolationMode``. ``"bilinear"`` and ``"bicubic"`` also smooth an image that shrinks (antialiasing).
         preserve_aspect_ratio: Whether to scale both sides by the same factor and pad the rest with black.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom.
+        symmetric_pad: Whether to pad equally on opposite sides; otherwise only on the right and at the bottom.
         return_padding_mask: Whether to give a sample that has no mask one that marks the padding: bool (height, width),
             False on padding.
 
@@ -113,8 +113,8 @@ class RandomResize(ShowsArguments, nn.Module):
         scale_range: Smallest and largest factor. NumPy's global generator draws the factors.
         preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with black. A float
             gives the probability that this is done.
-        symmetric_pad: Whether to pad on all sides; otherwise on the right and at the bottom. A float gives the
-            probability that this is done.
+        symmetric_pad: Whether to pad equally on opposite sides; otherwise only on the right and at the bottom. A float
+            gives the probability that this is done.
         p: Probability of resizing.
 
     Raises:
@@ -227,7 +227,7 @@ class RandomRotate(ShowsArguments, Nested):
         """Return the rotated sample.
 
         Boxes in the target must be relative. Each straight box is replaced by the straight box around its rotated
-        corners. Polygons are rotated themselves. Both are clipped to the image, and left out if they are entirely
+        corners. Polygons stay polygons. Boxes and polygons are clipped to the image, and left out if they are entirely
         outside.
         """
         angle = random.uniform(-self.max_angle, self.max_angle)
