@@ -103,7 +103,7 @@ class DocumentPages(MediaDataset):
         max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
         transform: Function that takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). A transform that uses
             random numbers gets new ones for each row.
-        label, classes: As for `VideoClips`.
+        label, classes: See `VideoClips`.
         rows_per_file: With ``pages="random"``, the number of rows that each document has in an epoch.
         pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
             ``timeout_seconds`` (default 60), the time limit for a page. If it is exceeded, reading the page fails.
@@ -295,8 +295,8 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
 def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
     """Cut the word ``number`` out of a page; return its upright image, uint8 (h, w, 3).
 
-    Raises `InvalidArgumentError` if no pixel of the page is in the box of the word. ``name`` is how the message names
-    the page.
+    Raises `InvalidArgumentError` if no pixel of the page is in the box of the word. ``name`` is how the error message
+    names the page.
     """
     from ..ocr.utils.geometry import extract_crops, extract_rcrops
 

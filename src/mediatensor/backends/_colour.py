@@ -44,7 +44,7 @@ class Layout:
         shift: Number of unused bits below them, in the integer that stores the sample.
         chroma_shift: Horizontal and vertical chroma subsampling as powers of two (log2); ``None`` for gray.
         is_interleaved: Whether both chroma components are in one plane.
-        is_full_range: Whether all videos in this format have full range, such as yuvj420p.
+        is_full_range: Whether videos in this format always have full range, as in yuvj420p.
     """
 
     bits: int

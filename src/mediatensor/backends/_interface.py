@@ -62,7 +62,7 @@ class Picture(Protocol):
     """The attributes that a decoded picture must have. Its pixels may be on any device.
 
     A picture can also have two attributes of `Surface`: ``num_bytes``, its size in the frame cache
-    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if it states its rotation.
+    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if the picture states it.
     """
 
     @property
@@ -135,7 +135,7 @@ class PictureConverter(Protocol):
         """Return an uninitialised array or tensor (num_rows, height, width, 3), uint8 or float32."""
 
     def write(self, picture: Any, orientation: Orientation, out: Any) -> None:
-        """Convert the picture, and write it to ``out`` (height, width, 3); scale it if its size differs."""
+        """Convert the picture, and write it to ``out`` (height, width, 3); scale the picture if its size differs."""
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
         """Return a function without arguments that makes a context for another thread.

@@ -158,7 +158,7 @@ def error_text(error: Exception) -> str:
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """Return an error message that starts with the name of the file, as the user gave it.
+    """Return an error message that names the file as the user gave it, even if a temporary copy was read.
 
     >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
     ('a.mp4: There is no frame 9.', 'standard input: x')
@@ -298,9 +298,7 @@ def write_picture(output: Path, picture: Image) -> None:
 
 
 def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
-    """Check that ``output`` is the path of a CSV or JSON Lines file, and that such a file can store ``names``.
-
-    ``names`` are file names.
+    """Check that ``output`` is the path of a CSV or JSON Lines file that can store the file names ``names``.
 
     Raises:
         InvalidArgumentError: if the suffix is not supported, or a ``.csv`` file would have to store a name that is not

@@ -76,9 +76,8 @@ _TIMEOUT_SECONDS = 180
 class _Step:
     """A context manager that runs one test, and prints a line before and after it.
 
-    If the block raises, the test has failed.
-
-    ``is_right`` is whether the test passed; ``None`` if it cannot be run on this machine.
+    If the block raises, the test has failed. ``is_right`` is whether the test passed; ``None`` if it cannot be run on
+    this machine.
     """
 
     name: str

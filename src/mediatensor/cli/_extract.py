@@ -384,9 +384,9 @@ def _extract(args: argparse.Namespace, path: str) -> None:
 def _open_jobs(
     args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
 ) -> Iterator[list[Job]]:
-    """Open all requested streams; yield their jobs for a ``with`` block, which writes the outputs.
+    """Open all requested streams; yield their jobs, which the ``with`` block must run.
 
-    Then close the streams.
+    At the end of the block, the streams are closed.
     """
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)

@@ -200,7 +200,7 @@ def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[
 
 
 def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every: float | None) -> list[Task]:
-    """Make a task for each file. Outputs have the name of their file; if names are equal, numbers are added.
+    """Make a task for each file. Outputs are named after their file; if names are equal, numbers are added.
 
     >>> from pathlib import Path
     >>> tasks = plan_tasks(["a/scan.pdf", "scan.png", "x.mp4"], Path("out"), [], None)
@@ -282,7 +282,7 @@ def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
 def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) -> list[Exception]:
     """Call ``write`` for each of ``kinds``, the formats of a document. Print and return the errors.
 
-    ``name`` is the document's name, with which printed errors start.
+    Each printed error starts with ``name``, the document's name.
 
     Raises:
         StopError, BrokenPipeError: if the remaining formats cannot be written either.

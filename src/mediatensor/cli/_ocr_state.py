@@ -143,9 +143,9 @@ class WrittenOutputs:
     def missing(
         self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
     ) -> list[str]:
-        """Return the formats of a task that are not yet written.
+        """Return the formats of a task that have not been written yet.
 
-        For each format that is, print a message to ``messages``.
+        Print a message to ``messages`` for each format that has.
 
         Raises:
             InvalidArgumentError: if an output exists that this command must not replace.

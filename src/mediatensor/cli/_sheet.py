@@ -318,9 +318,9 @@ def choose_frames(
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """Options of a sheet.
+    """Options of a sheet. ``None`` means the default.
 
-    ``None`` means the default. The frame that starts at ``stop_seconds`` is not part of the sheet.
+    Frames that start at ``stop_seconds`` or later are not part of the sheet.
     """
 
     num_frames: int = 16

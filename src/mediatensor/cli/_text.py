@@ -19,7 +19,7 @@ def decimal(value: float, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Format a time in seconds, rounded to a millisecond. If it is shorter, three significant digits are shown.
+    """Format a time in seconds, rounded to a millisecond. A time below a millisecond keeps three significant digits.
 
     >>> seconds(9.5), seconds(0.00025), seconds(None)
     ('9.5 s', '0.00025 s', 'unknown')

@@ -16,8 +16,8 @@ Result = TypeVar("Result")
 class BoundedCalls(Generic[Decoder]):
     """Opens a decoder, and calls functions with it.
 
-    If there is a time limit, the decoder and the calls are in a separate process. ``make`` is a function that opens the
-    decoder. With a time limit, ``make`` and the functions must be picklable.
+    ``make`` is a function that opens the decoder. If there is a time limit, the decoder is opened and used in a
+    separate process, so ``make`` and the functions must be picklable.
     """
 
     def __init__(self, make: Callable[[], Decoder], timeout_seconds: float | None) -> None:

@@ -261,7 +261,7 @@ class EncoderOption(NamedTuple):
 
 @lru_cache(maxsize=64)
 def encoder_options(codec_name: str) -> dict[str, EncoderOption]:
-    """Return the options of an encoder, as a dictionary from their names.
+    """Return a dictionary from the name of each option of an encoder to its description.
 
     FFmpeg has general options, which all encoders share, and private options of each encoder. If both have the same
     name, the private option is returned, because FFmpeg uses it.
@@ -335,10 +335,10 @@ def _fault(codec_name: str, name: str, value: str, option: EncoderOption | None)
 
 @contextmanager
 def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
-    """Find the options that a container does not support. Write the container's header in the ``with`` block.
+    """Find the options that a container does not support, while a ``with`` block writes the container's header.
 
-    The set that this context manager yields gets the names of these options when the header is written. PyAV reports
-    them only in a log record, which is hidden from the user's log.
+    PyAV reports these options only in a log record, which is hidden from the user's log. Their names are added to the
+    set that this context manager yields.
     """
     unused: set[str] = set()
     thread = threading.get_ident()

@@ -473,8 +473,8 @@ def close_container(container: Any, reader: Any) -> None:
 def let_rest(context: Any) -> None:
     """Wait until the threads of a codec are idle. Call this before the codec is freed, to avoid a deadlock.
 
-    Freeing a codec also waits for its threads, but holds the GIL while it waits. The threads need the GIL to log if the
-    application makes PyAV forward FFmpeg's log (``av.logging.set_level``). Then each would wait for the other. This
+    Freeing a codec also waits for its threads, but holds the GIL while it waits. If the application makes PyAV forward
+    FFmpeg's log (``av.logging.set_level``), the threads need the GIL to log, so they would never become idle. This
     function flushes the codec instead, which waits without holding the GIL.
     """
     if context.is_open and context.thread_count != 1:
@@ -493,7 +493,7 @@ def keep_from_parent(codecs: Any) -> None:
 
 
 def choose_stream(container: Any, stream_index: int | None, media_type: str) -> Any:
-    """Return the stream at ``stream_index``, or FFmpeg's best stream of this type if ``stream_index`` is ``None``.
+    """Return the stream at ``stream_index``; if it is ``None``, return FFmpeg's best stream of type ``media_type``.
 
     Raises `StreamError` if the stream does not exist, has another type, or cannot be decoded.
     """

@@ -546,7 +546,7 @@ _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
 
 
 def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """Return the luma of a CPU frame as uint8 (H, W), not rotated. The array may be a read-only view.
+    """Return the luma of a CPU frame as uint8 (H, W), not rotated. The array can be a read-only view.
 
     A luma plane keeps its stored range. If its samples have more than 8 bits, only their upper 8 bits are returned. A
     frame without a luma plane is converted to gray. If ``size`` (height, width) is given, the luma is scaled to it.
@@ -637,8 +637,8 @@ def why_no_nvcuvid() -> str | None:
 def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
     """Create a codec context that decodes on a CUDA device and leaves the frames there.
 
-    Feed it the stream from the beginning. The device's primary context, which torch uses, must be current in the
-    calling thread, because FFmpeg does not make it current.
+    It must get the packets of the stream from the beginning. The device's primary CUDA context, which torch uses, must
+    be current in the calling thread, because FFmpeg does not make it current.
 
     ``codec`` is FFmpeg's name of a format, such as av1. The name of a decoder, such as libdav1d, may select a decoder
     that does not support devices. ``size`` is the (height, width) that the container states; the size in the codec's

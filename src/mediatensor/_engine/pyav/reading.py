@@ -198,7 +198,7 @@ class StreamReader(Demuxer, ABC):
 
     @property
     def decoder(self) -> Decoder:
-        """The current decoder. If the reader is reopened or closed, get the decoder again."""
+        """The current decoder. Do not keep it, because reopening the reader replaces it."""
         if self._decoder is None:
             self._decoder = self._make_decoder()
         return self._decoder
@@ -289,7 +289,7 @@ class VideoReader(StreamReader):
 
     @property
     def is_intra_only(self) -> bool:
-        """Whether the codec has only key frames. The container may still not mark all packets as key frames."""
+        """Whether every frame of the codec is a key frame. The container may fail to mark them as such."""
         return bool(self._context.codec.intra_only)
 
     @property
@@ -332,7 +332,7 @@ class VideoReader(StreamReader):
         return PacketDecoder(context)
 
     def packets(self) -> Iterator[Any]:
-        """Yield the remaining packets of the stream. This is faster than calling `read_packet` for each.
+        """Yield the remaining packets of the stream. This is faster than calling `read_packet` for each packet.
 
         If the caller stops early, the packets after that can still be read.
         """
@@ -353,7 +353,7 @@ class VideoReader(StreamReader):
                     return
 
     def peek_packets(self, count: int) -> list[Any]:
-        """Return the first ``count`` packets without consuming them. No packet must have been read before."""
+        """Return the first ``count`` packets without consuming them. The reader must be at the stream's beginning."""
         packets = list(islice(self.packets(), count))
         if len(packets) < count:
             self.reopen()

@@ -36,8 +36,8 @@ class AtomicFile:
     name ends in ``.part``. The new file gets the permissions of the file that it replaces, and its owner if the system
     permits. If the destination is a symbolic link, the link is kept and its target is replaced.
 
-    ``file`` is open for unbuffered writing and, if it is a regular file, for reading. Like every raw file, its
-    ``write`` may write only a part of the data. ``name`` is the path of the unfinished file.
+    ``file`` is open for unbuffered writing and, if it is a regular file, for reading. As with every raw file, a call
+    of ``write`` can store only a part of the data. ``name`` is the path of the unfinished file.
 
     Raises `WriteError` if the file cannot be created, and `SourceTypeError` if ``path`` is not a path.
     """
@@ -278,7 +278,7 @@ def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
 def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
     """Return the set of a file's identifiers: its real path and, if the file exists, its device and inode numbers.
 
-    Two paths are the same file if their sets overlap.
+    If the sets of two paths have a common element, both paths lead to the same file.
     """
     try:
         if isinstance(path, int):

@@ -35,7 +35,7 @@ class RangeCache:
     The file is divided into blocks of ``block_bytes``. Fetched blocks are cached. If the cache is full, the least
     recently used blocks are dropped. A read has these effects::
 
-        read 10..20 of a cold cache          fetch the block of 10, and a little more
+        read 10..20 of an empty cache        fetch the block of 10, and a little more
         consecutive reads                    fetch twice as much each time, up to a limit
         a read inside an announced range     fetch up to the end of that range
         a read with some blocks cached       fetch the missing blocks, as one range if gaps are small

@@ -239,7 +239,7 @@ class ApproximateFrames:
     def _picture(
         self, stream: ApproximateStream, seconds: float, row: int, *, nearest: bool
     ) -> tuple[Any | None, ReplacedFrame | None]:
-        """Decode the frame at a time; return it, and a report if it is damaged or cannot be decoded.
+        """Decode the frame at a time; return the frame, and a report if it is damaged or cannot be decoded.
 
         The frame is ``None`` if the error policy leaves it out. The report is ``None`` if nothing failed.
         """

@@ -376,11 +376,10 @@ class _Request:
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
-    """Decode frames that are not in the frame cache.
+    """Decode frames that are not in the frame cache. ``frames`` must ascend.
 
-    The threads are divided in the way that is estimated to be fastest.
-
-    ``frames`` must ascend. ``overlaps`` means that other frames of the same call were in the cache.
+    The threads are divided in the way that is estimated to be fastest. ``overlaps`` means that other frames of the same
+    call were in the cache.
     """
     handle, index = request.handle, request.index
     worker = handle.worker

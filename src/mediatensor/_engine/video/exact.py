@@ -145,7 +145,7 @@ class ExactFrames:
                 self._video.pool.replace(self._video.spec.open)  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` if frames are missing at a time (a hole).
+        """Raise `DecodeError` if frames are missing at the time ``seconds``, that is, if it is in a hole.
 
         Do nothing unless ``on_error`` is ``"raise"``.
         """
@@ -192,8 +192,8 @@ class ExactFrames:
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
         """Return the frame shown at a time.
 
-        ``within`` (first, last) limits the result: instead of a frame before or after these two, return the first or
-        the last.
+        ``within`` (first, last) limits the result: a frame before the first or after the last one is replaced by these
+        two.
         """
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame(ByTime(seconds, is_grid=False, within=within))
@@ -333,11 +333,9 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Convert frame numbers of the old index ``before`` to numbers of the new ``index``.
+        """Convert frame numbers of the index ``before`` to numbers of ``index``, by the times of the frames.
 
-        They stand for the same times.
-
-        Return ``None`` if some times are not in the new index, although it records no damage. If it records damage, the
+        Return ``None`` if some times are not in ``index``, although it records no damage. If it records damage, the
         frame shown at each time is used, or `DecodeError` is raised, as the error policy requires.
         """
         times = before.pts[np.asarray(frames, np.int64)]

@@ -82,11 +82,10 @@ class FrameStream:
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
         """Decode ``segments``; yield (place, frame) for each wanted frame.
 
-        Each is yielded before the next one is decoded.
-
-        If the index was made from packets and the decoded frames contradict it, raises `IndexMismatchError`. If a
-        device decodes, `DeviceError` is raised instead, because only a software decoder can prove the index wrong. For
-        all other indexes, raises `MissingFrameError` if a wanted frame does not come out of the codec.
+        Each frame is yielded before the next one is decoded. If the index was made from packets and the decoded frames
+        contradict it, raises `IndexMismatchError`. If a device decodes, `DeviceError` is raised instead, because only a
+        software decoder can prove the index wrong. For all other indexes, raises `MissingFrameError` if a wanted frame
+        does not come out of the codec.
         """
         if index is not self._index:
             self._use(index)
@@ -115,7 +114,7 @@ class FrameStream:
     def next_frame(self, index: FrameIndex, place: int) -> Any | None:
         """Return the frame at ``place`` if the codec returns it next.
 
-        This is a fast path for reading frame by frame.
+        This is a fast path for frame-by-frame reading.
 
         Return ``None`` if the codec is at another position, or if its output contradicts the index. Then use `run`.
         """

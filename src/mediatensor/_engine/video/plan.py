@@ -98,7 +98,7 @@ class ExistingFrames(FrameQuery):
 class ByTime(FrameQuery):
     """A request for the frame shown at each time.
 
-    ``within`` (first, last) limits the result: frames before the first or after the last one are replaced by these two.
+    ``within`` (first, last) limits the result: a frame before the first or after the last one is replaced by these two.
     """
 
     def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:
@@ -225,9 +225,7 @@ class Segment:
     drains: bool
 
     def needs(self, place: int) -> bool:
-        """Return whether the codec needs the packet of a disposable frame.
-
-        No other frame refers to a disposable frame.
+        """Return whether the codec needs the packet of a disposable frame, a frame to which no other frame refers.
 
         In this example, disposable frames have small letters, and stars mark the wanted places::
 

@@ -103,7 +103,7 @@ class AudioReader:
         return self._data.shape[0], self._data.shape[1]
 
     def duration(self) -> float:
-        """Return how many seconds all samples last."""
+        """Return the duration in seconds, which is the number of samples divided by the sample rate."""
         return self.shape[1] / self.sample_rate
 
     def add_padding(self) -> int:

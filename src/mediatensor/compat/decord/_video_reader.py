@@ -44,8 +44,8 @@ class DECORDLimitReachedError(DecodeError):
 class VideoReader:
     """Reads frames of a video by index, as arrays (H, W, 3) of uint8.
 
-    The reader has a position, from which `next` reads. It is after the last frame that was read. `seek`,
-    `seek_accurate` and `skip_frames` change it.
+    The reader has a position, at which `next` reads a frame. After any read, it is the frame after the last one that
+    was read. `seek`, `seek_accurate` and `skip_frames` change it.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.

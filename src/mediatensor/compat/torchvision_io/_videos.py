@@ -99,8 +99,8 @@ def read_video_timestamps(
         timeout_seconds: Time limit for reading, which then happens in a separate process; ``None`` means no limit.
 
     Returns:
-        The times in ascending order, and the frames per second that the header states. For a file without video, ``([],
-        None)``.
+        The times in ascending order, and the frames per second that the header states. A file without video gives
+        ``([], None)``.
 
     Raises:
         InvalidArgumentError: if ``pts_unit`` has another value.
@@ -235,7 +235,7 @@ class VideoReader:
         return self
 
     def __next__(self) -> dict[str, Any]:
-        """Return the next item: a frame of video or a piece of audio, with its time.
+        """Return the next frame of video or piece of audio, with its time.
 
         Raises:
             DecodeError: if the frame cannot be decoded.
