@@ -21,9 +21,7 @@ _NOT_DAMAGED = torch.tensor(False, device="cpu")
 
 
 class _Result:
-    """A base class of dataclasses that are printed with one line for each field. For ``data``, only the shape is
-    printed.
-    """
+    """A base class of dataclasses that are printed with one line for each field, but only the shape of ``data``."""
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}:"]
@@ -483,8 +481,8 @@ class AudioVideoClip(_Result):
         frames: The frames that are shown in the range.
         samples: The audio of the whole range. The time of sample k is ``samples.pts_seconds + k /
             samples.sample_rate``.
-        silent_spans: Spans [first, last) of ``samples`` that are silent because the audio stream has not started, has
-            ended, or has a gap. Empty if the audio is complete.
+        silent_spans: Pairs (start, stop) of sample indices. The samples from start up to, but not including, stop are
+            silent because the audio stream has not started, has ended, or has a gap. Empty if the audio is complete.
 
     Example:
         >>> import torch

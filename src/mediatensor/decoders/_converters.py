@@ -85,8 +85,9 @@ class ColorConverter(NotPickled):
 class AudioConverter(NotPickled):
     """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1]; can change the sample rate and the channels.
 
-    The resampler buffers samples between calls. Feed it the samples of one stream in order, and `drain` it at the end.
-    Times of the results are counted from the time of the first sample that you feed after creation or `reset`.
+    Feed a converter the samples of one stream in order. If it resamples, it keeps some samples between calls, so
+    `drain` it at the end. Times of the results are counted from the time of the first sample that you feed after
+    creation or `reset`.
 
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
@@ -128,8 +129,8 @@ class AudioConverter(NotPickled):
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
         """Feed the next samples of the stream, and return the converted samples that are ready.
 
-        If the sample rate changes, their number differs from the number of samples fed. It can be 0, because the
-        resampler holds some samples back.
+        If the converter changes the sample rate, it returns another number of samples than it was fed. This can be 0,
+        because the resampler holds some samples back.
 
         Raises:
             InvalidArgumentError: if the argument is not `RawAudioSamples`, if its rate or channels differ from earlier
@@ -177,7 +178,7 @@ class AudioConverter(NotPickled):
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Return the samples that the resampler still holds. If the sample rate does not change, there are none.
+        """Return the samples that the resampler still holds. There are none if the converter keeps the sample rate.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples).

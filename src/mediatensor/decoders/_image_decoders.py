@@ -61,7 +61,7 @@ def decode_image(
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, these bytes as
             a 1-D uint8 tensor on the CPU, or a binary file object, which is read from its beginning. The elements of a
-            list or tuple are decoded in parallel, within the thread budget of the process.
+            list or tuple are decoded in parallel, with at most as many threads as `mediatensor.set_num_threads` allows.
         mode: The channels of the result, see `ImageReadMode`: "RGB" (the default), "GRAY", "GRAY_ALPHA", "RGB_ALPHA"
             (or "RGBA") or "UNCHANGED", in upper or lower case.
         output_dtype: ``torch.uint8`` (a 16-bit sample v becomes round(v / 257)), ``torch.uint16`` (an 8-bit sample v

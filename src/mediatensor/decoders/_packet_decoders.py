@@ -312,7 +312,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     def decode(self, packet: Packet) -> list[_Raw]:
         """Feed a packet and return the decoded frames in presentation order: none, one or several.
 
-        Codecs buffer frames to reorder them, so the returned frames may belong to earlier packets.
+        Codecs buffer frames to reorder them, so the returned frames can belong to earlier packets.
 
         Args:
             packet: The next packet of this decoder's stream.

@@ -163,7 +163,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     and copied, used after a fork, and called from several threads at the same time.
 
     The decoder reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that
-    FFmpeg decodes to text. The source may be a subtitle file or a container (mkv, webm, mp4, ...). Subtitles without
+    FFmpeg decodes to text. The source can be a subtitle file or a container (mkv, webm, mp4, ...). Subtitles without
     text, such as drawings, are left out. Times refer to the same clock as the file's frames and samples.
 
     Args:
@@ -247,7 +247,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
         Raises:
             ReadError: if the source cannot be read.
-            DecodeError: if a subtitle is damaged or has another encoding. The message states the subtitle's time.
+            DecodeError: if a subtitle is damaged or is not in the expected encoding. The message states its time.
         """
         return list(self._all())
 

@@ -38,14 +38,15 @@ class VideoDecoder(Closing):
     """Decodes frames of a video to tensors, by index or by time, with frame-exact access.
 
     **Frame i is the i-th frame that a full linear decode returns**, and random access returns the same bits. To make
-    this possible, the first request scans the stream without decoding it. The scan reads the header of an mp4 or mov
-    file, otherwise the packets. If only the first frames are requested, it reads only as many packets as needed. If
-    packets and frames turn out to differ (field pictures, damage, spliced files, wrong or missing time stamps), the
-    stream is decoded once to find its frames. Lost packets are detected only when decoding reaches them. The length of
-    the decoder and later indices are corrected at this point.
+    this possible, the first request scans the stream without decoding it. In an mp4 or mov file, the scan reads only
+    the header. In other files, it reads the packets; if only the first frames are requested, it reads no more packets
+    than needed. If packets and frames turn out to differ (field pictures, damage, spliced files, wrong or missing time
+    stamps), the stream is decoded once to find its frames. Lost packets are detected only when decoding reaches them.
+    The length of the decoder and later indices are corrected at this point.
 
     Only requested frames and the frames that they refer to are decoded. Recently decoded frames are cached
-    (`mediatensor.set_frame_cache_bytes`). A call that spans several groups of pictures decodes them in parallel.
+    (`mediatensor.set_frame_cache_bytes`). If a call requests frames of several groups of pictures, these are decoded in
+    parallel.
 
     The frame *played at* t is the last frame with pts <= t (within half a nanosecond). If there is a gap between two
     frames, every method returns the earlier frame for a time in the gap.

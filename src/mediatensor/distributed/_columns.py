@@ -197,7 +197,7 @@ def clip_rows(
 
     Raises:
         InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
-            the name of a column is in use; also as in `mediatensor.datasets.as_items`.
+            the name of a column is already in use; also in the cases that `mediatensor.datasets.as_items` lists.
         SourceNotFoundError: if there is no such folder, manifest or shard.
 
     Example:
@@ -355,15 +355,15 @@ class RowMapper(ABC):
     Args:
         recipe: The `Recipe` that makes a sample from a file.
         columns: The output columns, in addition to ``source``, ``error`` and ``n_replaced``, which every mapper adds.
-        path_column: Name of the column with paths or URLs, or with mappings of ``path`` and ``bytes``. The other
-            columns of `clip_rows` have fixed names: ``start_byte`` and ``end_byte``, or ``table_column`` and
+        path_column: Name of the column with paths or URLs, or with mappings that have the keys ``path`` and ``bytes``.
+            The other columns of `clip_rows` have fixed names: ``start_byte`` and ``end_byte``, or ``table_column`` and
             ``table_row``, for a part of the file; ``start_seconds`` and ``end_seconds`` for a segment.
         bytes_column: Name of the column with the bytes of files. If a row has bytes, they are read, and its path is
             used only as a name.
         row_column: Name of the column with row numbers, as `clip_rows` makes them. The row with number n gets the same
             clip as row n of a dataset with the same seed. Without this column, a clip depends only on its file, so all
             rows of a file are equal.
-        used_columns: Further columns that the recipe reads, from ``Item.extra``.
+        used_columns: Further input columns that the recipe needs. It finds their values in ``Item.extra``.
         prefix: Prefix of the names of the output columns.
         keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.
         seed: Seed of random numbers. It is combined with the file and the number of a row.
@@ -434,7 +434,10 @@ class RowMapper(ABC):
         """
 
     def prepare(self) -> None:  # noqa: B027 - most readers have nothing to prepare
-        """Load models before the first file is read. An exception here is raised, not reported as a row's error."""
+        """Load models before the first file is read.
+
+        If this fails, the exception is raised, and not reported as the error of a row.
+        """
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Read the files of a batch.
@@ -444,7 +447,7 @@ class RowMapper(ABC):
 
         Returns:
             The input columns, except the bytes of files, and the output columns. If a row could not be read, ``error``
-            is the reason, and its values are zeros, NaN or empty.
+            contains the reason, and the values of this row are zeros, NaN or empty.
 
         Raises:
             InvalidArgumentError: if ``batch`` is not a mapping of columns, has no column of files, has invalid row

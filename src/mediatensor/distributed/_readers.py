@@ -42,12 +42,12 @@ class ClipDecoder(RowMapper):
             `clips_at_random_indices` with ``num_frames_per_clip``.
         num_frames_per_clip, num_indices_between_frames: Arguments of the default sampler, see `VideoClips`.
         clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W) and
-            (rows, T). Rows that cannot be read have zeros, and a clip of another shape is an error of its row. With
-            ``None``, each row has an array of its own, which is empty if the row cannot be read.
+            (rows, T). Rows that cannot be read have zeros, and a clip of another shape is reported as an error of its
+            row. With ``None``, each row has an array of its own, which is empty if the row cannot be read.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
-            ``on_error`` (by default, a clip with damage is an error of its row), ``stream_index``, ``dimension_order``,
-            ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32), ``device`` (for actors with a
-            GPU; decoded frames are copied to the CPU for the column) ...
+            ``on_error`` (by default, damage in a clip is reported as an error of its row), ``stream_index``,
+            ``dimension_order``, ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32),
+            ``device`` (for actors with a GPU; decoded frames are copied to the CPU for the column) ...
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
 
@@ -131,8 +131,8 @@ class AudioReader(RowMapper):
         seconds_per_clip: Length of a clip, for the default sampler; ``None`` means whole files.
         sample_rate, num_channels, downmix: See `AudioClips`.
         clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows, channels,
-            samples). Rows that cannot be read have zeros, and audio of another shape is an error of its row. With
-            ``None``, each row has an array of its own, which is empty if the row cannot be read.
+            samples). Rows that cannot be read have zeros, and audio of another shape is reported as an error of its
+            row. With ``None``, each row has an array of its own, which is empty if the row cannot be read.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.

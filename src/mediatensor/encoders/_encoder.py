@@ -65,9 +65,9 @@ class Encoder(WritesToFile):
     packet, and is kept even after a failure.
 
     **Time.** Data without times start at time zero of the file. If several streams have times (`FrameBatch`,
-    `AudioSamples`), the earliest stream starts with the file, and other streams keep their offset to it. So streams
-    that were decoded together stay in sync. The encoder keeps packets in memory until all streams have data, and
-    whenever one stream is ahead of another. To save memory, add data to all streams in step.
+    `AudioSamples`), the earliest stream starts at time zero of the file, and other streams keep their offset to it. So
+    streams that were decoded together stay in sync. The encoder keeps packets in memory until all streams have data,
+    and whenever one stream is ahead of another. To save memory, add data to all streams in step.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
     frames, in limited range. The codec and the container are tagged accordingly. If neither has such tags (MPEG-4 in
@@ -501,7 +501,7 @@ class AudioStream(WritesToFile):
 
 
 def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
-    """Return frames as a tensor (N, 3, H, W) on their device; raise unless they are uint8 with the given size."""
+    """Check the dtype and the shape of frames, and return them as a tensor (N, 3, H, W) on their device."""
     data = frames.data if isinstance(frames, FrameBatch) else frames
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
@@ -524,7 +524,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
 
 
 def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
-    """Return samples as a tensor (C, N) on the CPU; raise unless they are finite float32 for ``num_channels``."""
+    """Check the dtype, the shape and the values of samples, and return them as a tensor (C, N) on the CPU."""
     data = samples.data if isinstance(samples, AudioSamples) else samples
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")

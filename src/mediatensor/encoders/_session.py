@@ -124,8 +124,8 @@ def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) ->
 class Timeline:
     """The start times of the streams of one file.
 
-    Data without times start at time zero of the file. Among streams whose data have times, the earliest one starts with
-    the file, and the others keep their offset to it. The offset is known once every stream has data::
+    Data without times start at time zero of the file. Among streams whose data have times, the earliest one starts at
+    time zero of the file, and the others keep their offset to it. The offset is known once every stream has data::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
@@ -261,7 +261,7 @@ class Session:
             raise EncodeError("An encoder belongs to the process that opened its file; this one was forked from it.")
 
     def encode(self, stream: int, *arguments: Any) -> None:
-        """Encode a chunk of a stream, and write the packets that are ready."""
+        """Pass ``arguments`` to the encoder of a stream, and write the packets that are ready."""
         assert self._muxer is not None
         try:
             track = self._muxer.tracks[stream]

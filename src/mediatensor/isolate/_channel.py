@@ -70,7 +70,7 @@ def common_memory(num_bytes: int) -> int | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """If a descriptor has the number of a standard stream, move it above those numbers. Return its number.
+    """Move a descriptor above the numbers of the standard streams, if it has one of them. Return its number.
 
     If a program starts without a standard stream, the next opened file gets the number of that stream. A child process
     cannot inherit such a descriptor, because its own standard streams take these numbers.

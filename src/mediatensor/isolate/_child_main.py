@@ -92,9 +92,7 @@ class Settings(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles trusted data from the parent. If the data refer to the parent's main module, it imports the module
-    first.
-    """
+    """Unpickles trusted data from the parent, and imports the parent's main module if they refer to it."""
 
     def __init__(self, data: Any, main_module: MainModule) -> None:
         super().__init__(io.BytesIO(data))

@@ -126,7 +126,7 @@ def deny_system_calls(*, denies_network: bool) -> None:
     The kernel (Linux on x86-64 or AArch64) then rejects the system calls for this.
 
     Raises:
-        OSError: if the kernel does not support such filters.
+        OSError: if the kernel does not support filters of system calls (seccomp).
     """
     calls = _SYSTEM_CALLS[os.uname().machine]
     denied = [calls.setsid, calls.setpgid]

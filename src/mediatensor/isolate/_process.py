@@ -38,7 +38,7 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class TimeLimit(NamedTuple):
-    """A deadline, as a value of ``time.monotonic`` or ``None`` for none, and the text of the error if it passes."""
+    """A deadline (a value of ``time.monotonic``, or ``None`` for no limit), and the error text for when it passes."""
 
     deadline: float | None
     what_failed: str

@@ -1,13 +1,13 @@
 """Serialize values and exceptions as plain data, because the sender of a result is not trusted.
 
 The structure of a value is JSON. If JSON lacks the type of a value, the value becomes an object with one key, the name
-of the type: ``{"tuple": [1, 2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. An instance
-of a class is stored as the class's name in a fixed table, and values for its fields. The structure cannot name code to
-run, refer to itself, or announce more bytes than were sent. Malformed data raise an error.
+of the type: ``{"tuple": [1, 2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. An object is
+stored as the name of its class, which must be in a fixed table, and the values of its fields. The structure cannot name
+code to run, refer to itself, or announce more bytes than were sent. Malformed data raise an error.
 
 One byte of JSON can become up to fifty bytes of memory (``[]`` is a list), and deep nesting could overflow the reader's
 stack. Therefore lists, objects and commas are counted before values are built. Counting needs no more memory than the
-text.
+JSON text itself.
 """
 
 from __future__ import annotations
@@ -165,11 +165,10 @@ class _Encoder:
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Return (structure, pieces) for a value: its structure as JSON, and the bytes of its tensors, arrays and
-    ``bytes``.
+    """Return the structure of a value as JSON, and the bytes of its tensors and arrays in pieces.
 
-    The pieces together form the block to which the structure refers. Tensors can be on any device. Their gradients are
-    dropped.
+    The pieces together form the block to which the structure refers. ``bytes`` are in it, too. Tensors can be on any
+    device. Their gradients are dropped.
 
     Raises:
         InvalidArgumentError: if a value cannot be sent. The message names this value.
@@ -320,7 +319,7 @@ class Extent(NamedTuple):
 
 
 def extent_of(structure: bytes) -> Extent:
-    """Count the values in an ASCII JSON text. For invalid text, return a bound on the values read before the error.
+    """Count the values in an ASCII JSON text. For invalid text, count what a parser reads before it fails.
 
     Example:
         >>> extent_of(b'[1, {"a": "[,"}]')

@@ -135,9 +135,9 @@ class IsolatedWorker(Closing):
     The first call starts a process, which takes some seconds to import torch. The process then also serves later calls.
     Several threads can use one worker; with ``num_processes=1``, their calls wait for each other. A worker can be
     pickled, for example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``, because every
-    process has its own children. The children end with the program, even if it is killed. If a function starts
-    processes, they end with the child that runs the function. On Linux (x86-64 and AArch64), the kernel makes sure of
-    this, because it does not let them leave the child's session and process group. On other systems, a process that
+    process has its own children. The children end when the program ends, even if it is killed. If a function starts
+    processes, they end when the child that runs the function ends. On Linux (x86-64 and AArch64), the kernel makes sure
+    of this, because it does not let them leave the child's session and process group. On other systems, a process that
     leaves the group keeps running.
 
     Results are data, never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries whose keys are text,
@@ -225,7 +225,8 @@ class IsolatedWorker(Closing):
         """Call a function in an isolated process.
 
         Args:
-            function: A picklable function: one defined at the top of a module, or a partial of one.
+            function: A picklable function: one defined at the top of a module, or a ``functools.partial`` of such a
+                function.
             *args, **kwargs: Arguments of the function. They are pickled.
 
         Returns:

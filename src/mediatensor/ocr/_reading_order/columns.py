@@ -47,7 +47,7 @@ _GUTTER_REACH = 4.0
 def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -> bool:
     """Return whether a vertical line separates the boxes into columns that are read one after the other.
 
-    The line lies in the middle half of the page and crosses at most 5 % of the boxes, or one box.
+    The line lies in the middle half of the page and crosses at most 5 % of the boxes (a single box is always allowed).
 
     The result is false if the two sides look like a table. In a table, both sides are aligned, and most lines of one
     side are at the same height as a line of the other side. In addition, the lines are short and spaced apart, as in a
@@ -325,7 +325,8 @@ class Relations:
         """Return int64 ``(N,)``: the column number of each box. A chain of stacked boxes is one column.
 
         Args:
-            spanning: Bool ``(N,)``: boxes that belong to no column and do not connect boxes.
+            spanning: Bool ``(N,)``: whether each box spans several columns. Such boxes are in no column and connect no
+                boxes.
         """
         labels = np.arange(len(self._x))
         unseen = ~spanning

@@ -63,14 +63,17 @@ def reading_angle(quads: np.ndarray) -> float:
 
 
 def rotation_matrix(degrees: float) -> np.ndarray:
-    """Return the matrix (2, 2) that turns column vectors, with x to the right and y down, clockwise as seen."""
+    """Return the matrix (2, 2) that rotates column vectors (x, y) clockwise in an image, where y points down."""
     cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     # Rounding makes quarter turns exact.
     return np.round(np.array([[cosine, -sine], [sine, cosine]]), 15)
 
 
 def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """Return the boxes ``(N, 4)`` around geometries: two corners, polygons, or arrays ``(N, >= 4)`` or ``(N, P, 2)``.
+    """Return the boxes ``(N, 4)`` around geometries.
+
+    Each geometry consists of two corners, or of the points of a polygon. An array ``(N, >= 4)`` or ``(N, P, 2)`` is
+    also accepted.
 
     Raises:
         InvalidArgumentError: if a coordinate is not finite.

@@ -189,8 +189,8 @@ def resolve_reading_segments(
 ) -> list[list[int]]:
     """Order lines as they are read, and split the order into paragraphs.
 
-    Two successive lines stay in one segment if they have the same label, share a column and are close enough. Each
-    table or figure is its own segment.
+    Two successive lines stay in one paragraph (segment) if they have the same label, are in the same column and are
+    close enough. Each table or figure is its own segment.
 
     >>> from mediatensor.ocr.models.reading_order import resolve_reading_segments
     >>> lines = [((0.1, 0.10), (0.9, 0.12)), ((0.1, 0.13), (0.9, 0.15)), ((0.1, 0.30), (0.9, 0.32))]
@@ -260,8 +260,8 @@ def _cut_into_paragraphs(
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return bool ``(N - 1,)``: whether the text enters or leaves a column between two successive boxes.
 
-    Then one of the two boxes is in a column, and the other spans several columns. This is assumed if there is a third
-    box next to the first one, at the same height, that is above or below the second one.
+    Then one of the two boxes is in a column, and the other spans several columns. The evidence for this is a third box,
+    which is next to the box in the column, at the same height, and above or below the spanning box.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2

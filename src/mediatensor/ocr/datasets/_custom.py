@@ -53,7 +53,7 @@ class RecognitionDataset(AbstractDataset):
             self.data.append((name, label))
 
     def merge_dataset(self, ds: AbstractDataset) -> None:
-        """Add the rows of another dataset. Its transforms are not used.
+        """Add the images and texts of another dataset. The transforms of ``ds`` are not used.
 
         Args:
             ds: Another dataset of text images.
@@ -132,7 +132,7 @@ class DetectionDataset(_BoxesByClass):
         Args:
             polygons: A list of polygons, or a dict with a list of polygons for each class.
             use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
-            np_dtype: Type of the array.
+            np_dtype: NumPy dtype of the boxes.
             place: Name of the page in error messages.
 
         Returns:
