@@ -74,15 +74,19 @@ class FoundLine:
 class ClassWords:
     """The words on a page that belong to one class of the text detector.
 
+    Each field except ``unread`` and ``found`` has one item for each of the N words.
+
     Attributes:
         boxes: Boxes relative to the page: straight (N, 4), or quads (N, 4, 2) whose first corner is where the text
             starts.
         scores: The detector's score for each word, (N,).
         texts: The text of each word, with its confidence.
         orientations: How far each word is turned, as ``{"value": degrees, "confidence": ...}``.
-        line_ids: Number of the detected line that contains each word; ``None`` if the detector found words.
-        characters: Characters of each word; ``None`` if the recogniser does not locate characters.
-        unread: Lines that were not read or only partly read. Unlike the fields above, not one item per word.
+        line_ids: The number of the detected line that contains each word; ``None`` if the detector found words rather
+            than lines.
+        characters: The characters of each word with their positions; ``None`` if the recogniser does not locate
+            characters.
+        unread: Lines that were not read, or of which only a part was read.
         found: All lines or word boxes that were cropped, including those without text.
     """
 

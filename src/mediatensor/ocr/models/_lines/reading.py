@@ -90,9 +90,9 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
     """Return the script of a line that the recogniser cannot read; ``None`` if it can read the line.
 
     ``names`` and ``scores`` (classes,) are the classes of a `ScriptClassifier` and their log probabilities.
-    ``num_steps`` is the length of the line, and ``share_right`` its expected share of correct words. Short lines, and
-    lines with a high ``share_right``, count as unreadable only if the scores are clearer than for other lines. Lines of
-    a few characters never count as unreadable.
+    ``num_steps`` is the length of the line, and ``share_right`` the share of its words that is expected to be correct.
+    Short lines, and lines with a high ``share_right``, only count as unreadable if the scores show it very clearly.
+    Lines of about three characters or fewer always count as readable.
     """
     if num_steps < FEWEST_STEPS:
         return None

@@ -94,7 +94,7 @@ _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
 
 
 def word_confidence(confidences: Sequence[float]) -> float:
-    """Return the probability that a word is correct, given the confidences of its characters.
+    """Return the probability that a word is correct, given the confidences of its characters, at least one.
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
     (0.97, 0.56)
@@ -216,7 +216,7 @@ def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> b
 
 
 def _check_boxes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Find the empty check boxes (square frames) in a line, and return their first and end columns, (N, 2)."""
+    """Find the empty check boxes (square frames) in a line, and return their start and stop columns, (N, 2)."""
     found = []
     for start, stop in runs_of_true(np.asarray(ink.any(axis=0))).tolist():
         rows = np.flatnonzero(ink[:, start:stop].any(axis=1))
@@ -286,7 +286,7 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 
 
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
-    """Return the first and end column of the widest ink gap between the columns ``left`` and ``right``.
+    """Return the start and stop column of the widest ink gap between the columns ``left`` and ``right``.
 
     If there is no gap, return the column with the least ink twice.
     """

@@ -3,7 +3,7 @@
 * ``registry``: the names of architectures, their modules, and their published weights;
 * ``weights``: find, check and load files of weights and checkpoints; ``onnx`` reads ONNX files;
 * ``blocks``: layers that several networks share, and fused calls that run them faster on a CPU;
-* ``transfers``: copies between host and device, compiled networks, and work distributed over threads.
+* ``transfers``: copies between host and device, compilation of networks, and work in several threads.
 
 This package does not depend on tasks, pages or predictors.
 """

@@ -185,7 +185,10 @@ class Stem(nn.Module):
 
 
 def _pad_after(x: Tensor) -> Tensor:
-    """Add a zero row below and a zero column to the right, so that an even kernel preserves the size."""
+    """Add a row of zeros at the bottom and a column of zeros at the right, for layers with even kernel sizes.
+
+    With this padding, these layers do not change height and width.
+    """
     return F.pad(x, (0, 1, 0, 1))
 
 
@@ -327,7 +330,7 @@ class EncoderBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode (N, L, D) features."""
+        """Return encoded features (N, L, D) of features (N, L, D)."""
         for attention, feed_forward in zip(self.attention, self.position_feed_forward, strict=True):
             normed = self.layer_norm_input(x)
             x = x + self.dropout(attention(normed, normed, normed))

@@ -442,6 +442,7 @@ class FlexiblePreProcessor(nn.Module):
         self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
 
     def extra_repr(self) -> str:
+        """Return the limits on sides and batches, for ``repr``."""
         return f"shorter_side={self.shorter_side}, longer_side={self.longer_side}, batch_size={self.batch_size}"
 
     def size_for(self, height: int, width: int) -> tuple[int, int]:

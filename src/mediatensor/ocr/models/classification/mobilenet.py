@@ -191,7 +191,7 @@ def _conv_norm(
 
 
 def _multiple_of_8(channels: int) -> int:
-    """Return the nearest multiple of 8, but at least 90 % of ``channels``."""
+    """Round a number of channels to the nearest multiple of 8 (at least 8), or up if it would lose more than 10 %."""
     rounded = max(8, (channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 

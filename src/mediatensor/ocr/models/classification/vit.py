@@ -37,6 +37,7 @@ class PatchEmbedding(nn.Module):
         self.projection = nn.Conv2d(channels, embed_dim, kernel_size=patch_size, stride=patch_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return embeddings (N, 1 + patches, D) of images (N, C, H, W), with positions added."""
         height, width = x.shape[-2:]
         if height % self.patch_size[0] or width % self.patch_size[1]:
             raise InvalidArgumentError(

@@ -56,7 +56,7 @@ class Regions:
         return np.stack([left, self.row[self.starts], right, self.row[ends]], axis=1)
 
     def means(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return the mean of ``values`` (H, W) over the pixels of each region, float64 (N,)."""
+        """Return, for each region, the mean of ``values`` (H, W) over its pixels, float64 (N,)."""
         if not len(self):
             return np.zeros(0)
         before = np.zeros((values.shape[0], values.shape[1] + 1))

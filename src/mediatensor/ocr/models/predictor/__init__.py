@@ -1,4 +1,4 @@
-"""The predictor that detects and recognises text."""
+"""The predictor that detects and reads the text of pages."""
 
 from ._boxes import CutLine
 from .predictor import OCRPredictor

@@ -1,4 +1,4 @@
-"""Recognisers of text lines from ONNX files, used like the default recogniser."""
+"""Recognisers of text lines that are loaded from ONNX files. They can be used instead of the default recogniser."""
 
 from __future__ import annotations
 
