@@ -131,7 +131,8 @@ def add_whitelist(
 
     Example::
 
-        with add_whitelist(model, VOCABS["digits"]): model(crops)["preds"]
+        with add_whitelist(model, VOCABS["digits"]):
+            model(crops)["preds"]
     """
     _check_strategy(strategy, mapping)
     recognizer = _recognizer_of(model)
@@ -314,7 +315,8 @@ def export_model_to_onnx(
 
     Example::
 
-        predictor = ocr_predictor(pretrained=True) export_model_to_onnx(predictor.det_predictor.model, "detection")
+        predictor = ocr_predictor(pretrained=True)
+        export_model_to_onnx(predictor.det_predictor.model, "detection")
     """
     network = uncompiled_module(model)
     if dummy_input is None:

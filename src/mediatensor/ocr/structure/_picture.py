@@ -1,7 +1,7 @@
-"""Find pictures and heavy type on a page image. `_picture_rules` finds the rules.
+"""Find pictures and bold words on the image of a page. `_picture_rules` finds the rules (straight lines).
 
-Lengths are measured in ems (the median word height), so they are independent of the resolution. Large images are scaled
-down first, because two megapixels are enough to show every visible rule.
+Lengths are measured in ems (the median word height), so they are independent of the resolution. Large images are first
+scaled down to about two megapixels, which are enough to show every visible rule.
 """
 
 from __future__ import annotations
@@ -68,28 +68,30 @@ def content_of_picture(
     *,
     turns: ArrayLike | None = None,
 ) -> PageContent:
-    """Find rules, pictures and heavy type on an upright page image.
+    """Find the rules (straight lines), pictures and bold words on the image of an upright page whose words are known.
 
-    Rules are solid, dashed or dotted lines in any colour, and the edges of filled cells, bands and alternating rows.
-    They may be skewed by about one degree. Two rules closer together than a third of the word height count as one. A
-    line under a word, at most half a word height below its box, is also a rule. Rules inside pictures are left out.
+    Rules are solid, dashed or dotted lines in any colour. The edges of areas with another background colour, such as
+    cells or every second row of a table, are also rules. Rules are found even if they are skewed by about one degree.
+    Two rules closer together than a third of the word height count as one. A line under a word, at most half a word
+    height below its box, is also a rule. Rules inside pictures are left out.
 
-    Pictures are areas that are neither words nor rules, such as photographs, drawings, logos and signatures. A chart
-    and the words in it are one picture.
+    Pictures are areas that are neither words nor rules, such as photographs, drawings, logos and signatures. A chart is
+    one picture, together with the words in it.
 
     Args:
-        image: uint8 (H, W, 3), or (H, W) in gray.
+        image: uint8 (H, W, 3), or (H, W) for a grayscale image.
         boxes: (N, 4): xmin, ymin, xmax, ymax of each word in pixels.
         texts: The N words.
-        line_ids: (N,): the text line of each word.
-        confidences: (N,), in [0, 1].
+        line_ids: (N,): number of the text line that each word is on.
+        confidences: (N,): probability that each word is right, in [0, 1].
         turns: (N,): clockwise turn of each word in degrees: 0 (default), 90, 180 or 270.
 
     Returns:
-        The content in pixels of ``image``. Font sizes are NaN.
+        The content of the page, with coordinates in pixels of ``image``. Font sizes are NaN.
 
     Raises:
-        InvalidArgumentError: The image has another shape or type, or the numbers of words differ.
+        InvalidArgumentError: The image has another shape or type, the arguments have different numbers of words, or a
+            turn is invalid.
         MissingDependencyError: SciPy is not installed.
 
     Example:
@@ -147,9 +149,10 @@ def content_of_picture(
 
 
 def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], float]:
-    """Return the ink of an image, uint8 (H, W), and the factor by which the image was scaled down (0.5 if enlarged).
+    """Return the ink of an image, uint8 (H, W), and the factor by which the image was scaled down.
 
-    Ink is how much a pixel differs from the paper, in the channel that differs most, so colours count like black.
+    Ink is how much a pixel differs from the paper. The channel that differs most counts, so coloured ink counts as much
+    as black ink. If the image was enlarged, the factor is 0.5.
     """
     height, width = image.shape[:2]
     factor: float = max(1, int(np.ceil((height * width / _MAX_PIXELS) ** 0.5)))
@@ -167,10 +170,11 @@ def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], flo
 
 
 def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> Boxes:
-    """Return boxes of pictures, float64 (N, 4).
+    """Return the boxes of pictures on a page, float64 (N, 4).
 
-    Pieces are areas of connected ink other than words, word backgrounds and rules. Pieces that are close together
-    form a picture, which includes the axes and the frame around them.
+    ``ink`` is how much each pixel differs from the paper. Pieces are areas of connected ink, except words, backgrounds
+    of words, and rules. A picture consists of pieces that are close together, and of the axes and the frame around
+    them.
     """
     pieces, is_flat, darkness = _pieces(ink, words, rules, em)
     found = []
@@ -193,7 +197,10 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
 def _pieces(
     ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float
 ) -> tuple[Boxes, NDArray[np.bool_], NDArray[np.float64]]:
-    """Return the boxes of pieces of pictures, whether each piece is flat, and how much it differs from the paper."""
+    """Find pieces of pictures: areas of connected ink, except words, backgrounds of words, and rules.
+
+    Return the box of each piece, whether it is evenly coloured, and how much it differs from the paper.
+    """
     quarters = np.asarray(Image.fromarray(ink).reduce(_CELL // 2)).astype(np.int16)
     quarters = np.pad(quarters, ((0, len(quarters) % 2), (0, quarters.shape[1] % 2)), mode="edge")
     paper = int(np.median(quarters))
@@ -256,7 +263,10 @@ def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
 
 
 def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
-    """Extend a picture to the rules that touch it, unless the extended box would contain too much text."""
+    """Extend the box of a picture to the rules that touch it, such as the axes of a chart.
+
+    The box is not extended if it would then contain too much text.
+    """
     lines = np.concatenate(rules)
     _, num_words = _text_within(box, words)
     for _ in range(3):
@@ -275,7 +285,7 @@ def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes]
 
 
 def _add_frame(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
-    """Extend a picture to the four rules that frame it, if there are such rules."""
+    """Extend the box of a picture to the frame around it, if there are four rules that form one."""
     across, down = rules
     near = _MAX_RULE_GAP * em
     is_wide = (across[:, 0] <= box[0] + near) & (across[:, 2] >= box[2] - near)
@@ -308,7 +318,7 @@ def drop_rules_inside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
 
 
 def merge_boxes(boxes: Boxes, gap: float) -> Boxes:
-    """Join boxes that overlap or are less than ``gap`` apart."""
+    """Replace boxes that overlap or are less than ``gap`` apart by one box around them."""
     boxes = boxes.copy()
     while len(boxes) > 1:
         grown = boxes + gap / 2 * np.array([-1, -1, 1, 1])
@@ -330,10 +340,10 @@ def merge_boxes(boxes: Boxes, gap: float) -> Boxes:
 def bold_words(
     ink: NDArray[np.uint8], words: Boxes, texts: Sequence[str], line_ids: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return whether words are set in heavy type, bool (N,).
+    """Return whether each word is bold, bool (N,).
 
-    Each word is averaged with its neighbours on the line, because heavy words usually come in groups, and then
-    compared with all words of the page. If most of the page is heavy, no word is marked.
+    Bold words usually come in groups, so each word is averaged with its neighbours on the line. The average is then
+    compared with all words of the page. If most words of the page are bold, none is marked.
     """
     heights = _line_heights(words, line_ids)
     weight = np.full(len(words), np.nan)
@@ -361,7 +371,7 @@ def bold_words(
 
 
 def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the height of the tallest word in the line of each word."""
+    """Return, for each word, the height of the tallest word in its line."""
     _, names = np.unique(line_ids, return_inverse=True)
     highest = np.ones(int(names.max(initial=-1)) + 1)
     np.maximum.at(highest, names, words[:, 3] - words[:, 1])
@@ -370,10 +380,10 @@ def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float
 
 
 def _weights(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how heavy words are, float64 (N,); NaN for words without contrast.
+    """Return how bold each word looks, float64 (N,); NaN for words without contrast.
 
-    The weight is the share of ink in the fullest rows of the word, times the square root of the stroke thickness
-    relative to the line height.
+    ``heights`` are the line heights. The result is the share of ink in the fullest pixel rows of a word, times the
+    square root of the stroke thickness relative to the line height.
     """
     height, width = ink.shape
     x0, y0, x1, y1 = np.round(words).astype(np.int64).T

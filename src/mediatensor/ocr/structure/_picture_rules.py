@@ -1,9 +1,10 @@
-"""Find rules in an image: long straight edges, and lines of dots.
+"""Find rules, which are straight horizontal or vertical lines, in the image of a page.
 
-A rule of any thickness and colour has two long edges, and a filled cell has an edge on each side. An edge is a row of
-pixel blocks in which all pixels become darker, or all become brighter, from above to below. Letters also have edges,
-but they are short and inside words. Lines of dots and dashes have no edges. They are thin rows of blocks, in which each
-block has a pixel that is darker than everything close above and below.
+Solid rules are found by their edges: a rule of any thickness and colour has two long straight edges, and a filled cell
+has an edge on each side. An edge is a row of pixel blocks in which all pixels become darker, or all become brighter,
+from above to below. Letters also have edges, but these are short and inside words. Lines of dots and dashes do not have
+edges. They are found as thin rows of blocks in which each block has a pixel that is darker than everything close above
+and below.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ _MAX_EDGES = 6000
 
 
 class _Segments(NamedTuple):
-    """Parts of edges: left and right ends, y at the middle, and slopes. Each field is float64 (N,)."""
+    """Nearly horizontal pieces of edges or lines. Each field is float64 (N,), in pixels.
+
+    ``y`` is the position in the middle between ``left`` and ``right``.
+    """
 
     left: NDArray[np.float64]
     right: NDArray[np.float64]
@@ -49,12 +53,12 @@ class _Segments(NamedTuple):
 
 
 def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, Boxes]:
-    """Return the horizontal and the vertical rules, each float64 (N, 4).
+    """Return the boxes of the horizontal rules, and the boxes of the vertical rules, each float64 (N, 4).
 
     Args:
         ink: uint8 (H, W): difference of each pixel from the paper.
         words: float64 (N, 4): boxes of words. Strokes of letters are not rules.
-        em: Height of words in pixels.
+        em: Median height of the words in pixels.
     """
     across = _rules_across(ink, words, em, _MIN_LENGTHS[0] * em, is_turned=False)
     turned = np.ascontiguousarray(ink.T)
@@ -63,7 +67,10 @@ def find_rules(ink: NDArray[np.uint8], words: Boxes, em: float) -> tuple[Boxes, 
 
 
 def join_lines(lines: NDArray[np.float64], em: float, min_length: float) -> Boxes:
-    """Join pieces of horizontal lines, float64 (M, 5) with the thickness last, into rules, float64 (N, 4)."""
+    """Join pieces of horizontal lines into rules, float64 (N, 4).
+
+    ``lines`` is float64 (M, 5): xmin, ymin, xmax, ymax, thickness. Rules shorter than ``min_length`` are dropped.
+    """
     if not len(lines):
         return np.zeros((0, 4))
     order = np.lexsort((lines[:, 0], np.round(lines[:, 1] + lines[:, 3], 1)))
@@ -98,9 +105,10 @@ def image_tools() -> ModuleType:
 def painted(
     boxes: Boxes, shape: tuple[int, int], scale: tuple[float, float], values: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Count the boxes that cover at least half of each grid cell, int64 (rows, columns), or sum the boxes' ``values``.
+    """Count, for each cell of a grid, the boxes that cover at least half of it: int64 (rows, columns).
 
-    ``scale`` is the width and height of a cell in pixels.
+    If ``values`` has a number for each box, return the sum of these numbers instead of the count. ``shape`` is the
+    number of rows and columns, and ``scale`` is the width and height of a cell in pixels.
     """
     edges = np.round(boxes / np.array([*scale, *scale])).astype(np.int64)
     x0, x1 = edges[:, [0, 2]].clip(0, shape[1]).T
@@ -114,7 +122,10 @@ def painted(
 
 
 class _Letters(NamedTuple):
-    """Where letters are, in a grid of blocks, (rows, columns), and how long a rule must be in each block."""
+    """Where letters are on the page, so that their strokes are not mistaken for rules.
+
+    The fields with a value for each place are grids of blocks, (rows, columns).
+    """
 
     within: NDArray[np.bool_]
     # The largest share of a rule that may be inside letters.
@@ -138,7 +149,7 @@ class _Letters(NamedTuple):
         return cls(within, 0.6, near * np.int64(_MIN_UNDERLINE * em))
 
     def paired(self) -> _Letters:
-        """Return the places of the same letters in blocks twice as wide, which are used for dotted lines."""
+        """Return the same places for blocks that are twice as wide, as needed to find dotted lines."""
         near = np.pad(self.stroke > 0, ((0, 0), (0, self.stroke.shape[1] % 2)))
         near = near[:, ::2] | near[:, 1::2]
         return _Letters(near, 0.15, np.zeros(near.shape, np.int64))
@@ -162,7 +173,10 @@ def _rules_across(ink: NDArray[np.uint8], words: Boxes, em: float, min_length: f
 
 
 def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Letters, em: float) -> _Segments:
-    """Find edges: rows of blocks in which every pixel gets darker (``sign`` 1) or brighter (-1) within two rows."""
+    """Find edges: rows of blocks in which every pixel gets darker (``sign`` 1) or brighter (-1) from above to below.
+
+    ``change`` is the difference between the pixel rows above and below each pixel.
+    """
     is_edge = change > threshold if sign > 0 else change < -threshold
     is_edge[:-1] |= is_edge[1:]
     is_block = is_edge.view(np.uint32) == 0x01010101
@@ -192,13 +206,15 @@ def _trim_ends(
     *,
     has_gaps: bool = False,
 ) -> _Segments:
-    """Move the ends of parts, which are at block borders, to the first and last pixels, by at most one block.
+    """Move the ends of parts from the borders of blocks to the exact pixels at which the parts begin and end.
+
+    Ends move by at most one block.
 
     Args:
-        parts: The parts.
+        parts: The parts, whose ends are at the borders of blocks.
         rows: float64 (N,): middle row of each part in ``is_line``.
-        is_line: bool (H, W / 2).
-        first, last: int64 (N,): columns of the first pixel, and after the last pixel.
+        is_line: bool (H, W / 2): the pixels that belong to edges or dots.
+        first, last: int64 (N,): column of the first pixel of each part, and the column after its last pixel.
         has_gaps: Whether the parts are lines of dots or dashes.
     """
     height, width = is_line.shape
@@ -221,7 +237,10 @@ def _trim_ends(
 
 
 def _dotted_lines(halved: NDArray[np.uint8], letters: _Letters, em: float, threshold: int) -> _Segments:
-    """Find thin lines in which every block contains ink. Blocks are twice as wide as for edges."""
+    """Find lines of dots or dashes: thin rows of blocks that all contain ink.
+
+    Blocks are twice as wide as in `_edges`, so that a block contains a dot even if the dots are far apart.
+    """
     reach = int(np.clip(round(0.18 * em), 2, 6))
     height, width = halved.shape
     darkest = halved.reshape(height, width // 4, 4)
@@ -251,7 +270,12 @@ def _fit_lines(
     step: int,
     min_length: float,
 ) -> tuple[_Segments, NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Fit lines through long straight pieces. Return the lines, and their rows per column, first and last columns."""
+    """Fit a straight line through each group of connected blocks.
+
+    ``rows``, ``columns`` and ``names`` are the position and the group of each block. Lines that are short, uneven, too
+    steep, or probably letters are dropped. Return the remaining lines and, for each of them, its blocks per column, its
+    first column and its last column.
+    """
     num = int(names.max(initial=0)) + 1
     count = np.bincount(names, minlength=num)
     first, last = np.full(num, np.iinfo(np.int64).max), np.full(num, -1)
@@ -288,12 +312,12 @@ def _fit_lines(
 
 
 class _Pairs(NamedTuple):
-    """Pairs of parts that are close to each other, each field (M,).
+    """Pairs of parts that are close to each other. Each field is (M,), for M pairs.
 
     Attributes:
         one, other: Indices of the two parts.
-        apart: Vertical distance of the parts, in the middle of the stretch that both cover.
-        shared: Length of the stretch that both parts cover; negative for a gap.
+        apart: Vertical distance of the two parts, measured in the middle of the stretch that both cover.
+        shared: Length of the stretch that both parts cover. A negative length is a gap between them.
         shorter, longer: Length of the shorter and of the longer part.
     """
 
@@ -306,7 +330,10 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, parts: _Segments, near: float) -> _Pairs:
-        """Return all pairs of parts that are at most ``near`` pixels apart, and some pairs slightly further apart."""
+        """Return all pairs of parts whose vertical distance is at most ``near`` pixels.
+
+        Some pairs with a slightly larger distance are also returned.
+        """
         order = np.argsort(parts.y, kind="stable")
         left, right, y, slope, reach = (values[order] for values in parts)
         length = right - left
@@ -323,7 +350,10 @@ class _Pairs(NamedTuple):
 
 
 def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
-    """Join parts that are one above the other or end to end, and return the boxes of the resulting rules."""
+    """Join parts into rules: the upper and lower edge of a rule, and parts that follow each other on a line.
+
+    Return the boxes of the rules that are at least ``min_length`` long.
+    """
     if not len(parts.y):
         return np.zeros((0, 4))
     near = max(3.0, _MAX_THICKNESS * em)
@@ -366,7 +396,10 @@ def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
 
 
 def _groups(num: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the group number of each of ``num`` items, int64 (num,). Paired items are in the same group."""
+    """Divide ``num`` items into groups, so that ``one[i]`` and ``other[i]`` are in the same group for each i.
+
+    Return the group number of each item, int64 (num,).
+    """
     names = np.arange(num)
     while True:
         lowest = names.copy()

@@ -1,4 +1,4 @@
-"""Group lines into columns, split these into paragraphs, headings and items, and join ink and labels into pictures."""
+"""Group the text lines of a page into blocks such as paragraphs, and combine pieces of ink and labels into pictures."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Block:
     """Lines that belong together: a paragraph, a heading or a list item.
 
     Attributes:
-        lines: Lines from the top down.
-        column: Left and right edge of the column.
-        hangs: Whether the first line starts further left than the other lines.
+        lines: The lines of the block, from top to bottom.
+        column: Left and right edge of the column of text that the block is in.
+        hangs: Whether the block has a hanging indent: its first line starts further left than the rest.
     """
 
     lines: tuple[TextLine, ...]
@@ -76,7 +76,7 @@ class Block:
 
     @cached_property
     def is_prose(self) -> bool:
-        """Whether the block is running text: several full lines, mostly letters."""
+        """Whether the block is running text: several lines of mostly letters, at least half of them nearly full."""
         if len(self.lines) < 2 or self.width < 10 * self.size:
             return False
         full = [line for line in self.lines if line.width > 0.75 * self.width]
@@ -97,7 +97,10 @@ class Block:
 
 
 def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
-    """Group lines into blocks. Lines are sorted from the top down; horizontal ``rules``, (H, 4), separate blocks."""
+    """Group lines into blocks such as paragraphs, headings and list items.
+
+    ``lines`` are sorted from top to bottom. The horizontal ``rules``, (H, 4), separate blocks.
+    """
     if not lines:
         return []
     stacks = _stacks(lines, rules)
@@ -106,7 +109,10 @@ def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
 
 
 def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
-    """Return chains of lines. In a chain, only one line is directly below each line, and only one directly above."""
+    """Group lines into columns: lists of lines that are one below the other.
+
+    Where two lines are side by side below (or above) a line, the column ends.
+    """
     boxes = np.array([line.box for line in lines])
     sizes = np.array([line.size for line in lines])
     widths = np.maximum(boxes[:, 2] - boxes[:, 0], 1e-6)
@@ -150,7 +156,11 @@ def _nearest(
     widths: NDArray[np.float64],
     middles: NDArray[np.float64],
 ) -> int:
-    """Return the nearest candidate above or below a line; -1 if none overlaps it nearby, or if two are side by side."""
+    """Return the index of the line that is nearest above or below line ``index``, or -1 if there is none.
+
+    ``candidates`` are the lines on that side, nearest first. The result is also -1 if the nearest line overlaps too
+    little horizontally or is too far away, or if two lines at this height are side by side.
+    """
     if len(candidates) == 0:
         return -1
     common = np.minimum(boxes[candidates, 2], boxes[index, 2]) - np.maximum(boxes[candidates, 0], boxes[index, 0])
@@ -177,13 +187,16 @@ def _has_rule_between(upper: NDArray[np.float64], lower: NDArray[np.float64], ru
 
 
 def _usual_step(stacks: list[list[TextLine]]) -> float:
-    """Return the median distance between consecutive lines, in type sizes."""
+    """Return the median distance between the base lines of consecutive lines, in type sizes."""
     steps = [(below.baseline - above.baseline) / above.size for stack in stacks for above, below in pairwise(stack)]
     return float(np.median(steps)) if steps else 1.2
 
 
 def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
-    """Split a column into blocks at gaps and changes of type, then at indents and paragraph ends."""
+    """Split a column into blocks: first at wide gaps and changes of type, then where paragraphs and list items start.
+
+    ``usual_step`` is the usual distance between consecutive lines, in type sizes.
+    """
     parts: list[list[TextLine]] = [[stack[0]]]
     steps = np.array([below.baseline - above.baseline for above, below in pairwise(stack)])
     for index, (above, below) in enumerate(pairwise(stack)):
@@ -201,7 +214,7 @@ def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
 
 
 def _changes_type(stack: list[TextLine], index: int) -> bool:
-    """Return whether the type size or weight clearly changes between this line and the next."""
+    """Return whether the type size or weight clearly changes between line ``index`` of a column and the next line."""
     above, below = stack[index], stack[index + 1]
     if below.text[0].islower():
         # The sentence continues, so the type was measured wrongly or is italic.
@@ -223,13 +236,16 @@ def _usual_size(lines: list[TextLine]) -> float:
 
 
 def _edges(lines: list[TextLine]) -> tuple[float, float]:
-    """Return the left and right edge of a column of lines. A tenth of the lines may extend beyond each edge."""
+    """Return the left and right edge of a column of lines. Up to a tenth of the lines extend beyond each edge."""
     lefts, rights = sorted(line.box[0] for line in lines), sorted(line.box[2] for line in lines)
     return lefts[len(lefts) // 10], rights[-1 - len(rights) // 10]
 
 
 def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Block]:
-    """Split lines of the same type size and weight at indents, at item marks, and after lines that end early."""
+    """Split lines in the same type into paragraphs or list items.
+
+    A new one starts at an indent or at the mark of a list item, and after a line that ends early.
+    """
     if len(lines) == 1:
         return [Block((lines[0],), column)]
     size = float(np.median([line.size for line in lines]))
@@ -283,7 +299,11 @@ def _has_hanging_indent(
     rests: NDArray[np.float64],
     marks: NDArray[np.bool_],
 ) -> bool:
-    """Return whether lines are items with hanging indents rather than paragraphs with indented first lines."""
+    """Return whether lines are list items with hanging indents rather than paragraphs with indented first lines.
+
+    For each line, ``indents`` is the space on its left, ``rests`` the space on its right, and ``marks`` whether it
+    starts with the mark of a list item.
+    """
     indented = indents >= _INDENT
     marked_out = marks & ~indented
     if marked_out.any():
@@ -314,13 +334,13 @@ def _has_hanging_indent(
 def pictures_of(
     pieces: Boxes, rules: Boxes, blocks: list[Block], is_label: list[bool], obstacles: Boxes, size: float
 ) -> tuple[list[Box], list[list[int]]]:
-    """Join pieces into pictures, and find their labels.
+    """Combine pieces of ink into pictures, and find the text blocks that are labels in these pictures.
 
     Args:
         pieces: (P, 4): ink that is neither words nor rules.
         rules: (R, 4): horizontal and vertical lines, including axes, grids and frames of pictures.
         blocks: Text blocks.
-        is_label: Whether each block may be a label.
+        is_label: Whether each block can be a label in a picture.
         obstacles: (O, 4): tables. Pictures must not grow into them.
         size: Type size of the page.
 
@@ -349,7 +369,10 @@ def pictures_of(
 
 
 def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: float) -> Boxes:
-    """Return boxes of connected rules, (F, 4), that are around or next to pieces and contain little text."""
+    """Find connected rules that belong to a picture, such as its frame or its axes. Return their boxes, (F, 4).
+
+    They must be around or next to a piece of ink, and contain little text.
+    """
     if len(pieces) == 0 or not 2 <= len(rules) <= _MAX_RULES:
         return np.zeros((0, 4))
     clusters: list[Boxes] = []
@@ -392,7 +415,10 @@ def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
 
 
 def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], outer: Boxes, size: float) -> bool:
-    """Extend large pictures so that they include adjacent labels. Return whether any picture has changed."""
+    """Extend large pictures by the labels next to them, in place. Return whether any picture has changed.
+
+    ``boxes`` are the pictures found so far, and ``members`` the indices of their labels.
+    """
     changed = False
     taken = set().union(*members) if members else set()
     for index, box in enumerate(boxes):
@@ -423,7 +449,10 @@ def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], o
 
 
 def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float) -> bool:
-    """Join pieces that are close together without running text between them. Return whether any were joined."""
+    """Join pictures that are close together, in place. Return whether any were joined.
+
+    Two pictures stay separate if there is one of the ``walls``, which are tables and running text, between them.
+    """
     changed = False
     index = 0
     while index < len(boxes):
@@ -447,7 +476,10 @@ def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float)
 
 
 def _has_text_between(union: Box, box: Box, other: Box, walls: Boxes) -> bool:
-    """Return whether the union of two pieces contains running text that is in neither piece."""
+    """Return whether the box around two pictures contains a table or running text that is in neither of them.
+
+    ``union`` is the box around ``box`` and ``other``, and ``walls`` are the boxes of tables and running text.
+    """
     if len(walls) == 0:
         return False
     middles = (walls[:, :2] + walls[:, 2:]) / 2

@@ -1,4 +1,7 @@
-"""Classify the blocks of a page by size, weight, place, first word and neighbours, and find heading levels."""
+"""Classify the blocks of a page as headings, captions, footnotes and so on, and find the levels of headings.
+
+A block is classified by its type size and weight, its place, its first word, and its neighbours.
+"""
 # ruff: noqa: RUF001, SIM905 - signs of many scripts, and lists of words
 
 from __future__ import annotations
@@ -90,7 +93,7 @@ class PageLook:
     Attributes:
         width, height: Size of the page.
         size: Median type size.
-        bold: Share of letters in heavy type.
+        bold: Share of the letters on the page that are bold.
         pictures, tables: Boxes of pictures and of tables.
         rules: Horizontal rules, (H, 4).
     """
@@ -105,7 +108,7 @@ class PageLook:
 
 
 def is_captioned(block: Block) -> bool:
-    """Return whether a block starts like a caption."""
+    """Return whether a block starts like a caption, for example with "Figure 3:"."""
     return CAPTION.match(block.text) is not None
 
 
@@ -127,7 +130,7 @@ def _sureness(block: Block) -> float:
 
 
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Find headers and footers: up to three rows at the top and bottom edges of the page, apart from the text."""
+    """Find page headers and footers: up to three rows of blocks at the top and bottom, apart from the text."""
     for top in (True, False):
         # Footers are found as headers of the page turned upside down.
         parts, others, rules = (
@@ -174,17 +177,18 @@ def _is_margin(
     edge: int,
     away: float,
 ) -> bool:
-    """Return whether a row of blocks at the top edge of the page is a header.
+    """Return whether a row of blocks near the top edge of the page is a page header.
 
     Args:
-        row: Indices of the blocks.
-        first: Index of the uppermost block.
-        blocks: All blocks.
+        row: Indices of the blocks in the row.
+        first: Index of the uppermost block in the row.
+        blocks: All blocks of the page.
         parts, others, rules: Boxes of all blocks, of pictures and tables, and of horizontal rules.
         look: Properties of the page.
-        zones: Ends of the zone of headers and of its outer part, as shares of the height of the page.
-        edge: Number of rows above this one.
-        away: Distance from the row above.
+        zones: Headers must end above the first position. Above the second position, a header is more likely. Both are
+            shares of the page height.
+        edge: Number of header rows already found above this row.
+        away: Distance from the header row above; 0 for the first row.
     """
     size = look.size
     high = float(parts[row, 3].max())
@@ -219,7 +223,7 @@ def _is_margin(
 
 
 def _distance(box: Box, other: Box) -> tuple[float, float]:
-    """Return the horizontal and the vertical distance between two boxes; 0 in a direction in which they overlap."""
+    """Return the horizontal and the vertical distance between two boxes, each 0 if they overlap in this direction."""
     return max(other[0] - box[2], box[0] - other[2], 0.0), max(other[1] - box[3], box[1] - other[3], 0.0)
 
 
@@ -246,7 +250,7 @@ def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _is_math(word: str) -> bool:
-    """Return whether a word may be part of a formula."""
+    """Return whether a word looks like a part of a formula."""
     if any(character in OPERATORS for character in word):
         return True
     letters = [character for character in word if character.isalpha()]
@@ -282,7 +286,7 @@ def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _column_left(block: Block, blocks: list[Block]) -> float:
-    """Return the left edge of the column of running text that a block is in."""
+    """Return the left edge of the text column that a block is in, measured at the running text in this column."""
     lefts = [
         other.box[0]
         for other in blocks
@@ -355,7 +359,10 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook) -> bool:
 
 
 def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
-    """Return whether a block is a short line with aligned running text below it and more space above it than usual."""
+    """Return whether a block stands out as a short line, as headings do.
+
+    There must be more space above it than usual, and below it longer running text that starts at the same left edge.
+    """
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
     ]
@@ -414,7 +421,11 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Find footnotes, from the bottom up: small type at the foot of a column."""
+    """Find footnotes at the bottom of each column.
+
+    A footnote is in small type or starts with a footnote sign. If there is no short rule above it, both must be the
+    case. Blocks are examined from the bottom of the page to the top.
+    """
     rules = look.rules
     order = sorted(range(len(blocks)), key=lambda index: -blocks[index].box[3])
     waiting: list[int] = []
@@ -450,7 +461,7 @@ def _kind_name(kind: tuple[str, float] | None) -> str:
 
 
 def _starts_note(block: Block) -> bool:
-    """Return whether a block starts with a footnote sign or number, even one that is joined to the first word."""
+    """Return whether a block starts with a footnote sign or number, even without a space after it."""
     return NOTE.match(block.text) is not None or re.match(r"^\d{1,2}[A-Z][a-z]", block.text) is not None
 
 
@@ -468,8 +479,8 @@ def _find_references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 def levels_of(blocks: Sequence[Block], kinds: Sequence[str]) -> list[int]:
     """Return the level of each section header (1 is directly below the title), and 0 for all other blocks.
 
-    A heading numbered 2.1 is one level below a heading numbered 2. A heading without a number has the level of numbered
-    headings with the same size and weight.
+    A heading numbered 2.1 is one level below a heading numbered 2. A heading without a number has the same level as
+    numbered headings in the same type size and weight.
     """
     heads = [index for index, kind in enumerate(kinds) if kind == "Section-header"]
     looks: list[tuple[float, bool]] = []

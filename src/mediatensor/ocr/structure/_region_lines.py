@@ -1,4 +1,4 @@
-"""Group words at the same height into lines, and split lines at gutters between columns."""
+"""Group words at the same height into lines. Lines are split at gutters, the white space between columns of text."""
 # ruff: noqa: RUF001 - bullets
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _MAX_CANDIDATES = 24
 
 @dataclass(frozen=True, eq=False)
 class TextLine:
-    """Adjacent words of a line in one column.
+    """A line of text in one column.
 
     Attributes:
         words: Indices of the words, from left to right.
         box: Box around the words.
-        size: Type size, or the height of the words.
-        baseline: Lower end of the letters, as if the line had descenders.
-        bold: Share of the letters in heavy type.
+        size: Type size as stated in the file, otherwise estimated from the words.
+        baseline: Position of the lower end of the line, as if it had letters with descenders.
+        bold: Share of the letters that are bold.
         texts: Texts of the words.
     """
 
@@ -73,7 +73,11 @@ class TextLine:
 
 
 def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list[TextLine]:
-    """Group the ``chosen`` words into lines, top down. Gutters end at ``walls``, boxes of tables and pictures."""
+    """Group the words with the indices ``chosen`` into lines. Lines are sorted from top to bottom.
+
+    Lines are split at gutters between columns. A gutter does not extend through the ``walls``, which are the boxes of
+    tables and pictures.
+    """
     if len(chosen) == 0:
         return []
     boxes = page.boxes[chosen]
@@ -91,9 +95,10 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
 
 
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
-    """Return the top and bottom of each word, float64 (N, 2), as if it had ascenders and descenders.
+    """Return the top and bottom of each word as if it had letters with ascenders and descenders, float64 (N, 2).
 
-    Boxes may enclose only the ink, so words without ascenders have smaller boxes. The difference is measured per page.
+    Boxes may enclose only the ink, so the boxes of words without such letters are less high. The missing height is
+    measured on the words of the page.
     """
     heights = boxes[:, 3] - boxes[:, 1]
     rises = np.array(
@@ -123,7 +128,8 @@ def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
 def _type_sizes(boxes: Boxes, extents: NDArray[np.float64], texts: list[str]) -> NDArray[np.float64]:
     """Return the type size of each word, float64 (N,), estimated from its height and the width of its letters.
 
-    Heights alone are imprecise, because the detector's map has large pixels; widths are averages over many letters.
+    Heights are imprecise, because text detectors work at a low resolution. Widths are more precise, because they are
+    averages over many letters.
     """
     heights = np.maximum(extents[:, 1] - extents[:, 0], 1e-6)
     units = np.array([sum(map(_width_of, text)) for text in texts])
@@ -174,7 +180,7 @@ def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) 
 def _next_words(
     boxes: Boxes, heights: NDArray[np.float64], height: float, line_ids: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the index of the next word to the right in the same line, int64 (N,); -1 for the last word of a line."""
+    """Return, for each word, the index of the next word in its line, int64 (N,); -1 for the last word of a line."""
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
     rows = np.floor(middles / height).astype(np.int64)
     order = np.lexsort((boxes[:, 0], rows))
@@ -219,7 +225,11 @@ def _cut_at_gutters(
     walls: Boxes,
     page: PageContent,
 ) -> NDArray[np.int64]:
-    """Cut lines at gutters."""
+    """Split lines at gutters, the white space between columns of text.
+
+    ``following`` is the index of the next word after each word. Return a copy that has -1 for the words before a
+    gutter.
+    """
     firsts = np.flatnonzero(following >= 0)
     gaps = boxes[following[firsts], 0] - boxes[firsts, 2]
     wide = gaps >= _GUTTERS[0][0] * heights[firsts]
@@ -240,7 +250,11 @@ def _cut_at_gutters(
 
 
 def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
-    """Return, for each grid cell, the length of the gutter there, in cells (0 without gutter), and the cell size."""
+    """Find gutters on a grid over the page.
+
+    Return, for each cell, the height of the white space that the cell is part of, in cells (0 if there is none); and
+    the side of a cell in the unit of the page.
+    """
     cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
     rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2
     ink = np.zeros((rows, columns), dtype=bool)
@@ -282,7 +296,7 @@ def _chains(following: NDArray[np.int64]) -> list[list[int]]:
 
 
 def _join_strays(chains: list[list[int]], boxes: Boxes, height: float) -> list[NDArray[np.int64]]:
-    """Join small groups such as subscripts and exponents to the line that they overlap."""
+    """Add small groups of words, such as subscripts and exponents, to the line that they overlap."""
     groups = [np.array(chain) for chain in chains]
     if len(groups) == 1:
         return groups

@@ -1,4 +1,4 @@
-"""Find the regions of a page in reading order, and words hyphenated at line ends."""
+"""Find the regions of a page in reading order, and join words that were hyphenated at line ends."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _MIN_LETTERS = 4
 
 
 def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> list[FoundRegion]:
-    """Find the regions of a page.
+    """Find the regions of a page, such as titles, paragraphs, tables and pictures, in reading order.
 
-    Words are joined into lines, and lines into paragraphs. Paragraphs are classified by type size and weight, place,
-    marks, numbers and neighbours. Headers come first, then the columns one after the other, and last the footnotes and
-    footers. Captions come next to their figure or table.
+    Words are joined into lines, and lines into paragraphs. Paragraphs are classified by type size and weight, position,
+    bullets or numbers at the start, and neighbours. In reading order, page headers come first, then the columns one
+    after the other, and last the footnotes and page footers. Captions come next to their figure or table.
 
     Args:
         content: The page.
-        tables: Tables from `find_tables`. Words inside a table belong to the table.
+        tables: Tables from `find_tables`. Words inside a table belong to its region.
 
     Returns:
         The regions in reading order. Each word is in at most one region.
@@ -116,9 +116,10 @@ def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[Fo
 def _sideways_text(
     content: PageContent, words: NDArray[np.int64], pictures: Sequence[Box]
 ) -> tuple[list[FoundRegion], list[tuple[int, ...]]]:
-    """Return regions of words turned by 90 or 270 degrees, and the turned words in each picture.
+    """Find regions of text that is turned by 90 or 270 degrees.
 
-    Turned words are handled separately because they would split lines of upright text. They are read last.
+    Return these regions, and the turned words in each of ``pictures``. Turned words are handled separately, because
+    they would split lines of upright text. They come last in reading order.
     """
     notes: list[FoundRegion] = []
     labels: list[tuple[int, ...]] = [()] * len(pictures)
@@ -137,7 +138,7 @@ def _sideways_text(
 
 
 def _is_figure(table: FoundTable, content: PageContent) -> bool:
-    """Return whether a grid is part of a figure: it touches a picture and has a figure caption below it."""
+    """Return whether a table is really a part of a figure: it touches a picture and has a figure caption below it."""
     if len(content.pictures) == 0 or len(content.boxes) == 0:
         return False
     left, top, right, bottom = table.box
@@ -204,7 +205,7 @@ def _table_words(
 
 
 def _join_regions(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
-    """Join parts of the same formula, title, caption or margin row."""
+    """Join regions that are parts of one formula, one title, or one row of a page header or footer."""
     joined: list[FoundRegion] = []
     for region in regions:
         for index in range(len(joined) - 1, -1, -1):
@@ -230,7 +231,10 @@ def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
 
 
 def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> list[FoundRegion]:
-    """Sort regions into reading order: headers, body (captions next to their figures), footnotes, footers."""
+    """Sort regions into reading order: page headers, body, footnotes, page footers.
+
+    In the body, captions are next to their figures or tables.
+    """
 
     def sort(chosen: list[FoundRegion]) -> list[FoundRegion]:
         return [chosen[index] for index in order_of(_boxes(chosen), size, columns)]
@@ -259,22 +263,23 @@ def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> l
 
 
 def _caption_distance(caption: Box, other: Box) -> float:
-    """Return the distance of a caption from a figure. Horizontal distances count twice."""
+    """Return the distance between a caption and a figure or table. Horizontal distance counts twice."""
     across = max(other[0] - caption[2], caption[0] - other[2], 0.0)
     down = max(other[1] - caption[3], caption[1] - other[3], 0.0)
     return down + 2 * across
 
 
 def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
-    """Return the indices of parts in reading order: columns one after the other, from left to right.
+    """Return the indices of the parts of a page in reading order: columns one after the other, from left to right.
 
-    Of two stacked parts, the upper part is read first. Of two parts side by side, the left part is read first, unless
-    a part between them spans both (Breuel 2003, "High performance document layout analysis").
+    If two parts overlap horizontally, the upper part is read first. Otherwise the left part is read first, unless a
+    third part lies between them in height and spans both (Breuel 2003, "High performance document layout analysis").
 
     Args:
-        boxes: float64 (N, 4).
-        height: Line height, used on pages with too many parts, which are read row by row.
-        columns: float64 (C, 4): boxes of running text. Parts above or below such a box are made as wide as the box.
+        boxes: float64 (N, 4): the box of each part.
+        height: Line height. It is used only on pages with very many parts, which are read row by row.
+        columns: float64 (C, 4): boxes of running text. Narrower parts above or below such a box, such as headings,
+            count as being as wide as the box.
     """
     number = len(boxes)
     if number > _MAX_PARTS:
@@ -300,7 +305,10 @@ def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
 
 
 def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
-    """Widen each part to the narrowest running text that contains it horizontally, but not over its neighbours."""
+    """Make each part as wide as the column of running text that it is in, but not so wide that it covers a neighbour.
+
+    The column is the narrowest of ``columns`` that contains the part horizontally.
+    """
     widened = boxes.copy()
     widths = columns[:, 2] - columns[:, 0]
     for index, (left, top, right, bottom) in enumerate(boxes):
@@ -317,7 +325,10 @@ def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
 
 
 def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
-    """Return bool (N, N): entry (i, j) is whether part i must be read before part j."""
+    """Return which parts must be read before which others.
+
+    The result is bool (N, N). It is True at (i, j) if part i must be read before part j.
+    """
     left, top, right, bottom = boxes.T
     widths, heights = np.maximum(right - left, 1e-6), np.maximum(bottom - top, 1e-6)
     across = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
@@ -342,15 +353,16 @@ def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
 def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
     """Join the lines of a paragraph, and join the words that were hyphenated at line ends.
 
-    A hyphen is kept before a capital or a digit, and in words with another hyphen. It is also kept in compounds that
-    occur elsewhere on the page with a hyphen or as two words.
+    The hyphen at a line end is removed, with some exceptions. It is kept before a capital or a digit, and in words that
+    contain another hyphen. It is also kept in compounds such as "well-known", if the word also occurs elsewhere on the
+    page with a hyphen or as two words.
 
     Args:
-        lines: Lines from first to last.
-        context: Further text of the page.
+        lines: The lines of the paragraph, from first to last.
+        context: Other text on the page, in which compounds are looked up.
 
     Returns:
-        One line of text.
+        The paragraph as one line of text.
 
     Example:
         >>> from mediatensor.ocr.structure import mend_hyphenation
@@ -381,7 +393,11 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
 
 
 def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:
-    """Return whether two halves occur elsewhere with a hyphen, or as separate words."""
+    """Return whether the halves ``first`` and ``second`` of a hyphenated word form a compound that has a hyphen.
+
+    They do if ``whole``, the text of the page, has them with a hyphen or as two separate words. ``known`` are all words
+    of the page.
+    """
     if f"{first}-{second}" in whole:
         return True
     if first + second in known:

@@ -1,4 +1,8 @@
-"""Find table areas: lattices of rules, stacks of rules with the same ends, and short texts side by side."""
+"""Find the areas of a page that may be tables.
+
+There are three kinds: lattices of connected rules, stacks of horizontal rules with the same ends, and lines of short
+texts side by side without rules.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,15 @@ _MAX_RULES = 4_000
 
 
 def join_rules(rules: NDArray[np.float64], across: bool, em: float) -> Segments:
-    """Join pieces of rules, such as dots, dashes and the borders of adjacent cells.
+    """Join pieces of the same rule, such as dots, dashes and the borders of adjacent cells.
 
     Args:
         rules: float64 (N, 4): xmin, ymin, xmax, ymax.
         across: Whether the rules are horizontal.
-        em: Height of type.
+        em: Type height.
 
     Returns:
-        Rules at least one type height long, sorted by position, then by start.
+        The rules that are at least one type height long, sorted by position, then by start.
     """
     if not len(rules):
         return np.zeros((0, 3))
@@ -63,7 +67,7 @@ class Lattice:
 
 
 def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[Lattice]:
-    """Find sets of rules that touch or cross. Each set has rules in both directions."""
+    """Group rules that touch or cross each other. Return the groups that have both horizontal and vertical rules."""
     if not len(horizontal) or not len(vertical):
         return []
     reach = 0.4 * em
@@ -99,9 +103,10 @@ def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[L
 
 
 def stacks_of_rules(horizontal: Segments, em: float) -> list[Segments]:
-    """Find stacks of at least two rules with the same left and right ends, from top to bottom.
+    """Find stacks: two or more horizontal rules, one above the other, with the same left and right ends.
 
-    Pieces of a rule at the same height count as one rule: rules below heads of several columns are often interrupted.
+    Pieces of a rule at the same height count as one rule, because the rule below a table head is often interrupted
+    between columns.
     """
     levels: list[tuple[float, float, float]] = []
     for y, start, end in horizontal[np.argsort(horizontal[:, 0], kind="stable")]:
@@ -132,7 +137,10 @@ def words_inside(content: PageContent, box: Box) -> NDArray[np.int64]:
 def lattice_areas(
     content: PageContent, horizontal: Segments, vertical: Segments, em: float
 ) -> tuple[list[TableArea], Segments]:
-    """Return the areas in which rules separate columns and rows, and the horizontal rules outside these areas."""
+    """Return the table areas formed by connected rules, and all horizontal rules outside these areas.
+
+    The rules of an area must separate its columns.
+    """
     areas, loose = [], [horizontal[:0]]
     lattices = find_lattices(horizontal, vertical, em)
     # Sort by size, the largest first, so that the outermost of nested tables is used.
@@ -155,7 +163,7 @@ def lattice_areas(
 
 
 def _cut_to_frame(content: PageContent, lattice: Lattice, em: float) -> Lattice:
-    """Cut off vertical rules that extend beyond the frame into a title above or a note below."""
+    """Cut the box of a lattice at the top and bottom of its frame, if vertical rules extend into a title or a note."""
     x0, y0, x1, y1 = lattice.box
     full = lattice.horizontal[(lattice.horizontal[:, 1] < x0 + em) & (lattice.horizontal[:, 2] > x1 - em), 0]
     if len(full):
@@ -174,7 +182,10 @@ def stack_areas(
     taken: Sequence[Box],
     em: float,
 ) -> list[TableArea]:
-    """Return those areas between rules of equal width in which the text is in columns, not running text."""
+    """Return the table areas between horizontal rules with the same ends.
+
+    The text in such an area must be in columns. ``taken`` are the boxes of the tables found so far.
+    """
     areas = []
     for stack in stacks_of_rules(horizontal, em):
         left, right = float(stack[:, 1].min()), float(stack[:, 2].max())
@@ -205,13 +216,13 @@ def stack_areas(
 
 
 def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Sequence[Box]) -> bool:
-    """Return whether one of the boxes overlaps the area between two rules."""
+    """Return whether any of ``boxes`` overlaps the area between the horizontal rules ``upper`` and ``lower``."""
     left, right = max(upper[1], lower[1]), min(upper[2], lower[2])
     return any(x0 < right and x1 > left and y0 < lower[0] and y1 > upper[0] for x0, y0, x1, y1 in boxes)
 
 
 def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
-    """Return the median width of text lines, without gaps. Runs at the same height count as one line."""
+    """Return the median width of the text lines that ``words`` form. Gaps inside a line are not counted."""
     lines = lines_of(runs_of(content, words, 0.9 * em))
     return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
 
@@ -219,7 +230,11 @@ def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> f
 def _band_kind(
     content: PageContent, words: NDArray[np.int64], wide: float, is_prose: NDArray[np.bool_], em: float
 ) -> str:
-    """Classify the text between two rules as "columns", "little" (at most one line) or "other"."""
+    """Classify the text between two horizontal rules.
+
+    Return "columns" if it is in columns, "little" if it is at most two lines, else "other", for example running text.
+    ``wide`` is the width of the rules.
+    """
     if not len(words):
         return "little"
     own = content.boxes[words]
@@ -248,14 +263,14 @@ _MARK = re.compile(r"^([•●▪◦‣·○□■*\-\u2013\u2014]|\(?[0-9ivxIVX
 def open_areas(
     content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], taken: Sequence[Box], em: float
 ) -> list[TableArea]:
-    """Find tables without rules: consecutive lines that each have several short texts.
+    """Return table areas without rules: consecutive lines that have several short texts side by side.
 
     Args:
         content: The page.
-        free: bool (N,): words outside the tables found so far.
-        is_prose: bool (N,): words of running text.
+        free: bool (N,): whether each word is outside the tables found so far.
+        is_prose: bool (N,): whether each word is in running text.
         taken: Boxes of the tables found so far.
-        em: Height of type.
+        em: Type height.
     """
     usable = free & ~(is_prose & ~_sentences_in_cells(content, free, is_prose, em))
     is_prose = is_prose & ~usable
@@ -279,7 +294,7 @@ def open_areas(
 def _sentences_in_cells(
     content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], em: float
 ) -> NDArray[np.bool_]:
-    """Mark words of running text that have short texts next to them: they are sentences in cells."""
+    """Mark words that look like running text but are in table cells: there are short texts on their left or right."""
     beside = np.zeros(len(is_prose), dtype=bool)
     short = [run for run in runs_of(content, np.nonzero(free & ~is_prose)[0].tolist(), em) if run.x1 - run.x0 < 15 * em]
     prose = runs_of(content, np.nonzero(free & is_prose)[0].tolist(), em)
@@ -302,7 +317,7 @@ def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
 
 
 def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list[Run]]:
-    """Group runs into lines, and split lines where running text or another table is between two runs."""
+    """Group runs into lines. A line is split where running text or another table (``walls``) is between two runs."""
     sides = np.array(walls, dtype=np.float64).reshape(-1, 4)
     segments = []
     for line in lines_of(runs):
@@ -320,7 +335,7 @@ def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list
 
 
 def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
-    """Group lines that overlap horizontally and follow each other closely, from top to bottom."""
+    """Group lines that are close together vertically and overlap horizontally. Lines are sorted from top to bottom."""
     spans = [
         (min(run.x0 for run in line), max(run.x1 for run in line), float(np.median([run.middle for run in line])))
         for line in segments
@@ -349,7 +364,10 @@ def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
 
 
 def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[list[list[Run]]]:
-    """Return sequences of lines that are table rows. Titles above and notes below the rows are left out."""
+    """Return the sequences of consecutive ``lines`` that are probably the rows of a table.
+
+    Titles above and notes below the rows are left out.
+    """
     parts: list[list[list[Run]]] = [[]]
     single = 0
     for line in lines:
@@ -377,14 +395,14 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
 
 
 def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
-    """Return whether a single text above a line is the head of some of its columns rather than the table title."""
+    """Return whether the single text in ``line`` is a head over some columns of ``below`` rather than a table title."""
     run = line[0]
     middle = (run.x0 + run.x1) / 2
     return len(below) > 2 and run.x0 > below[0].x1 and below[1].x0 <= middle <= below[-1].x1
 
 
 def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
-    """Return whether rows are bulleted or numbered items, a table of contents, or form fields."""
+    """Return whether rows are not a table but a list, a table of contents, or the fields of a form."""
     texts = [[" ".join(content.texts[word] for word in run.words) for run in row] for row in rows]
     marked = sum(_MARK.match(row[0]) is not None and len(row) == 2 for row in texts)
     if marked > 0.5 * len(rows):

@@ -1,4 +1,4 @@
-"""Build the grid of a table inside a known area: columns, rows, spanning cells and head rows."""
+"""Build the grid of a table whose area is known: find its columns, rows, spanning cells and head rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ _YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
 
 @dataclass
 class _Line:
-    """A table line: its runs, the (first, last) column of each run, and the columns that contain numbers."""
+    """A line of text in a table.
+
+    ``spans`` has the first and the last column that each of the ``runs`` covers. ``numbers`` has the columns with a
+    number.
+    """
 
     runs: list[Run]
     spans: list[tuple[int, int]] = field(default_factory=list)
@@ -57,7 +61,10 @@ class _Line:
 
 
 def build_table(content: PageContent, area: TableArea, em: float) -> FoundTable | None:
-    """Find columns, rows and cells. Return ``None`` if there are fewer than two rows or two columns of text."""
+    """Find the columns, rows and cells of the table in ``area``.
+
+    Return None if it has fewer than two rows or fewer than two columns of text.
+    """
     x0, y0, x1, y1 = area.box
     runs = runs_of(content, area.words, _CELL_GAP * em)
     lines = lines_of(runs)
@@ -89,7 +96,10 @@ class _Grid:
         self.num_columns = len(xs) - 1
 
     def table(self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]) -> FoundTable | None:
-        """Find rows and cells. Return ``None`` if there is only one row."""
+        """Find the rows and cells of the table. Return None if there is only one row.
+
+        ``ruled_ys`` are the positions of the horizontal rules, with the top and the bottom of the table.
+        """
         bands = [(band, bottom) for band, bottom in self._bands(runs_by_line, ruled_ys) if band]
         is_row_ruled = self._rules_part_rows(bands)
         # In a table without numbers, the head is above the first rule.
@@ -131,7 +141,7 @@ class _Grid:
     def _bands(
         self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
     ) -> list[tuple[list[_Line], float]]:
-        """Return, for each pair of adjacent rules, the lines between the rules and the y of the lower rule."""
+        """Divide the table into bands at its horizontal rules. Return the lines in each band and its lower end."""
         per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
         inner = np.asarray(ruled_ys[1:-1])
         for line in runs_by_line:
@@ -154,7 +164,11 @@ class _Grid:
         return line
 
     def _split_run(self, run: Run) -> list[Run]:
-        """Split a run at the column edges that it crosses, where there is a rule or an unusually wide gap."""
+        """Split a run into the texts of different columns.
+
+        It is split at each column edge that it crosses, if there is a vertical rule or an unusually wide gap at this
+        edge.
+        """
         first = int(np.searchsorted(self.xs, run.x0 + 0.3 * self.em)) - 1
         last = int(np.searchsorted(self.xs, run.x1 - 0.3 * self.em)) - 1
         if last <= first or len(run.words) < 2:
@@ -186,7 +200,7 @@ class _Grid:
         return parts
 
     def _has_post(self, at: int, y: float) -> bool:
-        """Return whether a vertical rule runs along column edge ``at`` at height ``y``."""
+        """Return whether there is a vertical rule at the position ``y`` of the column edge with the index ``at``."""
         if not self.is_ruled[at]:
             return False
         posts = self.area.vertical
@@ -205,7 +219,7 @@ class _Grid:
         return first, end
 
     def _rules_part_rows(self, bands: Sequence[tuple[list[_Line], float]]) -> bool:
-        """Return whether rules separate most rows from each other."""
+        """Return whether horizontal rules separate most rows of the table from each other."""
         filled = [band for band, _ in bands if band]
         if len(filled) < 3:
             return False
@@ -213,7 +227,10 @@ class _Grid:
         return len(filled) >= 0.6 * lines
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
-        """Return whether a band has a line of numbers. Years above columns do not count: they are column heads."""
+        """Return whether a band belongs to the body of the table, because it has a line of numbers.
+
+        Lines of years do not count, because years are often column heads.
+        """
         for line in band:
             rest = line.columns - {0}
             numbers = line.numbers - {0}
@@ -229,7 +246,7 @@ class _Grid:
         return " ".join(self.content.texts[word] for word in run.words)
 
     def _split_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
-        """Split a band into head lines and body lines where no rule separates them."""
+        """Split a band into the lines of the table head and the lines of the body, where no rule separates them."""
         first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
         # A label directly above the numbers is the first line of a wrapped label, so it belongs to the body.
         while first > 0 and band[first - 1].columns == {0} and first > 1:
@@ -239,7 +256,7 @@ class _Grid:
     # Rows
 
     def _head_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group head lines into rows. A new row starts below a head that spans several columns."""
+        """Group the lines of the table head into rows. A new row starts only below a head over several columns."""
         rows: list[list[_Line]] = []
         for line in band:
             if rows and not self._is_head_of_several(rows[-1][-1], line):
@@ -263,7 +280,10 @@ class _Grid:
         return len(texts) >= 4 and repeated >= len(texts) // 2 and 2 * len(line.runs) <= len(below.runs) + 1
 
     def _ruled_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Return the rows between two rules: a single row, unless columns of numbers show that there are more."""
+        """Group the lines between two horizontal rules into rows.
+
+        They are a single row, unless columns of numbers show that there are more.
+        """
         numeric = [line for line in band if line.numbers]
         if len(band) < 2 or len(numeric) < 2:
             return [list(band)]
@@ -295,7 +315,10 @@ class _Grid:
         return rows or [list(band)]
 
     def _open_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group lines without rules between them into rows. A line is a new row unless it continues the row above."""
+        """Group lines that are not separated by rules into rows.
+
+        A line starts a new row unless it continues the row above.
+        """
         if len(band) < 2:
             return [list(band)]
         pitches = [after.middle - line.middle for line, after in pairwise(band)]
@@ -334,7 +357,10 @@ class _Grid:
         return rows
 
     def _rows_by_space(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group lines into rows by the wider space between rows. Return an empty list if all gaps are similar."""
+        """Group lines into rows at the gaps that are clearly wider than others.
+
+        Return an empty list if all gaps are similar, or if the groups do not look like rows.
+        """
         if len(band) < 4:
             return []
         bottoms = np.maximum.accumulate([line.bottom for line in band])
@@ -378,7 +404,10 @@ class _Grid:
         return ends
 
     def _is_wrapped_label(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
-        """Return whether the label in ``after`` is the rest of the label in ``line``, which did not fit there."""
+        """Return whether the label in ``after`` continues the label in ``line``, which was too long for its column.
+
+        Labels are the texts in the first column. ``right`` is the right end of the text in each column.
+        """
         above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
         below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
         if not above or not below:
@@ -426,7 +455,7 @@ class _Grid:
         return FoundTable(self.area.box, len(rows), self.num_columns, tuple(cells))
 
     def _text_ends(self, rows: Sequence[Sequence[_Line]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the left and right end of the text in each column."""
+        """Return, for each column, the left end and the right end of its text."""
         lefts, rights = self.xs[1:].copy(), self.xs[:-1].copy()
         for row in rows:
             for line in row:
@@ -438,7 +467,7 @@ class _Grid:
         return lefts, rights
 
     def _sort_words(self, words: list[int]) -> list[int]:
-        """Sort words into reading order."""
+        """Sort the words of a cell into reading order, from right to left in scripts such as Arabic."""
         if len(words) < 2:
             return words
         boxes = self.content.boxes
@@ -453,7 +482,10 @@ class _Grid:
         ys: NDArray[np.float64],
         ruled_ends: Sequence[bool],
     ) -> None:
-        """Join adjacent cells without a rule between them, such as heads over several columns or labels of rows."""
+        """Join adjacent cells of a ruled table that have no rule between them.
+
+        These are, for example, heads over several columns and labels for several rows.
+        """
         num_rows, num_columns, em = len(ys) - 1, self.num_columns, self.em
         middles_y, middles_x = (ys[:-1] + ys[1:]) / 2, (self.xs[:-1] + self.xs[1:]) / 2
         right = np.zeros((num_rows, num_columns), dtype=bool)
@@ -502,7 +534,10 @@ class _Grid:
         first: int,
         last: int,
     ) -> None:
-        """Join the cells between two vertical rules in a row if at most one of them has text."""
+        """Join the cells from column ``first`` to ``last`` of a row, which are between two vertical rules.
+
+        They are joined only if at most one of them has text.
+        """
         texts = [column for column in range(first, last + 1) if filled[row, column]]
         if len(texts) > 1:
             return
@@ -516,7 +551,7 @@ class _Grid:
                 joined.join(row, row, first, last)
 
     def _join_heads(self, joined: _JoinedCells, runs: dict[tuple[int, int], list[Run]], num_heads: int) -> None:
-        """Extend each head over all columns that it is centred above."""
+        """Extend each head over several columns if it is centred above them."""
         for row in range(num_heads - 1):
             texts = sorted(column for at, column in runs if at == row)
             below = sorted(column for at, column in runs if at == row + 1)
@@ -535,7 +570,11 @@ class _Grid:
     def _columns_of_head(
         self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """Return the first and last column that a head is centred above, without other heads' columns, or ``None``."""
+        """Return the first and last of the columns that a head is centred above, or None if it has only one column.
+
+        ``text`` is the column of the head, and ``middle`` is the middle of its text. Columns that have a head of their
+        own in this row are not included.
+        """
         best = None
         for first in range(text, -1, -1):
             if first != text and (first in texts or first not in below or self._is_taken(joined, row, first)):
@@ -558,7 +597,7 @@ class _Grid:
 
 
 class _JoinedCells:
-    """The joined cells of a grid: rectangles that cover each grid cell exactly once."""
+    """The cells of a table after joining: rectangles of grid cells that together cover the grid exactly once."""
 
     def __init__(self, num_rows: int, num_columns: int) -> None:
         self.owner = np.arange(num_rows * num_columns).reshape(num_rows, num_columns)
@@ -573,7 +612,10 @@ class _JoinedCells:
         return self.rectangles[int(self.owner[row, column])]
 
     def join(self, top: int, bottom: int, first: int, last: int) -> None:
-        """Join the cells of a rectangle. The rectangle grows if it contains part of a joined cell."""
+        """Join the cells in a rectangle into one cell.
+
+        The rectangle grows if it contains only a part of a cell that was joined earlier.
+        """
         while True:
             numbers = np.unique(self.owner[top : bottom + 1, first : last + 1])
             if len(numbers) == 1:

@@ -1,4 +1,4 @@
-"""The text of a page for table detection: runs of words, lines and columns of runs, and running text."""
+"""Prepare the text of a page for table detection: runs of words, lines of runs, running text, and column edges."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _LEADER = re.compile(r"[.…·_]{3,}$")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Words of a line with only spaces between them, from left to right, and the box around them."""
+    """Words that follow each other on a line without a wide gap, from left to right, and the box around them."""
 
     x0: float
     y0: float
@@ -80,14 +80,17 @@ class Run:
 
 
 def type_height(boxes: NDArray[np.float64]) -> float:
-    """Return the median word height, which is the unit of gaps; 1 without words."""
+    """Return the median word height, in which gaps are measured, or 1 if there are no words."""
     heights = boxes[:, 3] - boxes[:, 1]
     heights = heights[heights > 0]
     return float(np.median(heights)) if len(heights) else 1.0
 
 
 def cut_leaders(content: PageContent, max_words: int) -> PageContent:
-    """Cut leaders (dots between a label and its number) off the word boxes, and drop words beyond ``max_words``."""
+    """Shorten word boxes by the leaders in them, which are dots between a label and its number.
+
+    All words after the first ``max_words`` are dropped.
+    """
     boxes = content.boxes
     if len(boxes) > max_words:
         keep = slice(0, max_words)
@@ -107,7 +110,7 @@ def cut_leaders(content: PageContent, max_words: int) -> PageContent:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number with signs and units ("(12%)") or a mark for a missing number ("-", "n.a.")."""
+    """Return whether a text is a number, as "(12%)", or stands for a missing number, as "-" or "n.a."."""
     return _NUMBER.match(text.strip()) is not None
 
 
@@ -118,7 +121,7 @@ def is_right_to_left(text: str) -> bool:
 
 
 def runs_of(content: PageContent, words: Iterable[int], gap: float) -> list[Run]:
-    """Join the words of each line into runs, which end at gaps wider than ``gap``."""
+    """Divide ``words`` into runs. A run ends at the end of a line, and at gaps wider than ``gap``."""
     by_line: dict[int, list[int]] = defaultdict(list)
     for word in words:
         by_line[int(content.line_ids[word])].append(word)
@@ -159,10 +162,10 @@ def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def prose_runs(content: PageContent, em: float) -> list[Run]:
-    """Return the runs of paragraphs.
+    """Return the runs of words that belong to paragraphs of running text.
 
-    The lines of a paragraph are close together, start at the same edge, and end where the next word would not fit.
-    Columns of labels also start at the same edge, but their lines end anywhere.
+    The lines of a paragraph are close together, and most of them end where the next word would not fit. The lines of a
+    column of labels are also close together and start at the same edge, but they end at any position.
     """
     runs = [run for run in runs_of(content, range(len(content.boxes)), _RUN_GAP * em) if run.x1 - run.x0 > 0]
     below = _runs_below(runs, em)
@@ -182,7 +185,7 @@ def prose_runs(content: PageContent, em: float) -> list[Run]:
 
 
 def _split_at_pitch(stack: Sequence[Run]) -> list[list[Run]]:
-    """Split a stack where the line pitch changes, as between a paragraph and a table below it."""
+    """Split a stack of lines where the distance between lines changes, as between a paragraph and a table below it."""
     parts = [[stack[0]]]
     pitch = 0.0
     for run, after in pairwise(stack):
@@ -195,7 +198,7 @@ def _split_at_pitch(stack: Sequence[Run]) -> list[list[Run]]:
 
 
 def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
-    """Return, for each run, the next run below that starts or ends at the same x; -1 if there is none."""
+    """Return, for each run, the index of the next run below it that starts or ends at about the same x, or -1."""
     after = [-1] * len(runs)
     taken: set[int] = set()
     order = sorted(range(len(runs)), key=lambda at: runs[at].y0)
@@ -224,7 +227,7 @@ def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
 
 
 def is_wrapped(content: PageContent, stack: Sequence[Run], em: float) -> bool:
-    """Return whether stacked lines are running text: they are long, and most end where the next word did not fit."""
+    """Return whether the lines in ``stack`` are running text: long, and most end where the next word would not fit."""
     right = max(run.x1 for run in stack)
     full = []
     for run, after in pairwise(stack):
@@ -243,7 +246,10 @@ Segments = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TableArea:
-    """The box of a table, with its words and rules. In a lattice, these rules are connected, like cell borders."""
+    """An area of a page that may be a table, with its words and rules.
+
+    ``is_lattice`` is whether the rules are connected, as if they were the borders of cells.
+    """
 
     box: Box
     words: Sequence[int]
@@ -253,7 +259,10 @@ class TableArea:
 
 
 def column_edges(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: float, has_posts: bool) -> list[float]:
-    """Return the column edges: rules, and gaps that continue through the rows."""
+    """Return the positions of the column edges of a table: vertical rules, and gaps that continue from row to row.
+
+    ``ruled`` are the positions of the rules, with the left and right edge of the table.
+    """
     xs = [ruled[0]]
     height = lines[-1][0].y1 - lines[0][0].y0
     for left, right in pairwise(ruled):
@@ -276,10 +285,11 @@ def column_edges(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: flo
 def column_gaps(
     lines: Sequence[Sequence[Run]], left: float, right: float, em: float, closed_height: float | None = None
 ) -> list[float]:
-    """Return the middles of the gaps between the columns of a band.
+    """Find columns between ``left`` and ``right`` by the gaps between their texts. Return the middle of each gap.
 
-    ``closed_height`` is the height of a table that has rules next to the band. Between rules, only a gap that
-    continues over most of the table separates columns; a shorter gap is inside a cell.
+    If vertical rules separate other columns of the table, ``closed_height`` is the height of the table. In such a
+    table, a gap separates columns only if there are texts on both sides of it over at least half of this height.
+    Otherwise it is a gap inside a cell.
     """
     is_closed = closed_height is not None
     count = len(lines)
@@ -319,7 +329,10 @@ def column_gaps(
 def _split_valleys(
     valleys: Sequence[tuple[int, int]], bins: Sequence[Sequence[tuple[int, int]]]
 ) -> list[tuple[int, int]]:
-    """Split wide gaps at the few runs inside them, because these runs are the entries of a nearly empty column."""
+    """Split gaps at the few runs inside them, because such runs are the entries of a nearly empty column.
+
+    ``valleys`` are the gaps, and ``bins`` are the runs of each line.
+    """
     starts = np.array([first for first, _ in valleys])
     inside: list[list[tuple[int, int]]] = [[] for _ in valleys]
     for line in bins:
@@ -339,7 +352,7 @@ def _split_valleys(
 
 
 def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
-    """Join lines that overlap vertically, such as a cell with one line next to cells with two lines."""
+    """Join lines that overlap vertically, for example a cell with one line of text next to cells with two lines."""
     blocks: list[list[Run]] = []
     bottom = -np.inf
     for line in lines:
@@ -356,7 +369,7 @@ def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
 def _drop_weak_edges(
     lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, *, is_closed: bool
 ) -> list[float]:
-    """Drop column edges that come from chance gaps or indents: few lines have text on both sides of them."""
+    """Drop column edges that are only chance gaps or indents, because few lines have text on both sides of them."""
     count = len(lines)
     needed = max(2, int((0.5 if is_closed else 0.15) * count)) if count > 2 else 1
     edges = list(edges)
@@ -396,7 +409,10 @@ def _drop_weak_edges(
 def drop_sign_columns(
     content: PageContent, lines: Sequence[Sequence[Run]], xs: list[float], ruled: set[float]
 ) -> list[float]:
-    """Join columns of only currency signs, per cent signs or brackets to the column with their numbers."""
+    """Join each column that has only currency signs, per cent signs or brackets to the column of their numbers.
+
+    Return the remaining column edges. Edges in ``ruled`` are always kept.
+    """
     texts: list[list[str]] = [[] for _ in xs[1:]]
     for line in lines:
         for run in line:
@@ -414,7 +430,10 @@ def drop_sign_columns(
 
 
 def drop_slits(content: PageContent, words: Sequence[int], xs: list[float], em: float) -> list[float]:
-    """Drop narrow columns without text, which are the space between a border and a shaded area."""
+    """Drop narrow columns without text, which are the space between a border and a shaded area.
+
+    Return the remaining column edges.
+    """
     middles = (content.boxes[list(words), 0] + content.boxes[list(words), 2]) / 2
     counts = np.histogram(middles, xs)[0]
     kept = [xs[0]]
@@ -431,7 +450,7 @@ def drop_slits(content: PageContent, words: Sequence[int], xs: list[float], em: 
 
 
 def rule_places(rules: Segments, start: float, end: float, em: float) -> list[float]:
-    """Return the start of an area, the positions of the rules inside it, and its end."""
+    """Return the positions that divide an area: its ``start``, the rules inside it, and its ``end``."""
     inner = cluster_means([at for at, _, _ in rules if start + 0.5 * em < at < end - 0.5 * em], 0.5 * em)
     return [start, *inner, end]
 
@@ -447,6 +466,6 @@ def clusters(values: NDArray[np.float64], reach: float) -> list[tuple[int, int]]
 
 
 def cluster_means(values: Sequence[float], reach: float) -> list[float]:
-    """Return the means of clusters of values. Each cluster is at most ``reach`` wide."""
+    """Divide values into clusters at most ``reach`` wide, and return the mean of each cluster."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     return [float(ordered[first:last].mean()) for first, last in clusters(ordered, reach)]

@@ -1,4 +1,4 @@
-"""Find the tables of a page, and tables that continue on the next page."""
+"""Find the tables of a page, and find out which tables continue on the next page."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ _RELATION_SHARE = 0.05
 
 
 def find_tables(content: PageContent) -> list[FoundTable]:
-    """Find the tables of a page: ruled tables, partly ruled tables, and open tables with only gaps between columns.
+    """Find the tables of a page, with rules around all cells, with some rules, or with only gaps between columns.
 
-    Connected rules form a lattice, and each opening of the lattice is a cell. Stacked rules with the same ends enclose
-    tables whose columns are separated by gaps, as in scientific papers. The remaining words are searched for rows of
-    short texts with gaps at the same places; running text, lists and tables of contents are excluded. Tables inside
-    other tables are not returned.
+    The three kinds are found one after the other. First, connected rules form a lattice, and each opening of the
+    lattice is a cell. Second, horizontal rules with the same left and right ends can enclose a table whose columns are
+    separated by gaps, as in scientific papers. Third, the remaining words are searched for consecutive rows of short
+    texts with gaps at the same positions. Running text, lists and tables of contents are excluded. Tables inside other
+    tables are not returned.
 
     Args:
         content: The page.
@@ -92,7 +93,7 @@ def find_tables(content: PageContent) -> list[FoundTable]:
 def _drop_rules_through_words(
     content: PageContent, horizontal: Segments, vertical: Segments, em: float
 ) -> tuple[Segments, Segments]:
-    """Drop rules that cut through words, such as letter strokes, chart bars and strikethrough lines."""
+    """Drop lines that cut through words, so they are not rules: letter strokes, bars of charts, strikethrough."""
     boxes = content.boxes
     order = np.argsort(boxes[:, 0])
     lefts = boxes[order, 0]
@@ -128,9 +129,11 @@ def _drop_rules_through_words(
 
 
 def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> tuple[float, float]:
-    """Return the longest part of a vertical rule without words; an empty part if it is less than half of the rule.
+    """Return the start and end of the longest part of a vertical rule that does not cut through any of ``words``.
 
-    A rule found in an image may be too long, because letters that touch the rule appear to be part of it.
+    If this part is shorter than half of the rule, an empty part is returned.
+
+    A rule that was found in an image can be too long, because letters that touch the rule appear to be part of it.
     """
     if not len(words):
         return start, end
@@ -143,7 +146,10 @@ def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> 
 
 
 def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: float) -> bool:
-    """Return whether the cells of a ruled area form a table: enough cells are filled, but not with running text."""
+    """Return whether the cells of a ruled area form a table.
+
+    Enough of its cells must have text. The area must not be a form or columns of running text.
+    """
     filled = [cell for cell in table.cells if cell.words]
     if len(filled) < 4 or len({cell.row_start for cell in filled}) < 2 or len({cell.col_start for cell in filled}) < 2:
         return False
@@ -158,9 +164,9 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
 
 
 def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
-    """Return whether a grid is part of a picture, such as a chart, or consists of stacked formulas.
+    """Return whether a table is really part of a picture, such as a chart, or a group of formulas.
 
-    Shaded cells may be mistaken for a picture. Therefore a ruled grid with text in most cells is always a table.
+    Shaded cells can be mistaken for a picture. Therefore a ruled table with text in most cells is always a table.
     """
     if is_ruled and sum(bool(cell.words) for cell in table.cells) >= _FILLED_SHARE * len(table.cells):
         return False
@@ -177,7 +183,7 @@ def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False
 
 
 def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
-    """Return whether most words are in columns of running text."""
+    """Return whether most words of a table are in columns of running text."""
     columns: list[list[int]] = [[] for _ in range(table.num_cols)]
     for cell in table.cells:
         if cell.col_start == cell.col_end:
@@ -195,7 +201,7 @@ def _is_prose_table(content: PageContent, table: FoundTable, em: float) -> bool:
 
 
 def _is_form(content: PageContent, table: FoundTable) -> bool:
-    """Return whether many cells start with a label that ends with a colon."""
+    """Return whether a table is really a form, because many cells start with a label that ends with a colon."""
     filled = [cell for cell in table.cells if cell.words]
     labels = sum(any(content.texts[word].endswith(":") for word in cell.words[:4]) for cell in filled)
     return labels > 0.3 * len(filled)
@@ -211,18 +217,18 @@ def _is_open_table(content: PageContent, table: FoundTable, em: float) -> bool:
 def join_tables(
     pages: Sequence[tuple[PageContent, Sequence[FoundTable]]],
 ) -> list[list[tuple[int, int, int]]]:
-    """Find the tables that continue on the next page.
+    """Find out which tables continue on the next page, for all pages of a document.
 
     The last table of a page continues in the first table of the next page if both have the same number of columns and
-    the same column edges. At most two lines, such as a footer and a header, may be between the two tables on each page.
-    Repeated header rows are skipped.
+    the same column edges. On each of the two pages, up to two lines of text between the table and the page break are
+    allowed, such as a footer or a header.
 
     Args:
         pages: For each page, its content and its tables from `find_tables`.
 
     Returns:
-        The parts of each joined table, in order. A part has the index of the page, the index of the table on the page,
-        and the index of the first row that is not a repeated head.
+        A list for each table, with its parts in order. A part is a tuple: the index of the page, the index of the table
+        on the page, and the index of the first row to use. This index skips head rows that are repeated on the page.
     """
     joined: list[list[tuple[int, int, int]]] = []
     for page, (content, tables) in enumerate(pages):
@@ -262,7 +268,7 @@ def _column_edges(table: FoundTable) -> NDArray[np.float64]:
 
 
 def _count_repeated_rows(content: PageContent, table: FoundTable, next_content: PageContent, after: FoundTable) -> int:
-    """Count the rows at the top of ``after`` that repeat the first rows of ``table``, such as head rows."""
+    """Count the rows at the top of ``after`` that repeat the first rows of ``table``, usually the table head."""
 
     def rows(content: PageContent, table: FoundTable) -> list[list[str]]:
         texts = [[""] * table.num_cols for _ in range(table.num_rows)]

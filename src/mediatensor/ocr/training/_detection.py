@@ -1,4 +1,4 @@
-"""Learners of page images: text detectors and orientation classifiers."""
+"""Learners that train on page images, for text detectors and orientation classifiers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ TruthFunction = Callable[[list[Sample], list[Placement]], Any]
 
 @dataclass(frozen=True)
 class PageBatch:
-    """A batch of pages, (N, 3, H, W), and their truth: boxes by class, or class numbers of orientations."""
+    """A batch of page images, (N, 3, H, W), and what the network has to find in them.
+
+    ``truth`` has the boxes of each page by class for a detector, and the class numbers for an orientation classifier.
+    """
 
     data: Tensor
     truth: Any
@@ -48,7 +51,7 @@ class PageBatch:
 
 @dataclass(frozen=True)
 class _PageBatches:
-    """Makes batches of pages. Pages are scaled and padded on all sides to the same size."""
+    """Puts page images in batches. To get the same size, pages are scaled, and padded on all sides."""
 
     pre_processor: PreProcessor
     flips_channels: bool
@@ -81,18 +84,21 @@ def _turn_numbers(rows: list[Sample], placements: list[Placement]) -> Tensor:
 
 
 def _place_boxes(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.float64]:
-    """Convert boxes relative to an image into boxes relative to the network input that contains the image."""
+    """Convert boxes relative to an image to boxes relative to the network input, in which the image is at ``place``."""
     points = _corners(boxes) * (place.width, place.height) + (place.left, place.top)
     return points.reshape(boxes.shape)
 
 
 def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the two corners of upright boxes, (K, 2, 2), or all four corners, (K, 4, 2)."""
+    """Return the corners of boxes: two of upright boxes (K, 4), as (K, 2, 2), or four of quadrangles (K, 4, 2)."""
     return boxes.reshape(len(boxes), 4 if boxes.ndim == 3 else 2, 2)
 
 
 def boxes_of(sample: Sample, class_names: Iterable[str]) -> Boxes:
-    """Return the relative boxes of a page by class, (K, 4) or (K, 4, 2). Empty classes are left out."""
+    """Return the boxes of a page by class, (K, 4) or (K, 4, 2), relative to the page.
+
+    Classes without boxes are left out.
+    """
     names = tuple(class_names)
     given = sample.extra.get("boxes")
     if given is None:
@@ -118,7 +124,7 @@ def boxes_of(sample: Sample, class_names: Iterable[str]) -> Boxes:
 
 
 def _change_page(sample: Sample) -> Sample:
-    """Change a page at random; see `changed_page`. Pages with boxes of several classes stay unchanged."""
+    """Change a page image at random; see `changed_page`. Pages with a dict of boxes by class stay unchanged."""
     boxes = sample.extra.get("boxes")
     if sample.image is None or not isinstance(boxes, np.ndarray):
         return sample
@@ -127,16 +133,18 @@ def _change_page(sample: Sample) -> Sample:
 
 
 def changed_page(image: Tensor, boxes: NDArray[np.float64]) -> tuple[Tensor, NDArray[np.float64]]:
-    """Cut a random part out of a page and change the part's colours, contrast, sharpness and noise.
+    """Change the image of a page at random, to augment training data.
+
+    Usually a random part is cut out. Colours, contrast, sharpness and noise change.
 
     Random numbers come from torch's global generator.
 
     Args:
-        image: uint8 (3, H, W).
-        boxes: (K, 4) or (K, 4, 2), relative to the page.
+        image: The page, uint8 (3, H, W).
+        boxes: The boxes of its texts, (K, 4) or (K, 4, 2), relative to the page.
 
     Returns:
-        The part, uint8 (3, h, w), and the boxes in it, relative to the part.
+        The changed page or part, uint8 (3, h, w), and the boxes in it, relative to it.
 
     Example:
         >>> import numpy as np, torch
@@ -179,7 +187,7 @@ def _change_colors(image: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Cropping:
-    """Cuts a square out of a page; see `cropped_page`. With ``augment``, the page is also changed at random."""
+    """Cuts a random square out of a page; see `cropped_page`. With ``augment``, size and colours are also random."""
 
     page_size: int
     crop_size: int
@@ -205,14 +213,15 @@ def cropped_page(
     Random numbers come from torch's global generator.
 
     Args:
-        image: uint8 (3, H, W).
-        boxes: Boxes by class, (K, 4) or (K, 4, 2), relative to the page.
-        page_size: Side in pixels of a black square. As in predictors, the page is scaled to this size and centred in
-            the square. The crop is cut out of the square.
+        image: The page, uint8 (3, H, W).
+        boxes: The boxes of its texts by class, (K, 4) or (K, 4, 2), relative to the page.
+        page_size: Size to which the page is scaled before the crop is cut out, in pixels of its longer side. As in
+            predictors, the scaled page is centred in a black square of this size.
         crop_size: Side of the crop in pixels.
 
     Returns:
-        The crop, uint8 (3, crop_size, crop_size), and the boxes, cut off at the edges of the crop and relative to it.
+        The crop, uint8 (3, crop_size, crop_size), and the boxes in it, relative to the crop. Boxes are cut off at its
+        edges.
 
     Example:
         >>> import numpy as np, torch
@@ -252,7 +261,7 @@ def cropped_page(
 
 
 class Detection(Learner):
-    """The learner of a text detector."""
+    """Learner that trains a text detector."""
 
     task = "detection"
 
@@ -279,10 +288,11 @@ class Detection(Learner):
 
     @torch.no_grad()
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Choose the thresholds for the probabilities of pixels and boxes.
+        """Choose the thresholds with which the network's probability map is converted to boxes.
 
-        The default thresholds of an architecture suit networks that were trained for days. After a short training,
-        probabilities fall slowly at text edges, so boxes would be too large with the defaults.
+        The thresholds with the best score on the first pages of the dataset are set and returned. An architecture's
+        default thresholds suit networks that were trained for days. After a short training, probabilities fall slowly
+        at the edges of text, so the defaults would give boxes that are too large.
         """
         predictor, post = detection_predictor(model), model.postprocessor
         device = next(model.parameters()).device
@@ -312,7 +322,7 @@ class Detection(Learner):
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Score the boxes that a network finds: recall, precision, and ``score``, their harmonic mean."""
+        """Score the boxes that a network finds: recall, precision, and their harmonic mean as ``score``."""
         predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
         for samples in first_rows(dataset, num_rows, at_once=1):
             for sample in samples:
@@ -338,7 +348,10 @@ def _scores_of(confusion: LocalizationConfusion) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Turning:
-    """Rotates an image clockwise by a random angle in ``degrees``; ``extra["turn"]`` is the index of the angle."""
+    """Rotates an image clockwise by an angle chosen at random from ``degrees``.
+
+    ``extra["turn"]`` of the result is the index of this angle, which the classifier has to find.
+    """
 
     degrees: tuple[int, ...]
 
@@ -349,7 +362,7 @@ class _Turning:
 
 
 class Orientation(Learner):
-    """The learner of an orientation classifier. Any upright images are suitable."""
+    """Learner that trains an orientation classifier. It needs only upright images, which it rotates."""
 
     task = "classification"
 
@@ -366,7 +379,7 @@ class Orientation(Learner):
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Return the share of images that a network classifies correctly."""
+        """Return the share of images that a network classifies correctly, after rotating them at random."""
         turned = self.prepared(dataset, augment=False)
         collate = self.collator(_SCORED_AT_ONCE)
         device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""Datasets of lines and pages that are generated on access."""
+"""Datasets of text lines and pages whose images are generated when a row is read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_TRIES = 100
 
 
 class DrawnLines(MediaDataset):
-    """Generated lines with their texts; made by `drawn_lines`.
+    """Dataset of generated images of text lines with their texts; created by `drawn_lines`.
 
     Attributes:
         characters: All characters that may occur in the texts.
@@ -70,17 +70,17 @@ class DrawnLines(MediaDataset):
 
 @dataclass(frozen=True)
 class _Faces:
-    """Opened fonts."""
+    """The fonts with which a recipe draws."""
 
     faces: tuple[Face, ...]
 
     def close(self) -> None:
-        """Do nothing, because no file is open."""
+        """Do nothing: a recipe must be able to close what it opened, but no file is open here."""
 
 
 @dataclass(frozen=True)
 class _DrawnLineRecipe(Recipe):
-    """Draws a line; see `drawn_lines`."""
+    """Draws the image of a text line; see `drawn_lines`."""
 
     languages: tuple[str, ...]
     characters: str | None
@@ -118,20 +118,20 @@ def drawn_lines(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnLines:
-    """Generate lines on access. Each epoch has other lines. The same seed gives the same lines.
+    """Return a dataset of text lines that are drawn when a row is read. Every epoch has different lines.
 
     ``Sample.image`` is uint8 (3, H, W), and ``Sample.label`` is the text. Texts include prices, dates, codes and
-    addresses. Fonts, sizes, colours, papers, scanners and cameras vary. Use the lines for training with few real lines,
-    and for `fit(keep=...)`.
+    addresses. Fonts, sizes, colours and kinds of paper vary, and so do the simulated scanners and cameras. Use such
+    lines for training if you have only few real lines, and for `fit(keep=...)`. The same seed gives the same lines.
 
     Args:
-        num_lines: Rows per epoch.
+        num_lines: Number of lines per epoch.
         languages: Languages of the texts, equally likely; see `mediatensor.ocr.drawing.LANGUAGES`.
         characters: Allowed characters, in addition to spaces; ``None`` for all.
-        texts: Your own lines. Parts of these lines replace the built-in texts.
+        texts: Your own lines of text. Parts of them are drawn instead of the built-in texts.
         style: Appearance of lines, one of `mediatensor.ocr.drawing.STYLES`.
-        fonts: Font files and folders of font files; by default the fonts of the machine. Lines differ between machines
-            with different fonts.
+        fonts: Font files and folders of font files; by default the fonts installed on this machine. With the default,
+            the same seed gives different lines on machines with other fonts.
         seed: Random seed; see `MediaDataset` for ``None``.
 
     Raises:
@@ -155,7 +155,7 @@ def drawn_lines(
 
 
 class DrawnPages(MediaDataset):
-    """Generated pages with the boxes of their words or lines; made by `drawn_pages`.
+    """Dataset of generated page images with the boxes of their words or lines; created by `drawn_pages`.
 
     Example:
         >>> from mediatensor.ocr.training import DrawnPages, drawn_pages
@@ -173,7 +173,7 @@ class DrawnPages(MediaDataset):
 
 @dataclass(frozen=True)
 class _DrawnPageRecipe(Recipe):
-    """Draws a page; see `drawn_pages`."""
+    """Draws the image of a page; see `drawn_pages`."""
 
     kind: str
     languages: tuple[str, ...]
@@ -214,25 +214,26 @@ def drawn_pages(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnPages:
-    """Generate pages on access. Each epoch has other pages. The same seed gives the same pages.
+    """Return a dataset of pages that are drawn when a row is read. Every epoch has different pages.
 
     ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the quadrangles of all words or lines, float64
     (N, 4, 2), relative to the page: top left, top right, bottom right, bottom left in reading direction, as in
     `PageDataset`. Pages include letters, forms, receipts, tables, columns, reports, slides and captions. A few pages
-    are empty. Use the pages to train detectors and orientation classifiers with few real pages.
+    are empty. Use such pages to train detectors and orientation classifiers if you have only few real pages. The same
+    seed gives the same pages.
 
     Args:
-        num_pages: Rows per epoch.
+        num_pages: Number of pages per epoch.
         kind: Kind of the pages, one of `mediatensor.ocr.drawing.PAGE_KINDS`.
         languages: Languages of the texts; see `mediatensor.ocr.drawing.LANGUAGES`. Each page is in one language.
-        texts: Your own lines. They replace the built-in sentences.
+        texts: Your own lines of text, which are drawn instead of the built-in sentences.
         style: Appearance of pages, one of `mediatensor.ocr.drawing.STYLES`.
         size: Width and height in pixels; by default random.
-        text_unit: Unit of the boxes: ``"word"`` or ``"line"``.
+        text_unit: Whether there is a box around each ``"word"`` or each ``"line"``.
         margin: Margin around the ink of a word or line, in line heights. With the default, boxes are similar to boxes
-            that people draw.
-        fonts: Font files and folders of font files; by default the fonts of the machine. Pages differ between machines
-            with different fonts.
+            drawn by people.
+        fonts: Font files and folders of font files; by default the fonts installed on this machine. With the default,
+            the same seed gives different pages on machines with other fonts.
         seed: Random seed; see `MediaDataset` for ``None``.
 
     Raises:
@@ -275,7 +276,10 @@ def _font_files(fonts: Iterable[str | os.PathLike[str]] | None) -> tuple[str, ..
 
 
 def _boxes_of(page: DrawnPage, text_unit: str, margin: float) -> NDArray[np.float64]:
-    """Return the quadrangles of words or lines, with a margin and relative to the page. Boxes outside are left out."""
+    """Return the quadrangles around words or lines, with a margin, relative to the page.
+
+    Words and lines outside the page are left out.
+    """
     parts = [(part, line) for line in page.lines for part in (line.words if text_unit == "word" else [line])]
     quads = np.array([part.polygon for part, _ in parts], np.float64).reshape(-1, 4, 2)
     lines = np.array([line.polygon for _, line in parts], np.float64).reshape(-1, 4, 2)

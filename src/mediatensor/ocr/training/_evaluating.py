@@ -1,4 +1,4 @@
-"""`evaluate`: score a text recogniser on the lines of a dataset, or a text detector on its pages."""
+"""Implements `evaluate`: score a text recogniser on a dataset of lines, or a text detector on a dataset of pages."""
 
 from __future__ import annotations
 
@@ -62,20 +62,21 @@ def evaluate(
     """Score a text recogniser or a text detector on a dataset.
 
     Args:
-        model: Name of an architecture with weights on this machine (see `list_models`), path of a model, a network, or
-            a predictor.
-        dataset: Any object with a length and rows by index. Rows for a recogniser are `Sample` objects with ``image``,
-            uint8 (3, H, W), and the text as ``label`` or in ``extra["text"]``, or pairs of an image and its text. Rows
-            for a detector have the relative boxes of a page in ``extra["boxes"]``, (N, 4) or (N, 4, 2) or a dict of
-            these by class, or are pairs of an image and its boxes. docTR's `Sample` objects, with text or boxes as
-            ``target``, are also accepted. Rows that the dataset skips or replaces count as failed.
-        iou_threshold: Smallest intersection over union at which a found and a true box are a pair.
-        num_worst: Number of the worst rows to keep with their images.
-        name: Name of the model in reports; by default the given name, or the class of the network.
+        model: Name of an architecture whose weights are on this machine (see `list_models`), path of a model file, a
+            network, or a predictor.
+        dataset: Any object with a length and rows by index. A row is a `Sample` with ``image``, uint8 (3, H, W), and
+            the truth; or a pair of an image and its truth. For a recogniser, the truth is the text, in ``label`` or
+            ``extra["text"]``. For a detector, it is the boxes relative to the page, in ``extra["boxes"]``: (N, 4),
+            (N, 4, 2), or a dict of such arrays by class. docTR's `Sample` objects, with the truth in ``target``, are
+            also accepted. A row counts as failed if the dataset skips it or replaces it by another row.
+        iou_threshold: A box counts as found if its intersection over union with a box from the detector is at least
+            this value.
+        num_worst: How many of the rows with the most errors to keep, with their images.
+        name: Name of the model in reports; by default ``model`` if it is a name or path, else the class of the network.
         device: Device to move the model to. By default, it is not moved.
-        task: Required task of the model. By default, both tasks are accepted.
-        batch_size: Rows per call of the model. Batches of several rows are faster, especially on a GPU, but
-            ``latency``, the time of a call with a single row, is then ``None``.
+        task: Task that the model must have. By default, both tasks are accepted.
+        batch_size: Number of rows per call of the model. More rows are faster, especially on a GPU. However,
+            ``latency`` is then None, because it is the time of a call with a single row.
 
     Returns:
         A `RecognitionEvaluation` or a `DetectionEvaluation`.
@@ -83,8 +84,8 @@ def evaluate(
     Raises:
         InvalidArgumentError: The model has another task, or a row has no text or no boxes.
         DeviceError: The device is not available.
-        WeightsNotFoundError: There are no weights on this machine.
-        MediaTensorError, OSError: The dataset raises an error for a row that cannot be read.
+        WeightsNotFoundError: The weights of the architecture are not on this machine.
+        MediaTensorError, OSError: The dataset raised this error for a row that cannot be read.
 
     Example:
         >>> import torch
@@ -205,9 +206,9 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 
 
 class _Rows:
-    """The readable rows of a dataset with predictions, the latency of the predictions, and the failures.
+    """The rows of a dataset with what a model predicts for them, the time that this takes, and the rows that failed.
 
-    ``wanted`` is the truth that each row has: ``"text"`` or ``"boxes"``.
+    ``wanted`` is ``"text"`` or ``"boxes"``, the kind of truth in each row.
     """
 
     def __init__(self, dataset: Any, wanted: str, predictor: _Predictor, batch_size: int) -> None:
@@ -216,7 +217,7 @@ class _Rows:
         self.failures: list[Failure] = []
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any, Any, Any]]:
-        """Yield index, row, image, truth, and prediction."""
+        """Yield index, row, image, truth and prediction of each row that can be read."""
         unit = "line" if self._wanted == "text" else "page"
         waiting: list[tuple[int, Any, Any, Any]] = []
         for number in progress(range(len(self._dataset)), f"{unit}s", unit=unit):
@@ -267,7 +268,7 @@ class _Rows:
 
 
 class _WorstRows(Generic[_Worst]):
-    """The rows with the most errors. Among rows with equally many errors, the first are kept."""
+    """Keeps the rows with the most errors. Among rows with equally many errors, the first ones are kept."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -289,7 +290,7 @@ def _source_of(row: Any, number: int) -> str:
 
 
 def _check_boxes(boxes: Any, number: int) -> NDArray[np.float64]:
-    """Check true boxes and return their corners, (N, 4, 2)."""
+    """Check the shape of the true boxes in row ``number`` of a dataset, and return their corners, (N, 4, 2)."""
     array = np.asarray(boxes.cpu() if isinstance(boxes, Tensor) else boxes, dtype=np.float64)
     if array.size and array.shape[1:] not in ((4,), (4, 2)):
         raise InvalidArgumentError(
@@ -303,7 +304,7 @@ def _quads(boxes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _are_within(quads: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return bool (N,): whether the box around each quad (N, 4, 2) is mostly inside the box of one of ``others``."""
+    """Return which ``quads`` (N, 4, 2) are mostly inside one of the boxes ``others``: bool (N,)."""
     boxes = boxes_around(quads)
     needed = _WITHIN * (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     inside = np.zeros(len(boxes), dtype=bool)

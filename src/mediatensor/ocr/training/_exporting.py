@@ -1,4 +1,4 @@
-"""`export_lines`: cut out the lines of documents, with proposed texts to correct and to train on."""
+"""Implements `export_lines`, which cuts lines out of documents, with texts that you correct and then train on."""
 
 from __future__ import annotations
 
@@ -34,26 +34,32 @@ _PAGE_START = _PAGE.partition("<style>")[0]
 def export_lines(
     pages: Any, folder: str | os.PathLike[str], reader: TextPredictor | None = None, *, name: str | None = None
 ) -> Path:
-    """Cut out every line that a predictor finds, and store its image and text for correction and training.
+    """Cut out every line that a predictor finds, and store its image and text, for correction and training.
 
-    The folder gets an image for each line in reading order: ``images/NAME-0001.png``, or ``images/NAME-p0002-0001.png``
-    for documents with several pages. ``lines.jsonl`` gets an object for each line: ``file``, ``text``, ``confidence``,
-    ``source``, ``page`` (from 1) and ``box`` (relative to the page). Lines that the predictor left out of the page text
-    also have ``unread``, the cause. The least certain lines come first. ``correct.html`` shows each image with a field
-    for its text, in any browser. Existing lines in ``lines.jsonl`` stay unchanged, so corrections are kept when
-    documents are added, even if the same document is added again.
+    Three things are written to the folder:
+
+    * an image of each line, numbered in reading order: ``images/NAME-0001.png``, or ``images/NAME-p0002-0001.png`` for
+      documents with several pages;
+    * ``lines.jsonl``, with an object for each line, the least certain lines first: ``file``, ``text``, ``confidence``,
+      ``source``, ``page`` (counted from 1) and ``box`` (relative to the page). If the predictor left a line out of the
+      text of the page, ``unread`` has the reason;
+    * ``correct.html``, which shows each image with a field to correct its text. Open it in any browser.
+
+    If ``lines.jsonl`` exists, its lines stay unchanged and new lines are added after them. Therefore your corrections
+    are kept when you add documents, even if you add the same document again.
 
     Args:
         pages: A document, a path, or a list of pages, as for predictors.
-        folder: Folder for the lines; created if necessary.
-        reader: Predictor; by default ``ocr_predictor(pretrained=True)``.
+        folder: Folder to write to; created if necessary.
+        reader: Predictor that finds and reads the lines; by default ``ocr_predictor(pretrained=True)``.
         name: Start of the image names; by default the name of the file, or ``"page"``.
 
     Returns:
-        The path of ``lines.jsonl``, for `LineDataset`.
+        The path of ``lines.jsonl``, which `LineDataset` reads.
 
     Raises:
-        InvalidArgumentError: A page has no valid type, or a line of ``lines.jsonl`` is not an object with a file.
+        InvalidArgumentError: A page has an invalid type, or a line of an existing ``lines.jsonl`` is not an object with
+            ``file``.
         WriteError: A file cannot be written.
         PageError: A page cannot be read, and the predictor has ``on_error="raise"``. Otherwise the page is left out
             with a warning.
@@ -90,7 +96,10 @@ def export_lines(
 
 
 class LineFolder:
-    """A folder with images of lines and a file of their texts. It is created when lines are written."""
+    """The folder that `export_lines` writes: images of lines, and files with their texts.
+
+    The folder is created when lines are first written.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(path_text("folder", folder))
@@ -108,9 +117,9 @@ class LineFolder:
         return self._folder / "correct.html"
 
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
-        """Return existing images with names that lines of ``documents`` would get, and the document of each image.
+        """Return the existing images whose names lines of ``documents`` would get. Each is mapped to its document.
 
-        ``documents`` maps each document to the start of the names of its images.
+        ``documents`` maps each document to the text with which the names of its images start.
         """
         source_of = {self._free_stem(stem, source).casefold(): source for source, stem in documents.items()}
         try:
@@ -126,7 +135,7 @@ class LineFolder:
         return found
 
     def is_own(self, path: str) -> bool:
-        """Return whether the file ``path`` was written by `LineFolder`."""
+        """Return whether the existing file ``path`` was written by this class, rather than by the user."""
         if Path(path) == self.page:
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read(len(_PAGE_START)) == _PAGE_START
@@ -135,9 +144,9 @@ class LineFolder:
     def write_pictures(
         self, lines: Sequence[CutLine], stem: str, source: str, page_index: int, *, has_pages: bool
     ) -> list[dict[str, Any]]:
-        """Write the images of the lines of a page, and return the rows for `add`.
+        """Write an image for each line of a page. Return the rows that describe the lines, which `add` takes.
 
-        ``stem`` is the start of the image names. A number is appended if another document has the same stem.
+        The image names start with ``stem``, and a number after it if another document already uses this stem.
         """
         begin = self._free_stem(stem, source) + (f"-p{page_index + 1:04d}" if has_pages else "")
         rows = []
@@ -160,7 +169,7 @@ class LineFolder:
         return rows
 
     def _free_stem(self, stem: str, source: str) -> str:
-        """Return a start of file names that no other document uses."""
+        """Return ``stem``, or ``stem`` with a number, so that no other document has image names with the same start."""
         if (stem, source) not in self._stems:
             others = [row["file"] for row in self._rows() if row.get("source") != source]
             free = (f"{stem}.{number}" if number > 1 else stem for number in count(1))
@@ -168,9 +177,9 @@ class LineFolder:
         return self._stems[stem, source]
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add lines to the file of texts, which is rewritten as a whole. Existing lines stay unchanged.
+        """Add lines to ``lines.jsonl``. The file is rewritten as a whole, but the lines already in it stay unchanged.
 
-        The lines that this object added come last, sorted from the least to the most certain.
+        All lines that were added through this object come last, sorted from the least to the most certain.
         """
         known = self._rows()
         files = {row["file"] for row in known}
@@ -181,7 +190,7 @@ class LineFolder:
         self._write([*(row for row in known if row["file"] not in self._added), *ours])
 
     def remove(self, source: str) -> None:
-        """Remove the lines of a document, and their images."""
+        """Remove the lines of the document ``source`` from ``lines.jsonl``, and delete their images."""
         known = self._rows()
         own = [row for row in known if row.get("source") == source]
         if own:
@@ -190,14 +199,14 @@ class LineFolder:
             self.delete_picture(row)
 
     def delete_picture(self, row: dict[str, Any]) -> None:
-        """Delete the image of a line, if it is in this folder."""
+        """Delete the image that a row of ``lines.jsonl`` refers to, if it is in this folder."""
         picture = self._folder / row["file"]
         if picture.parent == self._folder / "images":
             with suppress(OSError, ValueError):  # it is gone, or its name is invalid
                 picture.unlink()
 
     def _rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the file. It is read again if it has changed."""
+        """Return the rows of ``lines.jsonl``. The file is read again only if it has changed."""
         state = _state(self.file)
         if state is None or state != self._known[0]:
             self._known = state, self._read_rows()
@@ -241,7 +250,7 @@ def _has_stem(file: str, stem: str) -> bool:
 
 
 def _state(file: Path) -> list[int] | None:
-    """Return values that change when ``file`` changes; ``None`` if the file does not exist."""
+    """Return values that change when the content of ``file`` changes, or None if the file does not exist."""
     try:
         status = file.stat()
     except OSError:

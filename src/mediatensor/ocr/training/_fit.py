@@ -1,4 +1,4 @@
-"""`fit`: check the arguments and files of a training, make the initial network, and train it."""
+"""Implements `fit`: check the arguments and files of a training, create the network, and train it."""
 
 from __future__ import annotations
 
@@ -63,71 +63,79 @@ def fit(
 ) -> Fit:
     """Train a text recogniser, a text detector or an orientation classifier, and keep its best weights.
 
-    After each epoch, the network is scored on the validation rows. The best weights so far are written to ``out``.
-    Predictors accept ``out``: ``ocr_predictor(reco_arch=out)``, ``det_arch=out``. Next to ``out``, `fit` writes a log
-    (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). ``.state.pt`` exists until training
-    is complete. If training is interrupted, calling `fit` with the same arguments resumes it from this file. On one
-    device with the same number of threads, the weights are then bit-identical to an uninterrupted training.
+    After each epoch, the network is scored on the validation rows. The best weights so far are written to ``out``, a
+    file that predictors accept, as in ``ocr_predictor(reco_arch=out)`` or ``ocr_predictor(det_arch=out)``. Next to
+    ``out``, `fit` writes a log (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). A third
+    file, ``.state.pt``, exists until training is complete. If training is interrupted, call `fit` again with the same
+    arguments to resume it from this file. If training uses one device and the same number of threads, the resulting
+    weights are bit-identical to an uninterrupted training.
 
-    If ``torchrun`` starts several processes, they train together, each on its share of every batch.
+    If ``torchrun`` starts several processes, they train one network together, and each takes its own batch in every
+    step.
 
-    The thresholds of a detector are chosen on the validation pages, and stored with its weights.
+    For a detector, the thresholds are also chosen on the validation pages, and stored with the weights.
 
-    The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101). The learning rate rises
-    linearly and then falls as a cosine. The weights that are scored and written are moving averages.
+    The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101). The learning rate first
+    rises linearly, and then falls like half a cosine wave. The weights that are scored and written are moving averages
+    over the steps.
 
     Args:
-        arch: Name of a network from `list_models`, or path of a checkpoint to start from. It determines the task.
+        arch: Name of a network from `list_models`, or path of a checkpoint to start from. The network determines what
+            is trained: a recogniser, a detector or a classifier.
         train: Any `MediaDataset`. A recogniser needs rows with an image, ``Sample.image``, and its text,
             ``Sample.label``, such as a `LineDataset`. A detector needs pages with the boxes of words or lines,
             ``extra["boxes"]``, such as a `PageDataset`. An orientation classifier needs upright images; `fit` rotates
             them.
-        validation: Rows of the same kind, used only for scores.
+        validation: Rows of the same kind as ``train``. They are used only to score the network.
         out: Path of the checkpoint, ``.pt``.
-        keep: Rehearsal data: rows that the network must not forget. Each step uses equally many rows of ``keep`` and
-            ``train``. The default recogniser must also compute about the same features for ``keep`` as before.
+        keep: Rehearsal data: rows that the network must not forget. Each step uses as many rows of ``keep`` as of
+            ``train``. The default recogniser is also trained to compute about the same features for these rows as it
+            did before training.
         pretrained: Whether to start from the weights on this machine and freeze the statistics of normalisation layers.
             If false, training starts from random weights.
-        vocab: Characters of a recogniser that starts from random weights.
-        extend_vocab: Whether to add the characters of ``train`` and ``validation`` that the recogniser lacks.
+        vocab: The characters of a recogniser, if it starts from random weights.
+        extend_vocab: Whether the recogniser learns the characters in ``train`` and ``validation`` that it does not know
+            yet.
         epochs: Number of passes over ``train``.
-        batch_size: Rows per step and process.
+        batch_size: Number of rows per step in each process.
         learning_rate: Peak learning rate (default 2e-4, or 1e-3 for random weights). The last layer of a pretrained
             recogniser learns five times as fast, because it maps shapes to characters.
-        weight_decay: Weight decay of matrices. Biases, scales and the last layer are not decayed.
-        warmup: Share of all steps in which the learning rate rises.
-        ema_decay: Share of the moving average that is kept in each step. The share is smaller at the start.
-        clip_norm: Largest norm of the gradients in a step.
-        keep_weight: Weight of the loss of ``keep``.
-        blend: Share of the learnt weights in the written weights; the rest are the initial weights. New characters are
-            not blended. With less than 1, the network forgets less (Wortsman et al., "Robust fine-tuning of zero-shot
-            models", 2022, https://arxiv.org/abs/2109.01903).
-        patience: Training stops after this number of epochs without a better score.
-        augment: Whether to change the images of ``train`` at random, see `changed_line` and `changed_page`.
-        page_size: Side in pixels, a multiple of 32, of the squares that images are resized to, in training and in
-            predictors. For detectors and orientation classifiers only. By default the size of the architecture.
-        crop_size: Side in pixels, a multiple of 32, of random crops of pages that a detector learns from. Smaller crops
-            need less time and memory per step.
-        seed: Seed of the order of rows, their random changes, and random weights.
+        weight_decay: Weight decay of weight matrices. Biases, scales and the last layer do not have weight decay.
+        warmup: The learning rate rises in this share of all steps.
+        ema_decay: In each step, the averaged weights keep this share of their previous value. The share is smaller at
+            the start.
+        clip_norm: Gradients with a larger norm are scaled down to this norm.
+        keep_weight: Weight of the loss for ``keep``, relative to the loss for ``train``.
+        blend: The written weights are a mean of trained and initial weights. This is the share of the trained weights.
+            Characters added by ``extend_vocab`` are not blended. With a value below 1, the network forgets less
+            (Wortsman et al., "Robust fine-tuning of zero-shot models", 2022, https://arxiv.org/abs/2109.01903).
+        patience: Training stops when this number of epochs has passed without a better score. By default, it never
+            stops early.
+        augment: Whether to change the images of ``train`` at random; see `changed_line` and `changed_page`.
+        page_size: For detectors and orientation classifiers: images are resized to squares with this side in pixels, a
+            multiple of 32, both in training and in predictors. By default, the size of the architecture.
+        crop_size: For detectors: train on random square crops of pages with this side in pixels, a multiple of 32.
+            Smaller crops need less time and memory per step. By default, whole pages are used.
+        seed: Seed for the order of the rows, their random changes, and the initial weights if they are random.
         device: Device, by default ``"cuda"`` if available, else ``"cpu"``.
-        amp: Whether to compute in half precision where this is safe; by default only on CUDA.
+        amp: Whether to use automatic mixed precision; by default only on CUDA.
         num_workers: Number of processes that read images; 0 reads them in this process.
-        save_seconds: Interval at which the state is saved. It is also saved after each epoch.
-        resume: Whether to resume an interrupted training. If true, `fit` fails if the training is complete. If false,
-            training starts again and replaces the checkpoint.
-        overwrite: Whether to start again and replace existing files, even files that no training wrote. Input files
-            are never replaced.
+        save_seconds: Interval in seconds at which the state is saved, in addition to the end of each epoch.
+        resume: Whether to resume an interrupted training. If true and the training is already complete, an error is
+            raised. If false, training starts again and replaces the checkpoint.
+        overwrite: Whether to start again and replace existing files, even if they do not come from a training. Input
+            files are never replaced.
         report: Function that is called after each epoch with the log entry of the epoch.
 
     Returns:
-        The scores, the log, and the path of the weights.
+        The scores of the best weights, the log, and the path of the checkpoint.
 
     Raises:
-        InvalidArgumentError: An argument is invalid, a text has a character that the recogniser lacks, the state next
-            to ``out`` belongs to another training, a checkpoint exists, or a file of the training would replace an
-            input file or a file that no training wrote.
-        TrainingError: Gradients are no longer finite. The best weights so far are kept.
-        WeightsNotFoundError: There are no weights to start from.
+        InvalidArgumentError: An argument is invalid, a text contains a character that the recogniser does not know, the
+            training is already complete, the saved state belongs to a training with other arguments, or a file would be
+            replaced that is an input or does not come from a training.
+        TrainingError: The gradients are no longer finite. The best weights so far remain in ``out``.
+        WeightsNotFoundError: The pretrained weights to start from are not on this machine.
         WriteError: A file cannot be written. Existing files are kept.
 
     Example:
@@ -195,13 +203,16 @@ def _device(device: str | torch.device | None) -> torch.device:
 
 
 def _join_processes() -> None:
-    """Initialise the group of the processes that ``torchrun`` started, unless the caller has initialised it."""
+    """Initialise ``torch.distributed`` if ``torchrun`` started this process and the caller has not done it yet."""
     if "TORCHELASTIC_RUN_ID" in os.environ and dist.is_available() and not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 
 
 def _start(settings: FitSettings, datasets: list[MediaDataset]) -> tuple[Checkpoint, int]:
-    """Return the initial network as a checkpoint, and the number of new characters."""
+    """Create the network from which training starts.
+
+    Return it as a checkpoint, and the number of characters that were added to its vocabulary.
+    """
     first = Checkpoint("", {})
     if is_checkpoint(settings.arch):
         first = read_checkpoint(settings.arch)
@@ -253,7 +264,7 @@ def training_files(out: str | os.PathLike[str]) -> list[Path]:
 def _check_files(
     path: Path, arch: str | os.PathLike[str], datasets: Sequence[MediaDataset | None], *, overwrite: bool
 ) -> None:
-    """Raise an error if training would replace an input file, or a file that no training wrote."""
+    """Raise an error if training would replace an input file, or a file that does not come from a training."""
     sources: list[Any] = [arch]
     for dataset in datasets:
         if isinstance(dataset, MediaDataset):
@@ -281,7 +292,7 @@ def _is_checkpoint(path: str) -> bool:
 
 
 def _is_archive(path: str) -> bool:
-    """Return whether a file starts like a file of ``torch.save``, even if it is truncated."""
+    """Return whether a file starts like a file of ``torch.save``. The rest is not checked and can be missing."""
     with open(path, "rb") as file:
         return file.read(4) == b"PK\x03\x04"
 

@@ -55,7 +55,7 @@ class Fit:
         scores: Scores of the best weights on the validation rows, by name.
         epochs: The log: for each epoch, a dictionary of losses, scores, learning rate and seconds. Epoch 0 has the
             scores before training.
-        best_epoch: Epoch with the best weights; 0 if no epoch was better than the initial network.
+        best_epoch: Epoch after which the weights were best; 0 if the initial network was never surpassed.
 
     Example:
         >>> from mediatensor.ocr.training import LineDataset, fit
@@ -73,7 +73,10 @@ class Fit:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """The arguments of `fit` that affect the weights, and the numbers of rows. Resuming requires equal settings."""
+    """The arguments of `fit` that affect the resulting weights, and the numbers of rows.
+
+    A training can be resumed only with the same settings.
+    """
 
     arch: str
     pretrained: bool
@@ -98,7 +101,7 @@ class FitSettings:
 
 
 def num_ranks() -> int:
-    """Return the number of processes that train together."""
+    """Return the number of processes that train one network together; 1 without ``torch.distributed``."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -111,7 +114,7 @@ def _normalisations(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
 
 
 class Training:
-    """The state of a training, and its steps."""
+    """A training in progress: its networks, optimiser and log, with methods that train, save and resume."""
 
     def __init__(
         self,
@@ -183,7 +186,7 @@ class Training:
         )
 
     def run(self, save_seconds: float, report: Callable[[Mapping[str, Any]], None] | None) -> Fit:
-        """Train the remaining epochs."""
+        """Train until all epochs are done or training stops early, and return the result."""
         self.report = report
         if not self.epochs:
             # Write the state first: a checkpoint without a state means that training is complete.
@@ -211,7 +214,10 @@ class Training:
         return Fit(self.path, best["validation"], tuple(self.epochs), self.best_epoch)
 
     def _step(self, batch: Any, kept: Any, share: float) -> None:
-        """Take one step. ``share`` is the progress of the training, from 0 to 1."""
+        """Take one training step.
+
+        ``kept`` is a batch of rehearsal data, or None. ``share`` is the progress of the training, from 0 to 1.
+        """
         for group in self.optimizer.param_groups:
             group["lr"] = group["greatest"] * _rate(share, self.settings.warmup)
         self.optimizer.zero_grad()
@@ -248,14 +254,17 @@ class Training:
 
     @torch.no_grad()
     def _average(self) -> None:
-        """Move the averaged weights towards the network (Polyak and Juditsky, 1992)."""
+        """Update the moving average of the weights after a step (Polyak and Juditsky, 1992)."""
         decay = min(self.settings.ema_decay, (1 + self.num_steps) / (10 + self.num_steps))
         for mean, value in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
             mean.lerp_(value, 1 - decay)
 
     @torch.no_grad()
     def _settle(self) -> None:
-        """Recompute the statistics of normalisation layers for the averaged weights (Izmailov et al., 2018)."""
+        """Recompute the statistics of batch normalisation layers for the averaged weights.
+
+        See Izmailov et al., 2018. The statistics of pretrained networks are frozen, so they are not recomputed.
+        """
         layers = _normalisations(self.averaged)
         if not layers or self.settings.pretrained:
             return
@@ -274,7 +283,7 @@ class Training:
 
     @torch.no_grad()
     def _blend_weights(self) -> Any:
-        """Return the averaged network, blended with the initial network."""
+        """Return a network with the mean of averaged weights and initial weights; see ``blend`` in `fit`."""
         if self.settings.blend == 1:
             return self.averaged
         network = deepcopy(self.averaged)
@@ -286,7 +295,10 @@ class Training:
         return network
 
     def _end_epoch(self, began: float) -> None:
-        """Score the averaged weights, write them if they are the best, and extend the log."""
+        """Score the averaged weights, write them to the checkpoint if they are the best so far, and extend the log.
+
+        ``began`` is the time at which the epoch began, on the monotonic clock.
+        """
         if _is_first():
             trained = time.monotonic()
             if self.num_steps:
@@ -351,7 +363,7 @@ class Training:
         return self.path.with_suffix(".state.pt")
 
     def _save(self) -> None:
-        """Write the state that is needed to resume."""
+        """Write the state from which the training can be resumed."""
         if not _is_first():
             return
         state = {
@@ -373,7 +385,8 @@ class Training:
         """Restore the saved state if it exists.
 
         Raises:
-            InvalidArgumentError: The state has other settings, or there is a checkpoint without a state.
+            InvalidArgumentError: The saved state belongs to other settings, or there is a checkpoint but no state, so
+                the training is complete.
             WeightsError: The state is damaged.
         """
         file = self._state_path
@@ -413,7 +426,7 @@ class Training:
 
 
 def _parameter_groups(model: nn.Module, settings: FitSettings) -> list[dict[str, Any]]:
-    """Return parameter groups: with weight decay, without weight decay, and the last layer."""
+    """Return parameter groups for the optimiser: matrices, which have weight decay, others, and the last layer."""
     head = list(model.score_layer()[0].parameters()) if hasattr(model, "score_layer") else []  # type: ignore[operator]
     in_head = {id(parameter) for parameter in head}
     decayed = [value for value in model.parameters() if value.ndim > 1 and id(value) not in in_head]
@@ -431,7 +444,7 @@ def _parameter_groups(model: nn.Module, settings: FitSettings) -> list[dict[str,
 
 
 def _rate(share: float, warmup: float) -> float:
-    """Return the learning rate, relative to its peak, at a progress from 0 to 1."""
+    """Return the learning rate, relative to its peak, at ``share`` of all steps, from 0 to 1."""
     if share < warmup:
         return max(share / warmup, _LAST_RATE)
     falling = (1 + math.cos(math.pi * (share - warmup) / max(1 - warmup, 1e-9))) / 2
@@ -439,7 +452,7 @@ def _rate(share: float, warmup: float) -> float:
 
 
 def _average_gradients(model: nn.Module) -> None:
-    """Average the gradients of all processes in a single message."""
+    """Average the gradients over all processes. They are sent as one tensor, which is faster."""
     if num_ranks() == 1:
         return
     gradients = [value.grad for value in model.parameters() if value.grad is not None]
@@ -451,7 +464,10 @@ def _average_gradients(model: nn.Module) -> None:
 
 
 def _least_of_processes(number: int, device: torch.device) -> int:
-    """Return the minimum of ``number`` over all processes, which must take equally many steps even if rows fail."""
+    """Return the minimum of ``number`` over all processes.
+
+    Processes can have different numbers of batches, because rows can fail, but they must take equally many steps.
+    """
     if num_ranks() == 1:
         return number
     shared: Tensor = torch.tensor(number, device=device)

@@ -1,4 +1,4 @@
-"""The interface of learners for the training loop, and the learner of text recognisers."""
+"""Learners, which know how to train one kind of network: the base class, and the learner for text recognisers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
 class Learner(ABC):
-    """A network in training, on its device. ``task`` is the task of the network, as named in model cards."""
+    """Base class of objects that know how to train and score one kind of network.
+
+    ``model`` is the network, on its device. ``task`` is its task, as named in model cards.
+    """
 
     task: ClassVar[str]
 
@@ -43,39 +46,42 @@ class Learner(ABC):
         self.model = model
 
     def check(self, datasets: Iterable[MediaDataset]) -> None:  # noqa: B027, most learners accept all rows
-        """Raise `InvalidArgumentError` if the network cannot learn the rows."""
+        """Raise `InvalidArgumentError` if the network cannot learn the rows of these datasets."""
 
     @abstractmethod
     def prepared(self, dataset: MediaDataset, augment: bool) -> MediaDataset:
-        """Return the rows for training, with random changes if ``augment`` is true."""
+        """Return the dataset in the form needed for training. With ``augment``, its images are changed at random."""
 
     @abstractmethod
     def collator(self, batch_size: int) -> Callable[[list[Sample | Skipped]], list[Any]]:
-        """Return a picklable function that makes batches of samples."""
+        """Return a picklable function that puts samples in batches for `loss`."""
 
     @abstractmethod
     def loss(self, model: Any, batch: Any, share: float = 1.0) -> Tensor:
-        """Return the loss of a network for a batch. ``share`` is the progress of the training, from 0 to 1."""
+        """Return the loss of ``model`` for a batch. ``share`` is the progress of the training, from 0 to 1."""
 
     def keeping_loss(self, batch: Any) -> Tensor:
-        """Return the loss for rehearsal data, which the network must not forget."""
+        """Return the loss for a batch of rehearsal data, which the network must not forget."""
         return self.loss(self.model, batch)
 
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Choose options of the network, such as thresholds, on a dataset. Set these options and return them."""
+        """Choose the options of ``model``, such as thresholds, that are best on a dataset. Set and return them."""
         return {}
 
     @abstractmethod
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Score a network on the first rows of a dataset, or on all rows. Training maximises ``"score"``, up to 1."""
+        """Score ``model`` on the first ``num_rows`` rows of a dataset, or on all rows.
+
+        The best weights of a training are those with the highest ``"score"``, which is at most 1.
+        """
 
 
 @dataclass(frozen=True)
 class TextBatch:
     """A batch of images, (N, 3, H, W), with their texts.
 
-    Lines are RGB from 0 to 1, and NaN outside the images. Words are normalised inputs of the network, with their
-    placements.
+    For networks that read lines, images are RGB from 0 to 1, and pixels outside them are NaN. For networks that read
+    words, images are already normalised, and ``placements`` says where in the network input they are.
     """
 
     data: Tensor
@@ -85,9 +91,10 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class TextBatches:
-    """Makes batches of images of similar width. Skipped rows are left out.
+    """Puts images with their texts in batches. Rows that the dataset skips are left out.
 
-    Lines are resized to ``height``. For words, ``height`` is ``None``, and ``pre_processor`` makes the batches.
+    For networks that read lines, images are resized to ``height``, and images of similar width are put in the same
+    batch. For networks that read words, ``height`` is None, and ``pre_processor`` makes the batches.
     """
 
     batch_size: int
@@ -122,7 +129,10 @@ class TextBatches:
 
 @torch.no_grad()
 def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str, str]:
-    """Return, for each new character, what a recogniser most often reads instead in the first rows that contain it."""
+    """Return, for each new character, the known character that a recogniser most often reads in its place.
+
+    ``characters`` are the new characters. The first rows of the dataset that contain them are read.
+    """
     predictor = recognition_predictor(model)
     seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
     missing = set(characters)
@@ -141,10 +151,10 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
 
 
 class Recognition(Learner):
-    """The learner of a text recogniser.
+    """Learner that trains a text recogniser.
 
-    With ``distils``, the learner keeps a copy of the current model for `keeping_loss`. With ``is_new``, the weights are
-    random, and training needs a flat start; see `loss`.
+    ``distils`` is whether to keep a copy of the model before training, which `keeping_loss` needs. ``is_new`` is
+    whether the weights are random, so that training needs a flat start; see `loss`.
     """
 
     task = "recognition"
@@ -171,10 +181,10 @@ class Recognition(Learner):
                 )
 
     def hold_classes(self, train: MediaDataset, others: Iterable[MediaDataset]) -> None:
-        """Freeze the classes of characters that occur in no text.
+        """Freeze the weights of the last layer for characters that do not occur in any text of the datasets.
 
-        Adam moves a parameter by about the learning rate even if its gradients are tiny. Therefore classes with a
-        probability near 0 would drift away.
+        Adam moves a parameter by about the learning rate even if its gradients are tiny. Therefore the weights of these
+        characters would drift away, although they are never trained.
         """
         learned = characters_of(train)
         if learned is None:
@@ -197,9 +207,10 @@ class Recognition(Learner):
     def loss(self, model: Any, batch: TextBatch, share: float = 1.0) -> Tensor:
         """Return the mean loss over the lines of a batch.
 
-        From random weights, CTC learns nothing for thousands of steps. A flat start, as in speech recognition (Young et
-        al., "The HTK Book", 2006), helps: at first, the loss expects each character at the place where it would be if
-        all characters had the same width.
+        A network with random weights and CTC learns nothing for thousands of steps. A flat start helps, as in speech
+        recognition (Young et al., "The HTK Book", 2006). A term is added to the loss that expects each character where
+        it would be if all characters had the same width. The weight of this term falls to 0 in the first half of the
+        training.
         """
         weight = _FLAT_WEIGHT * (1 - share / _FLAT_SHARE)
         if not self._is_new or weight <= 0 or not isinstance(getattr(model, "postprocessor", None), CTCPostProcessor):
@@ -211,11 +222,12 @@ class Recognition(Learner):
         return total
 
     def keeping_loss(self, batch: TextBatch) -> Tensor:
-        """Return the loss for rehearsal data.
+        """Return the loss for a batch of rehearsal data, which the network must not forget.
 
-        To the loss of the texts, this adds the squared difference between the features before the last layer and the
-        same features of the initial model, relative to the variance of the initial features. It preserves even
-        characters that the rehearsal data lack (Romero et al., "FitNets", 2015, https://arxiv.org/abs/1412.6550).
+        If a copy of the initial model was kept, the loss has two terms: the usual loss for the texts, and how much the
+        features before the last layer have changed since the start. The change is the squared difference relative to
+        the variance of the initial features. The second term also preserves characters that do not occur in the
+        rehearsal data (Romero et al., "FitNets", 2015, https://arxiv.org/abs/1412.6550).
         """
         if self._teacher is None:
             return self.loss(self.model, batch)
@@ -238,7 +250,7 @@ class Recognition(Learner):
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Return the share of exact lines, and the edits per true character; the score is one minus the edit rate."""
+        """Return the share of lines read without error, the character error rate, and a score: one minus this rate."""
         predictor, errors = recognition_predictor(model), CharacterErrorRate()
         num_lines = num_exact = 0
         for samples in first_rows(dataset, num_rows, _SCORED_AT_ONCE):
@@ -256,7 +268,10 @@ class Recognition(Learner):
 
 
 def _flat_classes(batch: TextBatch, num_steps: int, vocab: str) -> Tensor:
-    """Return the class of each of the T steps, (N, T), as if characters had equal width; -100 outside words."""
+    """Return the expected class of each of the T steps, (N, T), if all characters of a word had the same width.
+
+    The class is -100 for steps outside the word, which the loss ignores.
+    """
     classes = torch.full((len(batch.texts), num_steps), -100)
     for row, (text, place) in enumerate(zip(batch.texts, batch.placements or (), strict=True)):
         first = round(place.left * num_steps)

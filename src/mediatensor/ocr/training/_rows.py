@@ -1,4 +1,4 @@
-"""Datasets of text lines and of pages with text boxes, read from files, and random changes of their rows."""
+"""Datasets of text lines, and of pages with text boxes, that are read from files. Also random changes of images."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ _LABELS = "labels.json"
 
 
 class LineDataset(WordCrops):
-    """Images of text lines with their texts, one sample per row.
+    """Dataset of images of text lines with their texts. Each row is one line.
 
-    ``Sample.image`` is uint8 (3, H, W), in the size of the file. ``Sample.label`` is the text in Unicode form NFC.
+    ``Sample.image`` is uint8 (3, H, W), in the size of the image file. ``Sample.label`` is the text in Unicode form
+    NFC.
 
     Args:
         source: One of
@@ -54,8 +55,8 @@ class LineDataset(WordCrops):
               as in OCR-D, Kraken and Tesseract. Images without a text are left out;
             * a file ``labels.json``, ``{file: text}``, next to a folder ``images``, as in docTR;
             * any other source of `WordCrops`: pages with the boxes and texts of their lines, items, mappings.
-        images: Folder of the files in a manifest. By default, the folder of the manifest, or a folder next to
-            the manifest with the same name.
+        images: Folder in which the image files of a manifest are. By default, this is the folder of the manifest, or a
+            folder next to the manifest that has the same name without the suffix.
         options: Arguments of `WordCrops`: ``transform``, ``box_unit``, ``max_pixels``, ``on_error``, ``seed``...
 
     Raises:
@@ -150,7 +151,7 @@ def _normalize_text(item: Item) -> Item:
 
 
 def characters_of(dataset: MediaDataset) -> frozenset[str] | None:
-    """Return the characters in the texts of a dataset; ``None`` if characters are known only after reading rows."""
+    """Return the characters in the texts of a dataset, or None if finding them would require reading all rows."""
     known = getattr(dataset, "characters", None)
     if known is not None:
         return frozenset(known)
@@ -165,21 +166,21 @@ def characters_of(dataset: MediaDataset) -> frozenset[str] | None:
 
 
 def change_picture(sample: Sample) -> Sample:
-    """Change the image of a sample at random; see `changed_line`."""
+    """Return the sample with its image changed at random; see `changed_line`."""
     return sample if sample.image is None else replace(sample, image=changed_line(sample.image))
 
 
 def changed_line(image: Tensor) -> Tensor:
-    """Change the image of a line at random, as if it were printed, scanned or photographed differently.
+    """Change the image of a text line at random, as if it had been printed, scanned or photographed differently.
 
     The image is rotated, slanted, stretched and shifted slightly, and its contrast, sharpness and noise change. Random
     numbers come from torch's global generator.
 
     Args:
-        image: uint8 (3, H, W).
+        image: The image, uint8 (3, H, W).
 
     Returns:
-        uint8 (3, H, W).
+        The changed image, uint8 (3, H, W).
 
     Example:
         >>> import torch
@@ -219,18 +220,18 @@ def changed_line(image: Tensor) -> Tensor:
 
 
 def soften(picture: Tensor, factor: float) -> Tensor:
-    """Blur an image (1, C, H, W) by shrinking it by a factor and enlarging it again."""
+    """Blur an image (1, C, H, W): scale it by ``factor``, which is below 1, and then back to its size."""
     height, width = picture.shape[2:]
     small = F.interpolate(picture, (max(1, int(height * factor)), max(1, int(width * factor))), mode="area")
     return F.interpolate(small, (height, width), mode="bilinear", align_corners=False)
 
 
 class PageDataset(MediaDataset):
-    """Pages with text boxes, one sample per row.
+    """Dataset of page images with the boxes of their words or lines. Each row is one page.
 
     ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the boxes, float64, relative to the page. Boxes are
     (N, 4) as (xmin, ymin, xmax, ymax), or (N, 4, 2) with four points clockwise from the top left in reading direction,
-    or a dict of such arrays by class. A page may have no boxes.
+    or a dict of such arrays by class. Pages without boxes are allowed.
 
     Args:
         source: One of
@@ -242,15 +243,15 @@ class PageDataset(MediaDataset):
               ``{name: {"polygons": [[[x, y], ...], ...]}}``, in pixels, or with a dict of polygons by class;
             * any other source of `as_items` with the same columns.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``).
-        max_pixels: Largest number of pixels of a page. Larger pages fail. ``None`` is unlimited.
+        max_pixels: Maximum number of pixels of a page. Reading a larger page raises an error. None means no limit.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
-    A page whose boxes have another form fails when it is read.
+    Reading a page raises an error if its boxes do not have one of these forms.
 
     Raises:
         InvalidArgumentError: There are no pages, no page has boxes, or an argument is invalid.
-        SourceNotFoundError: The file does not exist.
+        SourceNotFoundError: The folder or file does not exist.
 
     Example:
         >>> from mediatensor.datasets import Item
@@ -275,7 +276,7 @@ class PageDataset(MediaDataset):
 
 @dataclass(frozen=True)
 class _PageRecipe(Recipe):
-    """Reads a page with its boxes; see `PageDataset`."""
+    """Reads the image of a page and its boxes; see `PageDataset`."""
 
     used_columns: ClassVar[frozenset[str]] = WORD_COLUMNS
 
@@ -295,7 +296,10 @@ class _PageRecipe(Recipe):
 
 
 def _relative_boxes(columns: Mapping[str, Any], name: str, size: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return boxes relative to the page. Boxes with blank texts are left out."""
+    """Return the boxes in the columns of a page, relative to the page. Boxes whose text is blank are left out.
+
+    ``name`` is the name of the page for error messages, and ``size`` is its width and height in pixels.
+    """
     words = words_of(columns, name, "auto")
     if words is None:
         return np.zeros((0, 4))
@@ -359,7 +363,10 @@ def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> M
 
 
 def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
-    """Yield lists of rows of an epoch: the first ``num_rows``, or all. Rows without an image are left out."""
+    """Yield the first ``num_rows`` rows of an epoch, or all rows, in lists of up to ``at_once`` rows.
+
+    Rows without an image, such as skipped rows, are left out.
+    """
     stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
     for start in range(0, stop, at_once):
         rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])
@@ -367,5 +374,5 @@ def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch:
 
 
 def random_number(low: float = 0.0, high: float = 1.0) -> float:
-    """Return a number in [low, high) from torch's global generator."""
+    """Return a uniformly distributed number in [low, high) from torch's global generator."""
     return low + (high - low) * float(torch.rand(()))

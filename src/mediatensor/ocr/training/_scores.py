@@ -26,10 +26,10 @@ _MOST_SHOWN_FAILURES = 5
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds per call on a single line or page. Decoding the image is not included.
+    """How long a model takes for a single line or page, in seconds. Decoding the image is not included.
 
     Attributes:
-        median_seconds: Median.
+        median_seconds: Median over all calls.
         low_seconds: 5th percentile.
         high_seconds: 95th percentile.
         num_warm_up: Number of calls before the first timed call.
@@ -43,15 +43,15 @@ class Latency:
 
 @dataclass(frozen=True)
 class LineScore:
-    """The score of a line.
+    """How well a model read one line.
 
     Attributes:
         source: Name of the image file.
-        row: Index in the dataset.
+        row: Index of the row in the dataset.
         text: True text.
         read: Text that the model read.
         confidence: Confidence of the recogniser, in [0, 1].
-        num_edits: Number of insertions, deletions and replacements between the two texts.
+        num_edits: Number of insertions, deletions and replacements of characters that turn one text into the other.
     """
 
     source: str
@@ -64,15 +64,15 @@ class LineScore:
 
 @dataclass(frozen=True)
 class LengthScore:
-    """The score of lines of similar length.
+    """How well a model read the lines whose texts have a similar length.
 
     Attributes:
         min_characters: Smallest number of characters of a true text in this group.
-        max_characters: Largest number of characters, or ``None`` if unlimited.
-        num_lines: Number of lines.
+        max_characters: Largest number of characters of a true text in this group, or None if there is no limit.
+        num_lines: Number of lines in this group.
         num_exact: Number of lines without errors.
         num_edits: Number of edits in all lines.
-        num_characters: Number of characters of all true texts.
+        num_characters: Number of characters of all true texts in this group.
     """
 
     min_characters: int
@@ -85,13 +85,14 @@ class LengthScore:
 
 @dataclass(frozen=True)
 class CharacterScore:
-    """The scores of a character over all lines.
+    """How well a model read one character in all lines.
 
     Attributes:
-        character: A Unicode code point; ``""`` counts inserted characters.
+        character: A Unicode code point. ``""`` stands for characters that the model inserted.
         num_true: Number of occurrences in the true texts.
         num_wrong: Number of occurrences that were misread or missed.
-        read_as: Wrong readings and their counts, most frequent first; ``""`` is a missed character.
+        read_as: What the model read instead, with counts, most frequent first. ``""`` means that it missed the
+            character.
     """
 
     character: str
@@ -106,7 +107,7 @@ class Evaluation:
 
     Attributes:
         model: Name of the model.
-        latency: Times of single calls; ``None`` for an empty dataset or if rows were read in batches.
+        latency: Time that the model takes for one row; None if the dataset is empty or rows were read in batches.
         failures: Rows whose files could not be read.
 
     Example:
@@ -139,9 +140,10 @@ class Evaluation:
         write_file(path, json_bytes(self.to_dict(), indent=1) + b"\n")
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the worst lines, with the differences between true text and reading, or the worst pages.
+        """Write an image file that shows the worst lines or pages, to see what kinds of errors the model makes.
 
-        Pages are drawn with their matched, missed and false boxes.
+        Lines are drawn with the differences between the true text and what the model read. Pages are drawn with the
+        boxes that were found, missed, or found where no true box is.
 
         Args:
             path: Path of the image: .png, .jpg or .webp.
@@ -185,7 +187,8 @@ class Evaluation:
 class RecognitionEvaluation(Evaluation):
     """Scores of a text recogniser.
 
-    Texts are compared in Unicode form NFC. They are not normalised further: spaces, case and punctuation count.
+    Texts are compared in Unicode form NFC. Apart from this, they must be equal in every character, including spaces,
+    case and punctuation.
 
     Attributes:
         lines: Scores of all lines, in the order of the dataset.
@@ -252,7 +255,7 @@ class RecognitionEvaluation(Evaluation):
 
     @property
     def by_length(self) -> tuple[LengthScore, ...]:
-        """Scores of lines grouped by length. Empty groups are left out."""
+        """Scores for groups of lines with a similar text length. Groups without lines are left out."""
         scores, least = [], 0
         for most in _LENGTHS:
             stop = math.inf if most is None else most
@@ -264,7 +267,7 @@ class RecognitionEvaluation(Evaluation):
         return tuple(scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all scores as plain data for JSON. Lines without errors are left out."""
+        """Return all scores as plain data for JSON. The scores of lines without errors are left out."""
         return {
             "task": "recognition",
             **self._shared_dict(),
@@ -306,15 +309,16 @@ class RecognitionEvaluation(Evaluation):
 
 @dataclass(frozen=True)
 class PageScore:
-    """The score of a page.
+    """How well a detector found the boxes of one page.
 
     Attributes:
         source: Name of the image file.
-        row: Index in the dataset.
+        row: Index of the row in the dataset.
         num_true: Number of true boxes.
-        num_found: Number of found boxes.
-        num_matched: Number of pairs of a true and a found box.
-        num_within: Number of missed true boxes that are mostly inside a found box, such as words in a found line.
+        num_found: Number of boxes that the detector found.
+        num_matched: Number of true boxes that were found, which is also the number of found boxes that are right.
+        num_within: Number of true boxes that were missed but are mostly inside a found box, such as words inside a
+            found line.
     """
 
     source: str
@@ -331,9 +335,10 @@ class DetectionEvaluation(Evaluation):
 
     Attributes:
         pages: Scores of all pages, in the order of the dataset.
-        iou_threshold: Smallest intersection over union at which a found and a true box are a pair. Each box is in at
-            most one pair.
-        mean_iou: Mean, over all found boxes, of the largest overlap with any true box; ``None`` without found boxes.
+        iou_threshold: A true box and a found box match if their intersection over union is at least this value. Each
+            box has at most one match.
+        mean_iou: Mean over all found boxes of the largest intersection over union with any true box; None if no boxes
+            were found.
         worst: The worst pages with their boxes, worst first.
 
     Example:
@@ -360,22 +365,22 @@ class DetectionEvaluation(Evaluation):
 
     @property
     def num_found(self) -> int:
-        """Number of found boxes on all pages."""
+        """Number of boxes that the detector found on all pages."""
         return sum(page.num_found for page in self.pages)
 
     @property
     def num_matched(self) -> int:
-        """Number of pairs of a true and a found box on all pages."""
+        """Number of true boxes on all pages that match a found box."""
         return sum(page.num_matched for page in self.pages)
 
     @property
     def recall(self) -> float | None:
-        """Share of true boxes that were found; ``None`` if there are no true boxes."""
+        """Share of true boxes that match a found box; None if there are no true boxes."""
         return self.num_matched / self.num_true if self.num_true else None
 
     @property
     def precision(self) -> float | None:
-        """Share of found boxes that are true; ``None`` if there are no found boxes."""
+        """Share of found boxes that match a true box; None if no boxes were found."""
         return self.num_matched / self.num_found if self.num_found else None
 
     @property
@@ -414,7 +419,10 @@ class DetectionEvaluation(Evaluation):
 
 
 def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
-    """Return scores of characters, most errors first, from the counts of aligned (true, read) characters."""
+    """Return the score of each character, most errors first.
+
+    ``pairs`` counts how often each true character was read as each character, as (true, read).
+    """
     counts: dict[str, Counter[str]] = {}
     for (true, read), number in pairs.items():
         counts.setdefault(true, Counter())[read] = number
@@ -445,7 +453,7 @@ def _character_row(score: CharacterScore) -> tuple[str, ...]:
 
 
 def _visible_form(character: str) -> str:
-    """Return a visible form of a character, even of an empty string, white space or a combining mark."""
+    """Return a text that makes a character visible in a table, even if it is empty, white space or a combining mark."""
     if not character:
         return "nothing"
     if character == " ":
@@ -464,7 +472,7 @@ def _percent(share: float | None) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
-    """Format rows of cells as text lines. Columns are aligned left ("l") or right ("r")."""
+    """Format a table as text lines. ``sides`` has a letter for each column, "l" or "r", for its alignment."""
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -476,7 +484,7 @@ def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Return the width of a text in terminal columns. Combining marks count 0, and wide characters 2."""
+    """Return the width of a text in terminal columns. A combining mark counts as 0, and a wide character as 2."""
     return sum(
         0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in text
