@@ -97,14 +97,14 @@ def ocr_predictor(
             block of the page is then a region, and ``page.fields`` has its key-value pairs.
         layout_arch: The network that finds regions: a name from ``list_models("layout_*")``, the path of a checkpoint,
             or a model. By default, rules find the regions without a network.
-        ignore_regions: What to leave out: boxes (xmin, ymin, xmax, ymax), relative to the page, that are not read on
-            any page; or kinds of regions, such as ``"Page-footer"``, whose text and tables are dropped.
+        ignore_regions: Parts of pages to leave out: boxes (xmin, ymin, xmax, ymax), relative to the page, that are not
+            read on any page; or kinds of regions, such as ``"Page-footer"``, whose text and tables are dropped.
         detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
             Words inside tables then do not belong to any block. This also finds regions, as ``detect_layout`` does.
         table_arch: The network for the cells of tables that ``layout_arch`` finds; same values as ``layout_arch``.
-        fields: Which fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that
-            `FieldRule` objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The
-            default is True with ``detect_layout``, else False.
+        fields: Fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that `FieldRule`
+            objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The default is True
+            with ``detect_layout``, else False.
         text_layer: Take the text of PDF pages from the file instead of recognising it. Recognition is still used for
             pages without text, for pictures on pages with text, and for scanned pages whose only text is in stamps or
             filled-in fields.

@@ -241,9 +241,9 @@ class FieldRule:
             at the top of the page, and ``"address"`` finds the lines after the name.
         pattern: Regular expression that the value must match. It replaces the form given by ``kind``. Case is ignored.
             The value is the first group that matched, or the whole match if the expression has no groups.
-        where: Where the value is, relative to its label: ``"right"``, ``"below"``, or ``"any"``. With ``"any"``, a
+        where: Position of the value relative to its label: ``"right"``, ``"below"``, or ``"any"``. With ``"any"``, a
             value below is used only if there is none on the right.
-        prefer: Which value to choose if several are about equally likely: the ``"first"`` or ``"last"`` on the page, or
+        prefer: The value to choose if several are about equally likely: the ``"first"`` or ``"last"`` on the page, or
             the ``"largest"`` amount.
         needs_label: Whether the value must be next to a label. If false, and the rule finds no value next to a label,
             it accepts a value elsewhere with lower confidence.

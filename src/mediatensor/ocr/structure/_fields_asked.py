@@ -255,7 +255,7 @@ def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
 
 
 def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
-    """Find the company that wrote the page, or its address, at the top of the page. The kind of the rule says which."""
+    """Find the company name or the company's address at the top of the page, depending on ``rule.kind``."""
     texts = [row.text for row in page.rows]
     if rule.kind == "company":
         company = _company_row(texts)

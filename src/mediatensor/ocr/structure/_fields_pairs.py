@@ -75,8 +75,8 @@ def find_fields(content: PageContent) -> list[FoundField]:
 
     Returns:
         One field for each pair of a key and a value, ordered by key from top to bottom. A column head is the key of
-        every value below it. Field names are empty. The confidence says how likely key and value belong together, not
-        how well their words were read.
+        every value below it. Field names are empty. The confidence rates whether key and value belong together, not how
+        well their words were read.
 
     Example:
         >>> import numpy as np
@@ -348,7 +348,7 @@ def _misalignment(upper: _Part, lower: _Part) -> float:
 
 
 def _is_same_column(upper: _Part, lower: _Part) -> bool:
-    """Return whether two parts are between the same vertical rules."""
+    """Return whether two phrases are between the same vertical rules."""
     slack = max(upper.height, lower.height)
     return all(abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2))
 

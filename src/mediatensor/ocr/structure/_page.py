@@ -46,7 +46,7 @@ def _no_turns() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class PageContent:
-    """Everything on an upright page that its structure is found from: words, rules (straight lines) and pictures.
+    """The content of an upright page from which its structure is found: words, rules (straight lines) and pictures.
 
     Coordinates are in pixels or points, x to the right and y down from the top left corner.
 
@@ -59,7 +59,7 @@ class PageContent:
         confidences: float64 (N,), in [0, 1]: probability that each word is right.
         horizontal_rules: float64 (H, 4): boxes of horizontal lines, thickness included.
         vertical_rules: float64 (V, 4): boxes of vertical lines, thickness included.
-        pictures: float64 (P, 4): boxes of pictures embedded in a file, or in an image of ink that is neither words nor
+        pictures: float64 (P, 4): boxes of pictures. On an image, these are areas of ink that are neither words nor
             rules.
         font_sizes: float64 (N,): type size of each word in a PDF file, in the unit of the page; NaN if unknown, as in
             images.

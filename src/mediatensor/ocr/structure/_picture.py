@@ -307,7 +307,7 @@ def _add_frame(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes
 
 
 def drop_rules_inside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
-    """Drop rules that are inside a picture."""
+    """Return the ``rules`` that are not inside any of the ``pictures``."""
     if not len(rules) or not len(pictures):
         return rules
     grown = pictures + em / 3 * np.array([-1, -1, 1, 1])

@@ -122,7 +122,7 @@ def painted(
 
 
 class _Letters(NamedTuple):
-    """Where letters are on the page, so that their strokes are not mistaken for rules.
+    """Positions of the letters on a page, so that their strokes are not mistaken for rules.
 
     The fields with a value for each place are grids of blocks, (rows, columns).
     """

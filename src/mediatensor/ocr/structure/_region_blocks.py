@@ -289,7 +289,7 @@ def _is_marked(line: TextLine) -> bool:
 
 
 def _width_of_first_word(line: TextLine) -> float:
-    """Estimate the width of the first word from the mean width of letters."""
+    """Estimate the width of a line's first word from the mean width of the line's letters."""
     return line.width * len(line.texts[0]) / max(1, len(line.text))
 
 

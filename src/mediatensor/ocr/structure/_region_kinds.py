@@ -113,7 +113,7 @@ def is_captioned(block: Block) -> bool:
 
 
 def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
-    """Return the kind and the confidence of each block. Blocks are in reading order."""
+    """Classify the blocks of a page, which are in reading order. Return the kind and the confidence of each block."""
     kinds: Kinds = [None] * len(blocks)
     _find_margins(blocks, look, kinds)
     _find_captions(blocks, look, kinds)

@@ -66,7 +66,10 @@ def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> lis
 
 
 def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegion]:
-    """Find the regions of a page whose text is not rotated."""
+    """Find the regions of a page whose text is read from left to right.
+
+    A page that is read from right to left must be mirrored first.
+    """
     tables = [table for table in tables if not _is_figure(table, content)]
     table_boxes = np.array([table.box for table in tables], dtype=np.float64).reshape(-1, 4)
     of_table, free = _table_words(content, tables, table_boxes)

@@ -402,7 +402,7 @@ def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
 
 
 def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
-    """Return whether rows are not a table but a list, a table of contents, or the fields of a form."""
+    """Return whether rows that look like table rows are a list, a table of contents, or the fields of a form."""
     texts = [[" ".join(content.texts[word] for word in run.words) for run in row] for row in rows]
     marked = sum(_MARK.match(row[0]) is not None and len(row) == 2 for row in texts)
     if marked > 0.5 * len(rows):

@@ -71,7 +71,7 @@ def evaluate(
             also accepted. A row counts as failed if the dataset skips it or replaces it by another row.
         iou_threshold: A box counts as found if its intersection over union with a box from the detector is at least
             this value.
-        num_worst: How many of the rows with the most errors to keep, with their images.
+        num_worst: Number of rows to keep with their images: those with the most errors.
         name: Name of the model in reports; by default ``model`` if it is a name or path, else the class of the network.
         device: Device to move the model to. By default, it is not moved.
         task: Task that the model must have. By default, both tasks are accepted.

@@ -1,4 +1,4 @@
-"""Learners, which know how to train one kind of network: the base class, and the learner for text recognisers."""
+"""Learners, each of which trains one kind of network: the base class, and the learner for text recognisers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
 class Learner(ABC):
-    """Base class of objects that know how to train and score one kind of network.
+    """Base class of learners. A learner has everything that differs between kinds of networks in training and scoring.
 
     ``model`` is the network, on its device. ``task`` is its task, as named in model cards.
     """
@@ -81,7 +81,7 @@ class TextBatch:
     """A batch of images, (N, 3, H, W), with their texts.
 
     For networks that read lines, images are RGB from 0 to 1, and pixels outside them are NaN. For networks that read
-    words, images are already normalised, and ``placements`` says where in the network input they are.
+    words, images are already normalised, and ``placements`` has their positions in the network input.
     """
 
     data: Tensor

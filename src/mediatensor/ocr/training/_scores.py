@@ -26,7 +26,7 @@ _MOST_SHOWN_FAILURES = 5
 
 @dataclass(frozen=True)
 class Latency:
-    """How long a model takes for a single line or page, in seconds. Decoding the image is not included.
+    """Time that a model takes for a single line or page, in seconds. Decoding the image is not included.
 
     Attributes:
         median_seconds: Median over all calls.
@@ -43,7 +43,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class LineScore:
-    """How well a model read one line.
+    """The text that a model read in one line, compared with the true text.
 
     Attributes:
         source: Name of the image file.
@@ -64,7 +64,7 @@ class LineScore:
 
 @dataclass(frozen=True)
 class LengthScore:
-    """How well a model read the lines whose texts have a similar length.
+    """Score of a group of lines whose true texts have a similar length.
 
     Attributes:
         min_characters: Smallest number of characters of a true text in this group.
@@ -85,7 +85,7 @@ class LengthScore:
 
 @dataclass(frozen=True)
 class CharacterScore:
-    """How well a model read one character in all lines.
+    """Score of one character over all lines: how often it was misread, and as what.
 
     Attributes:
         character: A Unicode code point. ``""`` stands for characters that the model inserted.
@@ -309,7 +309,7 @@ class RecognitionEvaluation(Evaluation):
 
 @dataclass(frozen=True)
 class PageScore:
-    """How well a detector found the boxes of one page.
+    """Score of one page: how many of its boxes a detector found.
 
     Attributes:
         source: Name of the image file.

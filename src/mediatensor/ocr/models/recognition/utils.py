@@ -23,7 +23,7 @@ one character has index 0.
 
 @dataclass(frozen=True)
 class CropPieces:
-    """Where the pieces of one crop are in the list of the pieces of all crops.
+    """The positions of one crop's pieces in the list of the pieces of all crops.
 
     Attributes:
         start: Index of the crop's first piece.

@@ -122,7 +122,10 @@ class TrackGroup:
 
     @property
     def unsteadiness(self) -> float:
-        """How much the visible share of the text's strokes varies while the text is shown. Fades are left out."""
+        """The variation of the text's visible share, which is the share of its strokes that are visible in a frame.
+
+        Fades at the start and the end are left out.
+        """
         spreads = []
         for line in self.lines:
             shares = line.shares
@@ -343,7 +346,7 @@ def _begins_with(longer: str, shorter: str) -> bool:
 
 
 def write_ellipses(text: str) -> str:
-    """Replace two dots by three, because the recogniser often reads only two dots of an ellipsis."""
+    """Replace two dots in a row by three, because the recogniser often reads only two dots of an ellipsis."""
     return re.sub(r"(?<!\.)\.\.(?!\.)", "...", text)
 
 

@@ -166,7 +166,8 @@ class SlideWatch:
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
         """Add to the page what has changed in the video and no longer moves, such as new bullet points.
 
-        A page that has now been shown for long enough becomes established, and its first frame is searched.
+        A page that has now been shown for long enough becomes established. Then the first frame that shows it is looked
+        for among the recent frames.
         """
         if self._rested is not None:
             at_rest = (_difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)

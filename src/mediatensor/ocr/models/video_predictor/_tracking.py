@@ -277,7 +277,8 @@ class LineTracker:
     def remember(self, picture: Picture) -> None:
         """Keep a frame in a buffer.
 
-        A text is detected some frames after it appears. Its first frame is then searched in this buffer.
+        A text is detected some frames after it appears. The first frame that shows it is then looked for in this
+        buffer.
         """
         recent = self._recent
         recent.append(picture)

@@ -168,7 +168,7 @@ def _blur(picture: npt.NDArray[np.float32], reach: int) -> npt.NDArray[np.float3
 
 @dataclass(frozen=True)
 class Band:
-    """A range of rows of a frame, as fractions of its height."""
+    """A horizontal band of a frame: its top and bottom, as fractions of the frame's height."""
 
     top: float
     bottom: float
