@@ -384,9 +384,9 @@ def _film() -> torch.Tensor:
 
 
 def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]], num_pages: int) -> None:
-    """Write a PDF file in which every page shows ``image``.
+    """Write a PDF file in which every page shows ``image`` and has a text layer.
 
-    Its text layer has the words ``written``, with boxes in pixels.
+    ``written`` has the words of the text layer and their boxes in pixels.
     """
     from ..ocr.io import Block, Document, Line, Page, Word
 

@@ -107,7 +107,8 @@ def make_server(app: FastAPI, host: str, port: int, **options: Any) -> Server:
         app: The application that `create_app` returned.
         host: Address to listen on.
         port: Port to listen on.
-        **options: Options of ``make_server`` in ``_server.py``.
+        **options: ``head_seconds``, the time limit for receiving the headers of a request; ``max_connections``; and
+            ``when_started``, a function that is called when the server starts to accept requests.
 
     Raises:
         MissingDependencyError: if a package that ``mediatensor[serve]`` installs is missing.

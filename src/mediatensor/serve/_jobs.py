@@ -222,8 +222,8 @@ class Jobs:
     def make_room(self, owner: str, num_bytes: int) -> None:
         """Make sure that ``owner`` can store ``num_bytes`` more. If space is needed, evict finished jobs, oldest first.
 
-        Jobs are evicted only if they belong to ``owner`` itself, or to an owner who stores more than ``owner`` then
-        would.
+        A job of another owner is evicted only if that owner stores more than ``owner`` will store with ``num_bytes``
+        more.
 
         Raises:
             ServeError: 429 if ``owner`` would exceed the storage limit of one owner, 503 if the whole storage is full.

@@ -39,11 +39,11 @@ _MAX_LEAPS = 1000
 
 
 def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
-    """Convert and join the decoded frames of a range: return samples [plan.first, plan.last) of the output.
+    """Convert decoded frames to the rate and the channels of the output, join them, and return a range of the result.
 
     ``slices`` are the decoded frames, in order; together they have the samples [plan.start, plan.stop) of the stream.
-    ``expected_length`` is an estimate of the number of these samples, for allocating memory. The result is float32 of
-    shape (channels, samples).
+    Return the samples [plan.first, plan.last), counted at the rate of the output, as float32 of shape (channels,
+    samples). ``expected_length`` is an estimate of the number of decoded samples, for allocating memory.
     """
     parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
     if len(parts) == 1:

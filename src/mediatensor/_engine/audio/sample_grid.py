@@ -79,10 +79,10 @@ def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tu
 def with_silence(
     decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor
 ) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
-    """Extend the samples of a span to all samples [first, last), with silence where the stream has no samples.
+    """Extend ``samples`` to all samples [first, last), with silence where the stream has no samples.
 
-    ``samples`` must be the result of `existing_samples` for this span, without any part before sample 0. Return a
-    tensor (channels, last - first), and the ranges [begin, end) of this tensor that are silent.
+    ``first`` may be negative. ``samples`` must be what `existing_samples` returns for the span [max(first, 0), last).
+    Return a tensor (channels, last - first), and the ranges [begin, end) of this tensor that are silent.
     """
     count = last - first
     if samples.shape[1] == count:

@@ -1,9 +1,9 @@
 """List the packets of a stream from headers in the file, so that the packets themselves need not be read.
 
 The header of an mp4 file lists its samples. In mkv and webm files, each block has a header before its payload, and only
-the first bytes of the payload are read. These bytes show whether a packet of VP8, VP9, or in most cases AV1, has a
-frame. The list is used only if the headers are complete and match the first packets of the stream. Damage, losses and
-splices are detected later, when packets are fed to the codec.
+the first bytes of the payload are read. For VP8 and VP9, and in most cases for AV1, they show whether the packet
+decodes to a frame. The list is used only if the headers are complete and match the first packets of the stream. Damage,
+losses and splices are detected later, when packets are fed to the codec.
 """
 
 from __future__ import annotations

@@ -310,8 +310,8 @@ def _want_early_reading(options: Mapping[str, str]) -> bool:
 class Muxer:
     """Writes a container to a file object, or to a URL that FFmpeg opens.
 
-    First add streams with `add_video` and `add_audio`. Then call `start`, which opens the encoders and writes the
-    header, `write` for packets, and `finish`. If a muxer is discarded before `finish`, it writes nothing more.
+    First add streams with `add_video` and `add_audio`. `start` then opens the encoders and writes the header. Call
+    `write` for the packets, and `finish` at the end. A muxer that is discarded before `finish` writes nothing more.
     """
 
     #: Whether the options suggest that others read the file while it is being written. Known after `start`.

@@ -274,9 +274,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             )
 
     def _replace_batch(self, batch: Batch | ColumnDict) -> Any:
-        """Return a batch with one row of another file, to use instead of a batch whose rows were all skipped.
+        """Replace ``batch``, whose rows were all skipped, by a batch of one row from another file.
 
-        Otherwise this rank would make fewer steps than the other ranks, which would wait for it.
+        Without this, this rank would make fewer steps than the other ranks, and they would wait for it forever.
         """
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)

@@ -116,10 +116,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return max(0, int(self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of rows that are requested by their index, in this process and in running workers.
+        """Set the epoch of all rows that are requested later by an index alone.
 
-        You need this method only with torch's own ``DataLoader``. mediatensor's `DataLoader` requests rows by index and
-        epoch.
+        The epoch changes in this process and in workers that are running. You need this method only with torch's own
+        ``DataLoader``. mediatensor's `DataLoader` requests each row by its index and its epoch.
 
         Example:
             >>> from mediatensor.datasets import VideoClips

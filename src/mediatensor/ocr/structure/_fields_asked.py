@@ -68,9 +68,9 @@ _TOP_ROWS = 10
 
 @dataclass(frozen=True)
 class _Label:
-    """An occurrence of a rule's label in a row of the page.
+    """A place where a row of the page has one of the labels of the field that is asked for.
 
-    ``rank`` is the index of the label in the list of labels, and ``sureness`` is the confidence of the match.
+    ``rank`` is the index of that label among the field's labels, and ``sureness`` is the confidence of the match.
     """
 
     row: int

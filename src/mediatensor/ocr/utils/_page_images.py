@@ -43,7 +43,7 @@ def rotation(angle: float) -> Matrix:
 
 
 def between_pixel_centers(matrix: Matrix) -> Matrix:
-    """Convert a matrix that maps pixel indices to a matrix that maps continuous coordinates.
+    """Return the matrix for continuous coordinates that makes the same map as ``matrix`` makes for pixel indices.
 
     The centre of the first pixel is at 0 in pixel indices, and at 0.5 in continuous coordinates.
     """

@@ -71,8 +71,8 @@ def line_numbers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Group words at about the same height into rows, and split the rows into lines at gaps wider than usual.
 
-    Any gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative number in
-    ``line_ids`` belong to one detected line, and are separated only by a gap of at least two line heights.
+    A gap of at least ``paragraph_break`` page widths always splits a row, with one exception: words with the same
+    nonnegative number in ``line_ids`` were detected as one line. A gap between these also needs two line heights.
 
     Return two arrays: the indices of the words, sorted by line from top to bottom and within a line from left to right;
     and the line number of each word in this order.

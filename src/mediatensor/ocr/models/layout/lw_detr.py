@@ -587,7 +587,10 @@ class LWDETR(nn.Module):
 
 
 def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
-    """Reduce masks to ``grid``, the size (h, w) of the features: true where any pixel is true, bool (N, h, w)."""
+    """Reduce masks of pixels to masks of features, bool (N, h, w). ``grid`` is the size (h, w) of the features.
+
+    A feature is true if any of its pixels is true.
+    """
     # Convert to int, because exporters trace shapes as tensors.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
     return F.max_pool2d(masks.float()[:, None], kernel)[:, 0] > 0

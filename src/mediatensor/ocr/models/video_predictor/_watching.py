@@ -177,7 +177,8 @@ class Band:
 class ChangeWatch:
     """Finds the parts of a video in which new text may have appeared.
 
-    It compares each given frame with the previous one, and with the frames in which text was last searched.
+    It compares each frame with the previous frame, and each part of it with the last frame in which that part was
+    searched for text.
     """
 
     def __init__(self, height: int) -> None:
