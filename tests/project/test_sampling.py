@@ -25,7 +25,7 @@ import pytest
 def test_large_grid(clip, way):
     pass
 
-@pytest.mark.parametrize("clip", {CLIPS[:9]})
+@pytest.mark.parametrize("clip", {CLIPS[:2]})
 @pytest.mark.parametrize("way", {WAYS})
 def test_small_grid(clip, way):
     pass
@@ -36,7 +36,7 @@ def test_product(first, second, third):
     pass
 
 @pytest.mark.parametrize("first", range(5))
-@pytest.mark.parametrize("second", range(3))
+@pytest.mark.parametrize("second", [1])
 def test_small_product(first, second):
     pass
 
@@ -48,7 +48,7 @@ def test_cases(first):
 def test_slow():
     pass
 """
-NUM_TESTS = (60 + 9) * len(WAYS) + 16 * 3 + 5 * 3 + 100 + 1
+NUM_TESTS = (60 + 2) * len(WAYS) + 16 * 3 + 5 + 100 + 1
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_only_large_grids_and_slow_tests_are_left_out(suite: pytest.Pytester) ->
     num_kinds = len({kind_of(clip) for clip in CLIPS})
     assert num_run.pop("test_large_grid") == num_kinds * len(WAYS) < 60 * len(WAYS)
     assert num_run == {
-        "test_small_grid": 9 * len(WAYS),
+        "test_small_grid": 2 * len(WAYS),
         "test_product": 16,
-        "test_small_product": 15,
+        "test_small_product": 5,
         "test_cases": 100,
     }
 
