@@ -104,7 +104,7 @@ def tests_of(module: str, function: str) -> list[Path]:
     names = [name for name in function.split(".") if len(name) > 4 and not name.startswith("_")]
 
     def rank(path: Path) -> tuple[int, int, str]:
-        # Packages import some of their modules by name, so there may be none.
+        # Packages import some of their modules by name, so the list can be empty.
         distance = min((distances[name] for name in _test_imports()[path] if name in distances), default=_FAR)
         is_other_wing = path.parent.name != wing
         text = path.read_text(encoding="utf-8")
@@ -131,7 +131,7 @@ def _sources_with(fault: Fault | None) -> Iterator[Path | None]:
 
 
 def run_fault(fault: Fault, *, runs_all: bool, seconds: float) -> Result:
-    """Plant a fault in a copy of the source, and run its test, then those that concern its module, until one fails."""
+    """Plant a fault in a copy of the source. Run its own test, then the nearest test files, until a test fails."""
     with _sources_with(fault) as sources:
         if sources is None:
             return Result("gone")
