@@ -1,8 +1,8 @@
 """`as_items`, which lists the files of a source as items, and functions that convert items to columns and back.
 
-Items as columns can be sent to another machine. The column ``path`` names the file. The media can also be a part of
-that file: a member of a tar shard, or a value in a Parquet table. No media bytes are sent, because the machine that
-reads the row opens the part itself.
+Items are sent to another machine as columns, without the bytes of their media. The column ``path`` names the file,
+which the other machine opens itself. If an item is a member of a tar shard or a value in a Parquet table, further
+columns locate it in that file.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ def as_items(
               column, or stored as in Parquet;
             * a ``datasets.Dataset`` of Hugging Face, whose rows are read on request and not decoded by ``datasets``;
             * an iterable of paths, URLs, bytes, `Item` objects, pairs (file, label), or mappings like the rows of a
-              manifest. In a mapping, a file may also be bytes, or ``{"path": ..., "bytes": ...}``, where one of the two
-              may be ``None``. If ``bytes`` is given, it is the content of the file, and ``path`` is only its name;
-            * your own sequence type of `Item` objects, which is used as it is, so it can make its items on request.
+              manifest. In a mapping, a file may also be bytes, or ``{"path": ..., "bytes": ...}``, where ``path`` or
+              ``bytes`` may be ``None``. If ``bytes`` is given, it is the content of the file, and ``path`` is only its
+              name;
+            * your own type of sequence of `Item` objects, which may make its items on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         label: Function that returns the label of an `Item`, to use instead of ``Item.label``.
         media_column: The column with the file. By default, the first non-empty column of ``path``, ``file_name``, the
@@ -91,13 +92,11 @@ def as_items(
     Several rows may be segments of one file.
 
     Returns:
-        The items, in the order of the source. If labels are text, they become numbers: if all of them are written
-        numbers, they are parsed. Otherwise they are class names, which are numbered in order of name, and the name is
-        kept in ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay text.
-        Paths in other columns are not changed, except in the column ``captions``: a path there is relative to the
+        The items, in the order of the source. Labels that are text become numbers. If every label is a number as text,
+        such as ``"3"``, it is parsed. Otherwise labels are class names, which are numbered in order of name, and the
+        name is kept in ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay
+        text. Paths in other columns are not changed, except in the column ``captions``: a path there is relative to the
         folder of the manifest.
-
-        Unless ``classes`` is given, only the classes of this source are numbered.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
@@ -270,10 +269,10 @@ _RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """Yield a row of columns for each item, from which another machine can make the item again.
+    """Yield a dict of columns for each item. Another machine can make the item from these columns.
 
     The columns are ``path``, the segment, the label, ``extra``, and those of the `REFERENCE_COLUMNS` that are needed.
-    Media are not read. If an item consists of bytes in memory, the column ``bytes`` has them.
+    Media are not read, but bytes in memory are put into the column ``bytes``.
     """
     if isinstance(items, HuggingFaceItems):
         raise InvalidArgumentError(
@@ -287,8 +286,8 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
 def files_of(items: Sequence[Item]) -> Iterator[str]:
     """Yield the paths and URLs of all files from which items are read, without reading any media.
 
-    They include the manifests that list the items. A path can occur several times. Bytes in memory and a user's own
-    source types have no path.
+    Manifests that list the items are included. A path can occur several times. Bytes in memory and a user's own source
+    types have no path.
     """
     if isinstance(items, LabelledItems):
         yield from files_of(items.unlabelled)
@@ -322,7 +321,7 @@ def _files_of_source(source: Any) -> Iterator[str]:
 def item_alone(items: Sequence[Item], number: int) -> Item:
     """Return the item at index ``number``.
 
-    If possible, its source can be opened without the other items, even on another machine.
+    If the item is a value in a Parquet file, its source can be opened on another machine, without the other items.
     """
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]
 
@@ -367,7 +366,7 @@ def place_of(item: Item) -> dict[str, Any]:
 def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | Source | None:
     """Return the source that the columns of a row describe, or ``None`` if ``path`` is ``None``.
 
-    It is a file, a part of a file, or an `UnreadableSource`.
+    The source is a file, a part of a file, or an `UnreadableSource`.
     """
     if columns.get("unreadable"):
         return UnreadableSource(str(columns["unreadable"]))

@@ -88,16 +88,16 @@ class UnreadableSource(Source):
 
 
 def class_name_in(package: str, source: Any, names: Container[str]) -> str | None:
-    """Return the name of an object's class if it is one of ``names`` in ``package``, without importing the package.
+    """Return the name of the class in ``names`` of which ``source`` is an instance, or ``None`` if there is none.
 
-    If the class derives from one of these classes, return the name of that class. Otherwise return ``None``.
+    These classes belong to ``package``, which is not imported.
     """
     named = [(one.__module__.partition(".")[0], one.__name__) for one in type(source).__mro__]
     return next((name for module, name in named if module == package and name in names), None)
 
 
 def count_files(items: Sequence[Item]) -> int:
-    """Count the different files. Segments of one file count once. Each item of `LazyItems` counts as one file."""
+    """Return the number of different files. Segments of a file count once; every item of `LazyItems` is one file."""
     if not isinstance(items, list):
         return len(items)
     sources = (item.source for item in items)
@@ -105,7 +105,7 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items that also records the files from which the list was read, so that no output overwrites them.
+    """A list of items that records from which files it was read, so that these files are not overwritten by output.
 
     ``read_from`` has the names of manifests, or of files with texts or labels. It does not include the media files of
     the items.
@@ -120,7 +120,7 @@ class LazyItems(Sequence[Item]):
     """A sequence of items that are made only when they are requested.
 
     While an item is in use, requesting its index again returns the same object. The bytes of the item are thus in
-    memory only once, and their identity serves as the key of the open file.
+    memory only once, and an open file can be found by the identity of its bytes.
     """
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class LabelCoding:
 
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
-        """Make the coding for the labels of a source, given all its labels. ``None`` stands for a missing label.
+        """Make the coding from all labels of a source, where ``None`` stands for a missing label.
 
         Raises:
             InvalidArgumentError: if some labels are text and others are not, or if a class name is not among
@@ -261,7 +261,7 @@ def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = Non
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Return ``classes`` as a tuple. If they are not different names, raise InvalidArgumentError."""
+    """Return ``classes`` as a tuple. If they are not a list of unique names, raise InvalidArgumentError."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
@@ -351,10 +351,10 @@ def check_kind(kind: object) -> None:
 
 
 class FileOrder(NamedTuple):
-    """A summary of the files of a dataset and of their order, which is the same on every machine.
+    """A summary of a dataset's files and their order, the same on every machine that has these files.
 
-    ``files`` is a digest of the file names in order, ``files_in_any_order`` a checksum that does not depend on their
-    order, and ``first_file`` the first name.
+    ``files`` is a digest of the file names in order. ``files_in_any_order`` is a checksum that does not depend on the
+    order.
     """
 
     files: str

@@ -23,7 +23,7 @@ _BLOB_TYPE = "lance.blob.v2"
 def is_lance(path: str) -> bool:
     """Return whether a path or URL names a Lance dataset.
 
-    It does if it ends in ``.lance`` and is a URL, or a local folder with the sub-folder ``_versions``.
+    It must end in ``.lance``. If it is a path, the folder must have the sub-folder ``_versions``.
     """
     path = path.rstrip("/")
     if not path.lower().endswith(".lance"):
@@ -38,7 +38,7 @@ def lance_place(source: Any) -> tuple[str, int] | None:
 
 
 def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
-    """Return the items of a Lance dataset. Paths in it are relative to the folder that contains the dataset.
+    """Return the items of a Lance dataset. Its paths are relative to the folder that contains the dataset.
 
     Each media file is read only when it is needed. From a blob column, only the bytes that a decoder requests are read;
     from other columns, the whole value is read. All rows are from one version of the dataset, by default the newest.
@@ -67,7 +67,7 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
 
 
 class LanceColumn:
-    """A column of a Lance dataset that contains media. Each value is read separately, and a large blob in parts.
+    """A column of a Lance dataset that contains media. Each value is read separately; a large blob is read in parts.
 
     Lance does not work in a process that was forked after Lance was imported.
     """
@@ -87,8 +87,8 @@ class LanceColumn:
     def __getitem__(self, row: int) -> bytes | Source | None:
         """Return the media in a row, or ``None`` if the row has none.
 
-        A large value of a blob column is returned as a source, which reads only the requested bytes. Other values are
-        returned as bytes.
+        For a large value of a blob column, return a source that reads only the bytes a decoder requests. Return other
+        values as bytes.
         """
         if self._is_blob:
             blob = self.blob(row)
@@ -172,7 +172,7 @@ class _BlobRanges:
 def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
     """Return the names of the parts of a column that are read for all rows at once.
 
-    These are the whole column, or, for a struct with media bytes, all of its fields except ``bytes``.
+    Most columns are read as a whole. For a struct with media bytes, all fields except ``bytes`` are read.
     """
     if field.name not in structs:
         return [field.name]
@@ -250,7 +250,7 @@ def _open_dataset(path: str, version: int | None) -> Any:
 def _errors_of(name: str) -> Iterator[None]:
     """Convert errors that Lance raises in a ``with`` block to errors of this library.
 
-    This includes Lance's panics, which do not derive from `Exception`.
+    Panics of Lance's Rust code, which do not derive from `Exception`, are converted as well.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """The metadata of LeRobot datasets, versions 2 and 3.
 
 The format is described in LeRobot's documentation. ``meta/info.json`` names the columns and the path patterns. An
-episode consists of consecutive rows of a Parquet table, and of a time range of a video for each camera. In version 2,
-each episode has its own files. In version 3, several episodes share a table, and for each camera a video.
+episode has consecutive rows in a Parquet table and, for each camera, a time range in a video. In version 2, each
+episode has its own table and videos. In version 3, several episodes can share them.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class DepthScale:
     """How the depth maps of a camera are stored.
 
     In a table, they are images of depths in ``unit`` (m or mm). In a video, they are 12-bit codes. The lowest code
-    means the depth ``least`` and the highest the depth ``greatest``, both in metres. In between, equal steps of the
-    code are equal steps of the depth or, if ``is_logarithmic``, of the logarithm of depth plus ``shift``.
+    means the depth ``least`` and the highest the depth ``greatest``, both in metres. Codes in between are linear in the
+    depth or, if ``is_logarithmic``, in the logarithm of (depth + ``shift``).
     """
 
     least: float = 0.01
@@ -103,7 +103,7 @@ class Episode:
 class EpisodeFiles(Source):
     """The files of an episode: the path of its table, and a pair (camera, path or URL) for each video.
 
-    Episodes that share their files have equal `EpisodeFiles`, so that each file is opened only once.
+    Episodes in the same files have equal `EpisodeFiles`, so that each file is opened only once for all of them.
     """
 
     table: str
@@ -120,8 +120,8 @@ class EpisodeItems(LazyItems):
     """The episodes of a dataset, as items that are made on request.
 
     ``columns`` has arrays with one value for each episode: ``index``, ``num_frames`` and ``first_index``, and
-    ``begin_seconds`` for each camera. Further arrays have the numbers to fill into ``patterns``, which are the path
-    patterns of tables and of videos.
+    ``begin_seconds`` for each camera. ``patterns`` are the path patterns of tables and of videos. The numbers to fill
+    into them are in further arrays.
     """
 
     def __init__(
@@ -179,8 +179,8 @@ class EpisodeItems(LazyItems):
 class _Pattern:
     """A path pattern such as ``data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet``.
 
-    `fill` fills in only integers and the name of the camera. With ``str.format``, a malicious pattern could read other
-    values or fill the memory.
+    `fill` replaces only fields for integers and for the name of the camera. ``str.format`` is not used, because a
+    malicious pattern could then read other values or fill the memory.
     """
 
     _FIELD = re.compile(r"\{(\w+)(?::0?(\d{1,2})d)?\}")
@@ -205,7 +205,7 @@ class _Pattern:
 
 
 def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
-    """Read the metadata of a dataset: its format and its episodes. Videos, and tables with rows, are not opened.
+    """Read the metadata of a dataset: its format and its episodes. Videos and tables of rows are not opened.
 
     ``source`` is the folder of the dataset, or its URL for fsspec. ``cameras`` are the names of the image columns to
     include; by default all.
@@ -344,7 +344,7 @@ def _keep_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
     """Read the texts in ``meta/tasks.parquet`` or ``meta/subtasks.parquet``, by number.
 
-    If there are no subtasks, return ``None``. If there are no tasks, raise SourceNotFoundError.
+    If the file is missing, return ``None`` for ``kind`` "subtask", and raise SourceNotFoundError for "task".
     """
     path = _join_path(root, f"meta/{kind}s.parquet")
     try:
@@ -363,7 +363,7 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
 def _json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tuple[Any, ...]]:
     """Read a file of JSON lines, and yield the values of the keys in ``kinds`` for each line.
 
-    ``kinds`` maps each key to the type that its values must have. ``needed`` describes them in messages.
+    ``kinds`` maps each key to the type that its values must have. ``needed`` describes the keys in messages.
     """
     path = _join_path(root, name)
     for number, line in enumerate(_read_file(path).splitlines(), start=1):

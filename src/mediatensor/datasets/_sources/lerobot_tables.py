@@ -23,8 +23,8 @@ _Columns = dict[str, Any]
 class _Table(NamedTuple):
     """A table that was read as a whole, with the place of each episode in it.
 
-    The fields are the columns, the (first row, number of rows) of each episode, and masks of missing values as in
-    `TableRows`. If the rows of an episode are not consecutive, only its last part counts.
+    ``spans`` has (first row, number of rows) for each episode. If the rows of an episode are not consecutive, only the
+    last consecutive ones count. ``gaps`` has masks of missing values, as in `TableRows`.
     """
 
     columns: _Columns
@@ -59,7 +59,7 @@ class TableRows(NamedTuple):
 def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
     """Read the rows of an episode from its table.
 
-    ``columns`` maps the names of the columns to read, which must have numbers or text, to the shapes of their values.
+    ``columns`` maps the name of each column to read to the shape of its values, which must be numbers or text.
 
     Raises:
         ReadError: if the table is missing or damaged, or its rows contradict the metadata.
@@ -82,7 +82,7 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
 
 
 def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: float) -> NDArray[np.float64]:
-    """Return the times of ``frames``, frame numbers of an episode, in seconds from the start of the episode."""
+    """Return the times of the frames with the numbers ``frames``, in seconds from the start of their episode."""
     seconds = columns["timestamp"][frames]
     # Stored times are float32. After an hour, rounding is off by a tenth of a millisecond.
     exact = columns["frame_index"][frames] / fps
@@ -93,8 +93,8 @@ def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: 
 def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
     """Return the values in some rows of a column, converted from Arrow to lists and dicts.
 
-    Only the row groups that contain these rows are read. The format repeats a value for a whole episode in every row of
-    the episode. The converted values of all rows could therefore need many times the size of the file.
+    Only the row groups that contain these rows are read. A value that applies to a whole episode is stored in every row
+    of the episode, so the converted values of all rows could need many times the size of the file.
     """
     stamp = stamp_of(path)
     values = []

@@ -119,7 +119,7 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
 def _stripper_like(name: str) -> Callable[[str], str]:
     """Return a function that strips the cells of a CSV column.
 
-    It strips spaces only on the sides where the ``name`` of the column in the header has spaces.
+    If ``name``, the column's name in the header, begins or ends with spaces, cells are stripped on the same sides.
     """
     is_left, is_right = name != name.lstrip(), name != name.rstrip()
     return str.strip if is_left and is_right else str.lstrip if is_left else str.rstrip if is_right else str
@@ -256,7 +256,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def check_manifest_name(path: str | os.PathLike[str]) -> str:
-    """Return the path of a manifest to write, as text. If it does not end in ``.csv`` or ``.jsonl``, raise an error."""
+    """Return the path of an output manifest as text. If it does not end in ``.csv`` or ``.jsonl``, raise an error."""
     text = path_text("path", path)
     if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
         raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")

@@ -74,19 +74,19 @@ class ParquetItems(TableItems):
         self._column = media
 
     def reference(self, index: int) -> Item:
-        """Return the item at an index without reading its media. Its source can be opened on any machine."""
+        """Return the item at an index without reading its media. The item can be opened on another machine."""
         if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
             return item  # a path without bytes
         return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._column.stamp))
 
 
 class MediaColumn:
-    """A column of a Parquet file that contains media, from which each value is located and read separately.
+    """A column of a Parquet file that contains media. Each value is located and read separately.
 
     Its name is ``column``, or ``column.bytes`` for the field of a struct.
 
     In an uncompressed column, a large value is returned as a part of the file, from which only the requested bytes are
-    read. In a compressed column, the whole page with the value is read, which can contain other values as well. A whole
+    read. In a compressed column, the whole page with the value is read, including other values in that page. A whole
     row group is read only if `parquet_pages` does not support the encoding of its pages.
     """
 
@@ -152,7 +152,7 @@ class MediaColumn:
         return self._source
 
     def _place(self, group: int, row: int) -> Place:
-        """Return the byte range of a value in the file, or the value itself, as in `values_of_page`.
+        """Return the byte range of a value in the file; for a compressed page, the value itself.
 
         ``row`` counts within the row group ``group``.
         """
@@ -194,9 +194,9 @@ class ParquetValue(Source):
     ``table`` is the path or URL of the Parquet file, and ``column`` the name of the column, or ``name.bytes`` for the
     field of a struct.
 
-    The object is small and can be pickled, because the value is located only when it is opened. Each process caches the
-    layout of the columns that it has read most recently. ``stamp`` is a result of `stamp_of`: opening fails if the
-    table has changed since then. With ``None``, this is not checked.
+    The object is small and can be pickled, because the value is located only when it is opened. Each process caches
+    where the values are in the columns that it has read most recently. ``stamp`` is a result of `stamp_of`: opening
+    fails if the table has changed since then. With ``None``, this is not checked.
     """
 
     table: str
@@ -237,7 +237,7 @@ V = TypeVar("V")
 
 
 class RecentlyUsed(Generic[V]):
-    """A cache that keeps the most recently used values, up to a maximum total size, but at least one value."""
+    """A cache of the most recently used values. It keeps at least one, and further ones up to a maximum total size."""
 
     def __init__(self, max_size: int, size_of: Callable[[V], int]) -> None:
         self._max_size = max_size
@@ -284,7 +284,7 @@ _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd
 def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
     """Return the place of a column's values in a row group, or ``None`` if only pyarrow can read them.
 
-    ``column`` has pyarrow's metadata of the column in the row group ``group``, and ``of`` its schema.
+    ``column`` is pyarrow's metadata of the column in the row group ``group``, and ``of`` is the schema of the column.
     """
     start = column.data_page_offset
     if column.dictionary_page_offset is not None:
@@ -369,9 +369,9 @@ class _RawFile(io.RawIOBase):
 
 
 def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
-    """Choose the column with the media files. Return ``columns`` with its name, and the part of it that has the bytes.
+    """Choose the column with the media files. Return ``columns`` with its name, and the column with the bytes.
 
-    This part is ``column.bytes`` for a struct, or the column itself. It is ``None`` if the table has only paths.
+    The bytes of a struct are in ``column.bytes``. If the table has only paths, the second result is ``None``.
     """
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
@@ -413,11 +413,11 @@ def hugging_face_type(source: Any) -> str | None:
 
 
 class HuggingFaceItems(LazyItems):
-    """The rows of a ``datasets.Dataset`` as items. They are read on request, and ``datasets`` does not decode media.
+    """The rows of a ``datasets.Dataset`` as items. They are read on request, without decoding by ``datasets``.
 
-    Large media are not copied: a decoder reads them from Arrow's memory, which is a mapped file. The dataset's own
-    format and transform are not applied. The column with the media is found by its feature type, or by its name if no
-    column has such a type.
+    Large media are not copied: a decoder reads them from Arrow's memory, which is a mapped file. The format and
+    transform that are set on the dataset are not applied. The column with the media is found by its feature type, or by
+    its name if no column has such a type.
     """
 
     def __init__(self, dataset: Any, columns: Columns) -> None:
@@ -460,7 +460,7 @@ class HuggingFaceItems(LazyItems):
 
 
 def _hugging_face_column(features: dict[str, Any], columns: Columns) -> str | None:
-    """Return the column with the media, or ``None`` if the column must be found for each row, by name."""
+    """Return the name of the column with the media, or ``None`` if it must be searched for in each row."""
     by_type: list[str] = []
     for feature_type in FEATURE_TYPES[columns.kind]:
         by_type = by_type or [name for name, feature in features.items() if type(feature).__name__ == feature_type]

@@ -35,16 +35,16 @@ class UnknownPagesError(Exception):
 
 
 class _CutError(UnknownPagesError):
-    """The bytes that were read end before the page header does."""
+    """The bytes that were read end within the page header."""
 
 
 @dataclass(frozen=True)
 class Chunk:
     """The values of a column in one row group: bytes ``start`` to ``stop`` of the file.
 
-    ``num_values`` includes missing values. Rows that have a value are marked with the definition level ``max_level``.
-    ``compression`` is pyarrow's name of the codec. If all values have the same size, it is ``value_bytes``, and their
-    lengths are not stored.
+    ``num_values`` includes missing values. A row with the definition level ``max_level`` has a value; with a lower
+    level, it has none. ``compression`` is pyarrow's name of the codec. If all values have the same size,
+    ``value_bytes`` is this size, and no lengths are stored.
     """
 
     start: int
@@ -56,7 +56,7 @@ class Chunk:
 
 
 class Page(NamedTuple):
-    """A page of a chunk. The number of its first value in the chunk is ``first``.
+    """A page of a chunk. ``first`` is the index of its first value in the chunk.
 
     ``num_values`` includes missing values. The contents after the header begin at ``start`` and take ``size`` bytes, or
     ``plain_size`` after decompression. In data pages of version 2, the contents begin with ``level_bytes`` bytes of
@@ -221,10 +221,10 @@ def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
 
 
 def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
-    """Return a mask, bool (rows,), of the rows of a page that have a value.
+    """Return a mask, bool (rows,), which is true for rows of a page that have a value.
 
-    The second result is the number of bytes that the levels take. ``levels`` are the first bytes after the header, and
-    must include all levels. If ``max_level`` is 0, there are no levels, and all rows have a value.
+    The second result is the size of the levels in bytes. ``levels`` are the bytes after the header; they must include
+    all levels. If ``max_level`` is 0, there are no levels, and all rows have a value.
     """
     if max_level == 0:
         return np.ones(page.num_values, np.bool_), page.level_bytes
@@ -240,7 +240,7 @@ def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np
 def _hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
     """Decode ``count`` integers of ``width`` bits in Parquet's RLE / bit-packing hybrid.
 
-    Each group of integers is stored either as a value and how often it repeats, or as packed bits.
+    Each group of integers is stored as packed bits or, if all are equal, as one integer and a count.
     """
     numbers = np.zeros(count, np.int64)
     num_read, compact = 0, _Compact(data)
@@ -292,7 +292,7 @@ Place = tuple[int, int] | bytes | None
 def values_of_page(
     read_at: ReadAt, page: Page, dictionary: Page | None, chunk: Chunk, unpack: Callable[[bytes, int], bytes]
 ) -> list[Place]:
-    """Return the place in the file of each value of a page. For a compressed page, return the values themselves.
+    """Return for each value of a page its byte range in the file, or the value itself if the page is compressed.
 
     ``unpack`` takes compressed bytes and their size after decompression, and returns the decompressed bytes.
     """
@@ -321,9 +321,9 @@ def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, i
 
 
 def _plain_values(read_at: ReadAt, page: Page, chunk: Chunk, body: bytes | None, start: int, count: int) -> list[Place]:
-    """Return the place in the file of each of ``count`` values in plain encoding.
+    """Return for each of ``count`` values in plain encoding its byte range in the file.
 
-    If the page was compressed, ``body`` has its decompressed bytes, and the values themselves are returned.
+    If the page is compressed, ``body`` is its decompressed contents, and the values themselves are returned.
     """
     if body is None:
         return [*_plain_spans(read_at, page.start + start, page.start + page.size, count, chunk.value_bytes)]

@@ -73,9 +73,9 @@ class Columns:
     def choose(self, holding_media: Sequence[str], names: Sequence[str], place: str, *, has_bytes: bool) -> str | None:
         """Return the name of the column that has the files of a table.
 
-        Return ``None`` if the column can differ between rows, and must be found for each row by name. ``names`` are all
-        columns of the table, and ``holding_media`` those with a media type. ``has_bytes`` means that a column ``bytes``
-        has media. ``place`` names the table in messages.
+        Return ``None`` if the column can differ between rows, so that it must be found by name in each row. ``names``
+        are all columns of the table. ``holding_media`` are the columns with a media type. ``has_bytes`` means that a
+        column ``bytes`` has media. ``place`` names the table in messages.
         """
         for given in (self.media, self.label):
             if given is not None and given not in names:
@@ -95,7 +95,7 @@ class Columns:
         return None
 
     def none_of_them(self, place: str, names: Sequence[Any]) -> InvalidArgumentError:
-        """Return the error to raise for a row, or a table, in which none of the possible columns has a file."""
+        """Return the error to raise if a row or table has no file in any of the columns that can name one."""
         has = ", ".join(map(str, names)) or "no column at all"
         return InvalidArgumentError(
             f"{place} names no file: there is nothing in a column {' or '.join(self.media_names)}; it has {has}. "
@@ -109,9 +109,9 @@ def item_of_row(
     """Make an item from a row. A label that is text stays text.
 
     The value in the file column can be a path, a URL, bytes, or a mapping with ``path`` and ``bytes``. The bytes can
-    also be in a column ``bytes``. ``place`` names the row in messages, and is the name of a file that has no path.
-    Paths of files and of captions are relative to ``folder``. If a row has no file, an error is raised here. With
-    ``may_be_empty``, it is raised only when the item is read.
+    also be in a column ``bytes``. ``place`` names the row in messages. It also serves as the file's name if the file
+    has no path. Paths of files and of captions are relative to ``folder``. If a row has no file, raise an error; with
+    ``may_be_empty``, raise it only when the item is read.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     contents = row.get("bytes")
@@ -206,8 +206,8 @@ def media_source(
 ) -> tuple[str | os.PathLike[str] | bytes | Source | None, str]:
     """Return the source and the name of the file that a value in a row describes.
 
-    The source is ``None`` if the value is empty. ``place`` names the row in messages, and is the name of a file that
-    has no path.
+    The source is ``None`` if the value is empty. ``place`` names the row in messages, and serves as the file's name if
+    the file has no path.
     """
     # A decoder object of Hugging Face keeps the encoded bytes.
     encoded = getattr(value, "_hf_encoded", None)
@@ -258,7 +258,7 @@ def is_captions_path(text: str) -> bool:
 
 
 def sidecars_of(item: Item) -> Mapping[str, str | bytes | Source]:
-    """Return the subtitle files of an item by suffix (``"srt"``, ``"en.vtt"``). Those without a language come first.
+    """Return an item's subtitle files by suffix (``"srt"``, ``"en.vtt"``). Suffixes without a language come first.
 
     These are ``Item.sidecars`` or, if the item has no sidecars, the subtitle files next to its local file.
     """
@@ -308,7 +308,7 @@ def _listing(folder: str, modified_ns: int) -> _Listing:
     """List the files in a folder.
 
     ``modified_ns`` is the time of the last change of the folder. The result is cached until this time changes, because
-    every row of a file needs it.
+    it is needed for every row whose file is in the folder.
     """
     subtitles, stems = [], set()
     with os.scandir(folder) as entries:
@@ -334,8 +334,8 @@ class Media(Protocol):
 class TableItems(LazyItems):
     """The items of a table that contains media.
 
-    ``media`` reads the media of a row. They are in the column ``media_leaf``, which is ``column.bytes`` if the column
-    is a struct. ``rows`` has the values of the other columns.
+    ``media`` reads the media of a row from the column ``media_leaf`` (``column.bytes`` if the column is a struct).
+    ``rows`` has the values of the other columns.
     """
 
     def __init__(self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: Media) -> None:
@@ -461,7 +461,7 @@ def row_of_table(table: Any, media: Container[str]) -> dict[str, Any]:
 def media_of(array: Any) -> Any:
     """Return the first value of an Arrow array: bytes, or a `BufferSource` if there are many bytes.
 
-    For a struct, return a dict that has such a value under ``bytes``.
+    For a struct, return a dict whose value for ``bytes`` is converted in this way.
     """
     if array.slice(0, 1).null_count:  # `array[0]` would make a copy
         return None

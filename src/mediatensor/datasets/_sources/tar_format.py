@@ -57,8 +57,8 @@ class TarReader:
 
     If the archive is damaged or has no end marker, the iteration raises ReadError.
 
-    If the same file is packed twice, tar stores the second one as a hard link to the first. Links to files in the
-    archive are followed, except in compressed archives and pipes, where the reader cannot seek back to the target. With
+    If a file is added to an archive twice, tar stores a hard link the second time. Links to files in the archive are
+    followed, except in compressed archives and pipes, where the reader cannot seek back to the target. With
     ``can_seek``, the reader seeks to the next header instead of reading all data before it.
     """
 
@@ -109,9 +109,9 @@ class TarReader:
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
 
     def _follow(self, name: str, target: str) -> Member:
-        """Return a `Member` with the name of a link and the position of its target.
+        """Return a `Member` with the ``name`` of a link, and the position of the file to which the link leads.
 
-        The target can be a link itself.
+        The target can be another link, which is then followed as well.
         """
         if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
             return Member(name, -1, 0)
@@ -286,7 +286,7 @@ class TarMember(Source):
 class _MemberReader(Reader):
     """Reads a member of a local archive.
 
-    It reads at explicit positions, because after a fork, processes share the file offset.
+    It does not use the file's current offset, because processes share that offset after a fork.
     """
 
     block_bytes = LOCAL_BLOCK_BYTES

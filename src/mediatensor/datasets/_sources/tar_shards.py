@@ -132,9 +132,9 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
 
 
 def _unsupported_compression(beginning: bytes) -> str | None:
-    """Return the name of the compression of a file that starts with ``beginning``, if it is one that cannot be read.
+    """Return the name of the compression of a file if this library cannot decompress it; otherwise ``None``.
 
-    Otherwise return ``None``.
+    ``beginning`` has the first bytes of the file.
     """
     return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
 
@@ -169,8 +169,8 @@ def group_members(
 ) -> Iterator[tuple[str, dict[str, _Part]]]:
     """Group consecutive members of an archive into samples, and yield (key, members by suffix) for each sample.
 
-    Members whose names have no suffix, or start with a dot, are ignored. ``take`` is called with the number of the
-    sample, the suffix of a member, and the member. Its result takes the place of the member in the dict.
+    Members whose names have no suffix, or start with a dot, are ignored. For each member, ``take`` is called with the
+    number of the sample, the suffix, and the member; its result is the value in the dict.
 
     >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
     >>> list(group_members(members, lambda position, suffix, member: position))
@@ -207,8 +207,8 @@ def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
     """Return how well the suffix of a member matches the wanted kind of media.
 
-    0 means that it is of this kind, and 1 that it is a video, which may have the wanted audio. ``None`` means neither.
-    If ``media`` is given, only that suffix matches.
+    Return 0 for this kind; 1 for a video if audio is wanted, because it can contain audio; otherwise ``None``. If
+    ``media`` is given, only that suffix matches.
     """
     if media is not None:
         return 0 if suffix == media else None
@@ -225,8 +225,7 @@ def item_of_sample(
     """Make an item from a sample of a shard: its media file, with the label and columns from its other members.
 
     ``parts`` has the members by suffix. Each is bytes, a `TarMember`, an `UnreadableSource`, or a value that is already
-    decoded. If a member cannot be read, the error is raised only when the item is opened, so that ``on_error`` of a
-    dataset applies.
+    decoded. If a member cannot be read, opening the item raises the error, so that ``on_error`` of a dataset applies.
     """
     name = f"{archive}/{key}" if archive else key
     try:
@@ -298,11 +297,11 @@ class TarItems(LazyItems):
     directly. Shuffling, resuming and ranks therefore work as with ordinary files, and decoders read only the parts of a
     file that a clip needs. For compressed or remote shards, use `TarSamples`.
 
-    The label is the content of ``.cls``, as an integer if it is one, or otherwise ``"label"`` in ``.json``. The other
-    values of ``.json``, and the text of ``.txt``, are in ``extra``; subtitle files (``.srt``, ``.en.vtt``) are in
-    ``sidecars``. If a shard is damaged, the samples before the damage become items, followed by one more item. Reading
-    that item raises an error that describes the damage, so that ``on_error`` of the dataset applies. Nothing is written
-    to disk.
+    The label is the content of ``.cls``, converted to an integer if possible. Without ``.cls``, it is ``"label"`` in
+    ``.json``. The other values of ``.json``, and the text of ``.txt``, are in ``extra``; subtitle files (``.srt``,
+    ``.en.vtt``) are in ``sidecars``. If a shard is damaged, the samples before the damage become items, followed by one
+    more item. Reading that item raises an error that describes the damage, so that ``on_error`` of the dataset applies.
+    Nothing is written to disk.
 
     Args:
         shards: A path or several paths. ``{000..009}`` and ``{a,b}`` expand to several names, and ``*`` and ``?`` match
@@ -369,7 +368,7 @@ class TarItems(LazyItems):
 class _Index:
     """The keys of all samples, and the place of each of their members in its shard, stored in a few arrays.
 
-    With a list of objects, the memory would be copied in every forked worker, because using an object changes its
+    A list of objects is not used, because every forked worker would copy its memory: reading an object changes its
     reference count.
     """
 
@@ -403,7 +402,7 @@ class _Index:
     def __iter__(self) -> Iterator[tuple[int, str, bool]]:
         """Yield (shard number, key, whether there are members) for each sample.
 
-        The entry that records the damage of a shard has no members.
+        Damage of a shard is recorded as a last sample without members.
         """
         for index in range(len(self)):
             key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
