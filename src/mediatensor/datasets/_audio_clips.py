@@ -71,8 +71,8 @@ class AudioClips(MediaDataset):
         keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has `AudioSamples` (channels,
             samples). If ``True``, the sampler may return several clips, and a sample has `AudioSamplesBatch` (clips,
             channels, samples).
-        transform: Function that takes the audio of a sample. It can return new audio, a tensor of the same shape that
-            replaces the samples, or features. A tensor of another shape, such as (channels, mels, frames) from
+        transform: Function that takes the audio of a sample and returns new audio or a tensor. A tensor of the same
+            shape replaces the samples. A tensor of another shape, such as (channels, mels, frames) from
             `LogMelSpectrogram`, counts as features, which are stored in ``Sample.features``. ``Sample.audio`` is then
             ``None``, and ``Sample.extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and
             ``num_valid_samples``. Random transforms draw new values for each row.
@@ -183,9 +183,9 @@ class VideoAudioClips(MediaDataset):
         sampler: Function that takes an `AudioVideoDecoder` and returns an `AudioVideoClip`, or a list of clips that
             have the same shape. The default returns clips of ``seconds_per_clip`` at random times.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
-        fps: Frames per second, for the default sampler. Every clip then has ``seconds_per_clip * fps`` frames, rounded,
-            1 / fps seconds apart. With ``None``, a clip has all frames of the file in its time range, so clips can
-            differ in their number of frames.
+        fps: Frames per second, for the default sampler. Every clip then has ``seconds_per_clip * fps`` frames
+            (rounded), at intervals of 1 / fps seconds. With ``None``, a clip has all frames of the file in its time
+            range, so clips can differ in their number of frames.
         num_clips: Number of clips in a sample, for the default sampler. If it is greater than 1,
             ``keep_clip_dimension`` must be ``True``.
         policy: What the default sampler does with a video that is shorter than a clip. ``"pad"`` repeats the last frame
@@ -207,8 +207,8 @@ class VideoAudioClips(MediaDataset):
             * a function that takes an `Item` and returns any value that is accepted in the column, or a
               `SubtitleDecoder`.
         captions_language: Preferred language of captions, or several languages in order of preference: ``("en",
-            "eng")``. Write a language as in the name of a subtitle file or in the language tag of a stream. Captions
-            without a language are used only if there are none in a preferred language.
+            "eng")``. The codes are those that occur in the names of subtitle files and in the language tags of streams.
+            Captions without a language are used only if there are none in a preferred language.
         tokenizer: Function that takes a text, and returns its token ids or a mapping with the token ids as
             ``"input_ids"``. Captions then have ``token_ids``, and batches have ``caption_ids`` and ``caption_mask``.
         missing: What to do with a file that has no decodable audio, or no captions in the place that ``captions``

@@ -49,14 +49,14 @@ _TIFF_STARTS = (b"II*\0", b"MM\0*")
 class LeRobotClips(ColumnDataset):
     """A dataset that reads the rows of a LeRobot dataset (version 2.0, 2.1 or 3.0).
 
-    The values are the same as from LeRobot's own reader.
+    Rows have the same values as with LeRobot's own reader.
 
     A row is a dict with a value for each column of the dataset: camera images, float32 (C, H, W) from 0 to 1; states,
     actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``, ``index`` and
-    ``task_index``. The key ``task`` has the text of the task. With ``delta_timestamps``, a row has several values of a
-    column, one for each time, in a new first dimension. A column such as ``action`` then has a mask ``action_is_pad``,
-    bool, which is true for times outside the episode. For these times, the value is the first or last value of the
-    episode. `DataLoader` batches rows into dicts of columns.
+    ``task_index``. The key ``task`` has the text of the task. A column that is listed in ``delta_timestamps`` has one
+    value for each of the times there, in a new first dimension. A column such as ``action`` then has a mask
+    ``action_is_pad``, bool, which is true for times outside the episode. For these times, the value is the first or
+    last value of the episode. `DataLoader` batches rows into dicts of columns.
 
     A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. Columns with structured
     values, such as ``language_persistent``, give lists and dicts. If a value of a row is missing in the table, reading
@@ -68,16 +68,16 @@ class LeRobotClips(ColumnDataset):
         source: The folder of the dataset, with ``meta``, ``data`` and ``videos`` in it; or its URL for fsspec
             (``hf://datasets/...``, ``s3://...``). From a URL, only the needed parts of files are fetched.
         delta_timestamps: For each column that should have several values in a row, their times in seconds relative to
-            the row: ``{"action": [0.0, 0.1, 0.2]}``. Times must be multiples of 1 / fps, give or take ``tolerance_s``.
+            the row: ``{"action": [0.0, 0.1, 0.2]}``. Times must be within ``tolerance_s`` of multiples of 1 / fps.
         episodes: Numbers of the episodes to read; by default all. Rows are always in the order of the episodes.
-        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. In that row, every
-            column and ``task`` have one value for each frame, in a new first dimension.
+        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode, in which every
+            column, and also ``task``, has one value for each frame in a new first dimension.
         step: Use only every ``step``-th frame of an episode.
         only_whole: Leave out rows for which a time in ``delta_timestamps`` is outside the episode, so that nothing is
             padded.
         cameras: The image columns to read; by default all. Videos of cameras that are not read are not opened.
         tolerance_s: Maximum distance in seconds between the time of a row and the nearest video frame. If no frame is
-            that near, the row cannot be read.
+            within this distance, the row cannot be read.
         image_transforms: Function that takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new
             images. Random transforms draw new values for each row. Depth maps are not transformed.
         output_dtype: Dtype of images: ``torch.float32`` from 0 to 1, or ``torch.uint8`` from 0 to 255, which takes a
@@ -90,7 +90,7 @@ class LeRobotClips(ColumnDataset):
     Raises:
         SourceNotFoundError: if there is no such dataset.
         InvalidArgumentError: if an argument is invalid, or the metadata are damaged or of an unsupported version.
-        ReadError: if the metadata cannot be read. Reading a row raises it if the files of the episode cannot be read.
+        ReadError: if the metadata cannot be read. Also when a row is read, if the files of its episode cannot be read.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
 
     Example:
@@ -278,7 +278,7 @@ class LeRobotRecipe(Recipe):
     def _first_gap(
         self, gaps: Mapping[str, NDArray[np.bool_]], row_frames: _Frames, frames_by_column: Mapping[str, _Frames]
     ) -> tuple[str, int] | None:
-        """Return the first value that the row needs and the table lacks, as (column, frame number).
+        """Return (column, frame number) of the first value that the row needs, but that is missing in the table.
 
         Return ``None`` if no value is missing. ``gaps`` has a mask of missing values for each column.
         """
@@ -296,8 +296,8 @@ class LeRobotRecipe(Recipe):
     def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
         """Return the frame numbers of row ``part`` of an episode.
 
-        The second result has the frame numbers for each column in ``delta_frames``, and the third has the padding masks
-        of these columns.
+        For columns with several values in a row (``delta_frames``), the second result has their frame numbers, and the
+        third their padding masks.
         """
         if self.rows == "episodes":
             return np.arange(0, episode.num_frames, self.step), {}, {}
@@ -368,7 +368,7 @@ class _OpenEpisode:
     def frames(
         self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str, *, is_depth: bool = False
     ) -> Tensor:
-        """Return the frames of a camera nearest to the times ``seconds``, on the clock of its video.
+        """Return the frames of a camera's video that are nearest to the times ``seconds`` in that video.
 
         The frames are uint8 (T, C, H, W). With ``is_depth``, they are depth codes, uint16 (T, 1, H, W). ``place`` names
         the episode in messages.
@@ -402,7 +402,7 @@ class _OpenEpisode:
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
         """Return the image in a row of the episode's table, uint8 (C, H, W).
 
-        With ``is_depth``, return the depths as they are stored, float32 (1, H, W). ``place`` names the episode in
+        With ``is_depth``, return its depths in the stored unit, float32 (1, H, W). ``place`` names the episode in
         messages.
         """
         try:
@@ -448,7 +448,7 @@ def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
 
 
 def _decode_depth_image(source: bytes | Source) -> Tensor:
-    """Decode a depth image, and return its values as they are stored, float32 (1, H, W).
+    """Decode a depth image to float32 (1, H, W), without converting the unit.
 
     The image must be a PNG, or a TIFF of 16-bit integers or floats.
 

@@ -2,7 +2,7 @@
 
 The meter splits the time of a loop into its own work and four kinds of waiting: for the first batch of an epoch; for
 rows that a worker is still reading; for rows that a worker has read, but that have not arrived; and for a copy or
-transform that runs in the loop's own thread, as in `ToDevice`. The advice is about the largest of these parts.
+transform that runs in the loop's own thread, as in `ToDevice`. The advice tells how to reduce the largest part.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class StallFacts:
     ``first_batch_seconds``, and in no other attribute.
 
     Attributes:
-        num_epochs: Number of epochs: iterations over a loader in which the loop received a batch.
+        num_epochs: Number of iterations over a loader in which the loop received at least one batch.
         num_batches: Number of batches that the loop received, including the first batch of each epoch.
-        num_workers: Number of workers of the loader that was used last. 0 means that the loop's own process reads, and
-            ``None`` that the number is unknown.
+        num_workers: Number of workers of the loader that was used last; ``None`` if unknown. With 0, the loop's own
+            process reads.
         num_cores: Number of CPU cores that this process may use.
         first_batch_seconds: For each epoch, how long the loop waited for the first batch.
         elapsed_seconds: Time from the first batch of an epoch to the end of the loop's work on the last batch, summed
             over the epochs.
         waited_seconds: Part of ``elapsed_seconds`` in which the loop waited for batches.
-        handover_seconds: Part of ``waited_seconds`` in which a worker had already read the batch. Meanwhile the batch
-            was sent to the loop's process or pinned, or a function around the loader worked on it.
-        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread worked on batches, for example
-            copied them, by stage. Time spent on reading rows is not included.
+        handover_seconds: Part of ``waited_seconds`` after a worker had read the batch: time to send it to the loop's
+            process, to pin it, or to process it in a function around the loader.
+        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread processed batches (copied them,
+            for example), by stage. Reading rows is not included.
         stage_seconds: Time spent on reading rows, by stage, summed over the workers. ``"other"`` is reading time
             outside the named stages. Without workers, this is the reading time of the loop's own thread.
         worker_busy_shares: For each worker, the share of the elapsed time in which it was reading, from 0 to 1.
@@ -109,11 +109,11 @@ class StallFacts:
 class StallMeter:
     """Measures how long a training loop waits for input and what its workers do meanwhile, and advises what to change.
 
-    Time that the loop spends in ``next()`` of the loader counts as waiting, and the time between two calls as working.
-    Batches of mediatensor's datasets also record which worker read them, when, and how long each stage took: opening,
-    indexing, seeking, decoding, converting, transforming, collating. Times from different processes are comparable,
-    because all processes of a machine share one monotonic clock on Linux, macOS and Windows. For batches of other
-    libraries, only the waiting time is known.
+    Time in ``next()`` of the loader counts as waiting, and time between two calls of ``next()`` as working. Batches of
+    mediatensor's datasets also record which worker read them, when, and how long each stage took: opening, indexing,
+    seeking, decoding, converting, transforming, collating. Times from different processes are comparable, because all
+    processes of a machine share one monotonic clock on Linux, macOS and Windows. For batches of other libraries, only
+    the waiting time is known.
 
     The meter adds up all epochs, even if they use different loaders. In a trace of ``torch.profiler``, waiting appears
     as ``mediatensor::wait``. The meter costs a few microseconds per batch.
@@ -200,7 +200,7 @@ class StallMeter:
 
 
 class Watched(Generic[B]):
-    """An iterable over the batches of a loader, which a `StallMeter` measures. Each iteration counts as an epoch."""
+    """An iterable over the batches of a loader. A `StallMeter` measures its iterations, each as one epoch."""
 
     def __init__(self, loader: Iterable[B], epochs: list[_Epoch], synchronize: Callable[[], object]) -> None:
         self._loader = loader
@@ -268,10 +268,10 @@ class _Epoch:
     """The measurements of one iteration over a loader. Times are seconds of the machine's monotonic clock.
 
     For each batch, ``asked`` and ``given`` are the times when the loop requested and received it. ``finished`` is the
-    time when a worker had read it; NaN if unknown, or if the loop's own thread read it. When the loader returns a
-    batch, it has already fetched ``num_batches_ahead`` later ones. ``busy_seconds`` has the reading time of each worker
-    after the first batch. ``loop_stage_seconds`` has the time of each stage that ran in the loop's own thread while it
-    waited for later batches. ``ended`` is ``None`` while the iteration runs.
+    time when a worker finished reading it; NaN if unknown, or if the loop's own thread read it. Whenever the loader
+    returns a batch, it has already fetched the ``num_batches_ahead`` batches after it. ``busy_seconds`` has the reading
+    time of each worker since the first batch was received, and ``loop_stage_seconds`` the time that the loop's own
+    thread spent in each stage while waiting. ``ended`` is ``None`` while the iteration runs.
     """
 
     num_workers: int | None = None
@@ -288,7 +288,7 @@ class _Epoch:
     def add(self, asked: float, given: float, timings: Iterable[Timing], loop_seconds: Mapping[str, float]) -> None:
         """Record a batch that the loop requested at ``asked`` and received at ``given``.
 
-        ``loop_seconds`` has the time of each stage that ran in the loop's own thread meanwhile.
+        ``loop_seconds`` has the time that the loop's own thread spent in each stage between these two times.
         """
         if self.given:
             _add_seconds(self.loop_stage_seconds, loop_seconds)
@@ -314,7 +314,7 @@ class _Epoch:
     def _was_read_by_loop(self, timing: Timing) -> bool:
         """Return whether the loop's own thread read the rows that ``timing`` is about.
 
-        It did if reading began while the loop waited for a batch.
+        If no worker read them and reading began while the loop waited for a batch, the loop's own thread did it.
         """
         if timing.worker is not None:
             return False
@@ -329,7 +329,7 @@ class _Epoch:
     def handover_seconds(self) -> float:
         """Time in which the loop waited for batches that workers had already read.
 
-        Time in which the loop's own thread worked on batches is subtracted.
+        Time that the loop's own thread spent on processing batches is not included.
         """
         asked, given, finished = (np.array(times, np.float64) for times in (self.asked, self.given, self.finished))
         ahead = min(self.num_batches_ahead, len(finished))

@@ -61,13 +61,13 @@ class VideoClips(MediaDataset):
         classes: Class names in the order of their numbers, for labels that are text and for sub-folders. For validation
             data, pass ``class_names`` of the training dataset. A class that is not in the list is an error. By default,
             the classes of this source are numbered in order of name.
-        rows_per_file: Number of rows of each file in an epoch. Each row draws its own clip, so more than one row needs
-            a random sampler or a random transform.
+        rows_per_file: Number of rows of each file in an epoch. Each row calls the sampler again, so a number above 1 is
+            useful only with a random sampler or a random transform.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
-            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... By default, a row
-            whose clip has damaged frames counts as unreadable, and ``on_error`` of the dataset applies. If you set
-            ``on_error`` in these options, the decoder handles damaged frames instead. By default, files are decoded on
-            the CPU, even if torch's default device is a GPU; use `ToDevice` to move batches to a GPU. With ``{"device":
+            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... A row whose clip has
+            damaged frames counts as unreadable, and ``on_error`` of the dataset applies. If these options include
+            ``on_error``, the decoder handles damaged frames instead. Without ``device``, files are decoded on the CPU,
+            even if torch's default device is a GPU; use `ToDevice` to move batches to a GPU. With ``{"device":
             "cuda"}``, samples and batches are on the GPU. Decoding then runs in the training process
             (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
@@ -162,7 +162,7 @@ class VideoTextClips(MediaDataset):
     If the caption was read in the frames by OCR, the geometry is the box ((xmin, ymin), (xmax, ymax)) of the text,
     relative to the size of the upright frame. For captions from other sources, it is ``None``.
 
-    When the dataset is made, it reads the captions of all videos. A video with an empty subtitle file has no rows. A
+    The captions of all videos are read when the dataset is created. A video with an empty subtitle file has no rows. A
     video without captions, or with unreadable captions, has one row, and reading that row fails.
 
     Args:
@@ -177,7 +177,7 @@ class VideoTextClips(MediaDataset):
             `SubtitleDecoder`.
         captions_language: Preferred languages, as for `VideoAudioClips`.
         num_frames_per_clip: Number of frames in a clip, for the default sampler.
-        context_seconds: Seconds of video before and after the caption that a clip can include.
+        context_seconds: How many seconds before and after the caption a clip can include.
         keep_clip_dimension, transform, decoder_options, dataset_options: As for `VideoClips`.
 
     Raises:
@@ -276,9 +276,9 @@ def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
 
 
 class _Unreadable(NamedTuple):
-    """A placeholder for captions that could not be read.
+    """A placeholder for the captions of a video that could not be read.
 
-    Their video has a single row, and reading it raises an error with ``reason``.
+    The dataset has one row for such a video. Reading that row raises an error with ``reason``.
     """
 
     reason: str

@@ -132,8 +132,8 @@ def _common_shape(
 ) -> tuple[int, ...]:
     """Return the shape that the samples' tensors get in the batch.
 
-    ``sizes`` names the dimensions that may be padded. All other dimensions must be equal. Without ``sizes``, these are
-    all dimensions.
+    ``sizes`` names the dimensions that may be padded. All other dimensions must be equal. Without ``sizes``, nothing
+    may be padded.
     """
     first = tensors[0]
     fixed = [dimension for dimension in range(-first.ndim, 0) if sizes is None or dimension not in sizes]
@@ -169,10 +169,10 @@ def _shape_and_dtype(tensor: Tensor) -> str:
 
 
 def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], new_shape: tuple[int, ...]) -> int:
-    """Return the position of a frame among all frames of a batch, counted through all samples and clips.
+    """Return the position of a frame in a batch, counting the frames of all samples and clips one after another.
 
-    ``position`` is its position among the frames of its own sample, which is sample ``number`` of the batch. The shapes
-    are those of the sample's frame times, before and after padding.
+    ``position`` is the position of the frame within sample ``number`` of the batch. ``old_shape`` and ``new_shape`` are
+    the shapes of this sample's frame times before and after padding.
 
     >>> _position_in_batch(3, 1, (2, 2), (2, 5))  # second frame of the second clip, after a sample of ten frames
     16
@@ -191,8 +191,8 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
     numbers, they become a tensor (B,): int64, or float64 if any of them is fractional. Booleans count as 0 and 1.
     Labels that are tensors or arrays of one shape and dtype are stacked. All other labels stay a list. ``extra`` has a
     list for each column that at least one sample has, with ``None`` for samples without the column. The memory format
-    of the data does not change: decoded frames, which are channels-last in memory, stay so. In a worker, batches are
-    written directly into shared memory.
+    of the data does not change: decoded frames stay channels-last in memory. In a worker, batches are written directly
+    into shared memory.
 
     If samples were made with ``keep_clip_dimension=True``, their audio is not stacked, but stays a list with one
     `AudioSamplesBatch` for each sample.
@@ -252,10 +252,10 @@ def pad(
 ) -> Batch:
     """Make a batch of samples of different lengths and sizes, padded at the end, at the bottom and at the right.
 
-    Frames and images are padded with black. Audio, the last dimension of features, and durations are padded with 0,
-    times with NaN, and frame indices with -1. The sizes before padding are in ``num_valid_frames``, ``valid_sizes``,
-    ``num_valid_features`` and ``audio.num_valid_samples`` of the batch. The masks ``frame_mask``, ``pixel_mask`` and
-    ``sample_mask`` are false in the padding. All other fields are as in `stack`.
+    Frames and images are padded with black. Audio, features (in their last dimension) and durations are padded with 0.
+    Times are padded with NaN, and frame indices with -1. The sizes before padding are in ``num_valid_frames``,
+    ``valid_sizes``, ``num_valid_features`` and ``audio.num_valid_samples`` of the batch. The masks ``frame_mask``,
+    ``pixel_mask`` and ``sample_mask`` are false in the padding. All other fields are as in `stack`.
 
     Bind the arguments with ``functools.partial``: ``DataLoader(..., collate_fn=partial(pad, num_frames=32))``.
 

@@ -26,7 +26,7 @@ B = TypeVar("B", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[B]):
-    """A torch ``DataLoader`` for media datasets. It can shuffle, divides rows among ranks, and can resume an epoch.
+    """A torch ``DataLoader`` for media datasets that can shuffle rows, divide them among ranks, and resume an epoch.
 
     Each iteration reads one epoch, starting with epoch 0. After resuming, ``for _ in range(loader.epoch, num_epochs)``
     iterates over the remaining epochs. `state_dict` counts only the batches that your loop *received*, although workers
@@ -48,8 +48,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of
             steps. With several ranks and ``on_error="skip"``, if all rows of a batch were skipped, the batch gets one
             row of another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to `TarSamples` instead.
-            Ranks may then make different numbers of steps even with ``drop_last``, because it leaves out the last rows
-            of each worker separately.
+            ``drop_last`` then leaves out the last rows of each worker separately, so the ranks can still make different
+            numbers of steps.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
@@ -205,7 +205,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         self._restart_at_position()
 
     def _restart_at_position(self) -> None:
-        """Let the next iteration start at the position stored in ``batches``, and discard the open iterations."""
+        """Discard the open iterations, so that the next iteration starts at the position stored in ``batches``."""
         self._iterations.discard_all()
         self._has_begun = False
 
@@ -298,7 +298,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches.set_epoch(position.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the next batch, as a dictionary of plain values that `load_state_dict` accepts.
+        """Return the position of the next batch, as a dictionary that `load_state_dict` accepts.
 
         Raises:
             InvalidArgumentError: if the dataset is a stream that cannot resume (see `TarSamples`), or if several
@@ -377,7 +377,7 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """Return a multiprocessing context, or its name, that does not fork, because forked workers cannot read Lance.
+    """Return ``context``, or another multiprocessing context that does not fork. Lance does not work in forked workers.
 
     If ``context`` itself forks, raise InvalidArgumentError. ``None`` means the default context.
     """
@@ -469,8 +469,8 @@ class BatchIterator(Iterator[B], Generic[B]):
 class Iterations(Generic[P]):
     """The iterations over one loader that are still open, from the oldest to the newest.
 
-    ``left`` is the position of the last open iteration, if the loop left it before its last batch. It is ``None`` once
-    another iteration begins.
+    If the loop ends the only open iteration early, ``left`` is the position that it reached, until another iteration
+    begins. Otherwise, ``left`` is ``None``.
     """
 
     def __init__(self) -> None:
@@ -502,10 +502,9 @@ class Iterations(Generic[P]):
         self._open, self.left = [], None
 
     def current(self) -> P | None:
-        """Return the position of the only open iteration, or of the iteration that was left early.
+        """Return the position of the only open iteration that has begun. If there is none, return ``left``.
 
-        Return ``None`` if there is neither, so that the next iteration begins an epoch. If several iterations are open,
-        raise InvalidArgumentError.
+        ``None`` means that the next iteration begins an epoch. If several have begun, raise InvalidArgumentError.
         """
         begun = [position for position in self._open if position.has_begun]
         if len(begun) > 1:

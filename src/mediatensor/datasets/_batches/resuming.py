@@ -38,9 +38,9 @@ class Shuffle:
 
     Attributes:
         rows_together: Number of rows of one file that stay next to each other. Each epoch forms new groups of rows.
-        window: If given, files come in random order, and rows are mixed only with rows of the files nearby: each next
-            group of ``rows_together`` rows is drawn from a buffer of about ``window`` rows. ``None`` shuffles over the
-            whole epoch.
+        window: If given, files are read in random order into a buffer of about ``window`` rows, from which groups of
+            ``rows_together`` rows are drawn at random. Only rows of files that follow each other are thus mixed.
+            ``None`` shuffles over the whole epoch.
 
     Raises:
         InvalidArgumentError: if a number is not positive.
@@ -157,7 +157,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch, self._runs, self._iteration = checked_epoch(epoch), [], _IterationState()
 
     def take_position(self, other: RowBatches) -> None:
-        """Let the next iteration start at the epoch and position of ``other``, which must have the same rows."""
+        """Let the next iteration start at the epoch and position of ``other``. Both must have the same rows."""
         self.epoch, self._runs, self._iteration = other.epoch, other._runs, _IterationState()
 
     def __iter__(self) -> Iterator[list[RowKey]]:
@@ -208,7 +208,7 @@ class RowBatches(Sampler[list[RowKey]]):
                 The default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it assigns
                 batches to its workers. torch's ``DataLoader`` requests batches ahead of your loop, so with it you must
                 count the used batches yourself. If a second iteration starts and ends while the first one is still
-                running, the first one counts as the last iteration.
+                running, ``num_batches`` counts the batches of the first one.
         """
         if num_batches is None:
             num_batches = self._iteration.num_batches
@@ -226,9 +226,9 @@ class RowBatches(Sampler[list[RowKey]]):
         """Let the next iteration resume at a saved state.
 
         Raises:
-            InvalidArgumentError: if ``state`` is not a saved state. Also if it was saved with other files, another
-                order of files, or another number of rows, seed, shuffling or ``bucket_by``, because resuming would then
-                repeat some rows and lose others.
+            InvalidArgumentError: if ``state`` is not a saved state, or if the files, their order, the number of rows,
+                the seed, the shuffling or ``bucket_by`` have changed since it was saved. Resuming would then repeat
+                some rows and lose others.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
@@ -293,7 +293,7 @@ class _IterationState:
 
 
 def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Return a text that determines the order of rows, except for seed and epoch. Equal texts mean equal orders."""
+    """Return a text that describes how rows are ordered. Equal texts, seeds and epochs mean equal orders."""
     text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
     if buckets is None:
         return text
@@ -343,8 +343,8 @@ def _shuffle_groups(
 ) -> Sequence[int] | NDArray[np.int64]:
     """Return the indices of ``groups`` in random order.
 
-    Each index is drawn from a buffer, which is refilled with the groups that follow, up to ``window`` rows. Without
-    ``window``, all orders are equally likely.
+    Each index is drawn from a buffer that holds the next groups, up to ``window`` rows in total. Without ``window``,
+    all orders are equally likely.
     """
     if window is None:
         return random.permutation(len(groups))
@@ -371,7 +371,7 @@ def epoch_steps(
     drop_last: bool = False,
     bucket_of: Callable[[int], Any] | None = None,
 ) -> list[list[NDArray[np.int64]]]:
-    """Divide the rows of an epoch into training steps. Return a list with one batch per rank for each step.
+    """Divide the rows of an epoch into training steps. For each step, return a list with one batch for each rank.
 
     Batches that are not full come at the end, and in the last step some ranks may have no batch. All rows of a batch
     are from one bucket.
@@ -458,8 +458,8 @@ class WithRows:
 class StreamProgress:
     """The rows of an epoch that were already read from a stream.
 
-    This class does for streams what `RowBatches` does for datasets. A copy has its own copy of the stream, which counts
-    its own epochs.
+    This class does for streams what `RowBatches` does for datasets. Copying a `StreamProgress` also copies its stream,
+    so that the copies count epochs independently.
     """
 
     def __init__(self, stream: TarSamples) -> None:
@@ -482,7 +482,7 @@ class StreamProgress:
     def read_with(self, stream: TarSamples) -> None:
         """Use ``stream`` from now on, and set it to the current position.
 
-        ``stream`` is the copy that persistent workers, which are already running, read from.
+        ``stream`` is the copy that running persistent workers read from.
         """
         stream.take_position(self.stream)
         self.stream = stream
@@ -497,7 +497,7 @@ class StreamProgress:
         self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
-        """Record the rows of a result of `WithRows` as read, and return its batch."""
+        """Return the batch in a result of `WithRows`, and record its rows as read."""
         batch, rows = batch_and_rows
         for row in rows:
             self._given.add(row)

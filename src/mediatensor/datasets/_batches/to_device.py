@@ -38,8 +38,8 @@ class CopyAhead:
     """Copies batches to the GPU in its own CUDA stream, while the program computes in another stream.
 
     `begin` starts a copy. `complete` makes the current CUDA stream, but not the program, wait until the copy has
-    finished. It also records that the current stream uses the batch's memory. Otherwise the next batch could get the
-    same memory while the computation still reads it, because the memory was allocated by the copying stream.
+    finished. It also tells the memory allocator that the current stream uses the batch. Otherwise the copying stream
+    could write the next batch into the same memory while the computation still reads it.
 
     ``cuda`` is ``torch.cuda``, or a substitute in tests.
     """
@@ -118,9 +118,9 @@ class ToDevice:
         device: The target device.
         transform: Function that is called on the copied data before your loop receives a batch. For a `Batch`, it is
             called with the frames, uint8 (B, T, C, H, W), or with the images, uint8 (B, 3, H, W). If these are a list,
-            it is called with each element. Batches of other types are passed to it as a whole. Random transforms draw
-            new values for each batch, in order. A transform that is a module with weights or buffers must already be on
-            the device.
+            the function is called with each element. For any other batch, it is called with the whole batch. Random
+            transforms draw new values for each batch, in order. A transform that is a module with weights or buffers
+            must already be on the device.
 
     Attributes:
         loader: The loader.

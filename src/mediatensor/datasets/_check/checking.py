@@ -52,14 +52,14 @@ def check_dataset(
     Args:
         source: A source for `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows or a list. Or the
             folder of a LeRobot dataset, whose tables are then checked as well. In the report on a LeRobot dataset, each
-            row is a video. Its ``Item.extra`` has ``camera``, ``episodes``, and ``begin_seconds`` and ``end_seconds``
-            with one value for each episode.
+            row is a video. Its ``Item.extra`` has ``camera``, and the lists ``episodes``, ``begin_seconds`` and
+            ``end_seconds`` with one value for each episode.
         kind: ``"video"`` or ``"audio"``. In a folder, only files of this kind are checked. A file without a stream of
             this kind is bad.
         media_column, label_column: As in `as_items`.
         num_classes: Number of classes. Labels that are not whole numbers from 0 to ``num_classes - 1`` become findings.
         decode: Whether to decode the files. If ``False``, only headers, packets and bytes are read. This is faster, but
-            cannot find damaged, frozen or black frames, or any fault of the audio.
+            finds neither damaged, frozen or black frames nor faults in the audio.
         bad_kinds: Kinds of findings that make a file bad; by default all kinds whose severity in `FINDING_KINDS` is
             ``"bad"``.
         num_workers: Number of worker processes; by default one for each core. Each process checks one file at a time.
@@ -157,7 +157,7 @@ def check_dataset(
 class ListedDataset(NamedTuple):
     """The rows of a dataset, listed but not yet checked. In a LeRobot dataset, each row is a video.
 
-    For a LeRobot dataset, ``episodes`` has the episodes in each video, and ``findings`` has the faults in the tables.
+    For a LeRobot dataset, ``episodes`` lists the episodes in each video, and ``findings`` has faults in the tables.
     """
 
     items: Sequence[Item]
@@ -246,7 +246,7 @@ def _call_each(
 
 @contextmanager
 def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str, CheckedFile], Any]]:
-    """Open a state file. Yield the results stored in it, by key, and a function that appends a result to it."""
+    """Open a state file. Yield a dict of its results by key, and a function that appends a result to the file."""
     if path is None:
         yield {}, lambda key, file: None
         return

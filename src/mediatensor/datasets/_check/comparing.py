@@ -48,7 +48,7 @@ _MAX_FRAMES_APART = 2
 
 
 class Row(NamedTuple):
-    """The columns of a row. The file itself is represented only by its ``key``; rows of the same file have equal keys.
+    """The columns of a row, and a ``key`` that stands for its file. Rows of the same file have equal keys.
 
     ``segment`` has the start and end of the row's segment in seconds. ``None`` means the start or the end of the file.
     """
@@ -97,9 +97,9 @@ def compare_files(
 
 
 def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> set[int]:
-    """Add a finding to each file whose bytes are the same as those of an earlier file.
+    """Add a finding to each file that has the same bytes as an earlier file.
 
-    Return the indices of these files.
+    Return the indices of all such files.
     """
     first: dict[str, int] = {}
     copies = set()
@@ -140,7 +140,7 @@ def _find_near_duplicates(
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> None:
-    """Add a finding to each file whose duration differs from the files of the other cameras of the same episode."""
+    """Add a finding to each file whose duration differs from that of the other cameras' files of the same episode."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
@@ -293,7 +293,7 @@ def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
 
 
 def _compare_row_with_file(number: int, row: Row, facts: MediaFacts, added: _Findings) -> None:
-    """Add a finding for each column of a row, or for its segment, if it contradicts the facts of the file.
+    """Compare a row with its file. Add a finding for each wrong column, or for a segment that exceeds the file.
 
     ``number`` is the index of the row.
     """
@@ -347,9 +347,9 @@ _EPISODES_NAMED = 5
 
 
 class EpisodeTimes(NamedTuple):
-    """The rows of an episode, with the times at which a video should show them.
+    """The rows of an episode, with the times in a video at which their frames should be.
 
-    ``seconds`` is float64 (frames,), on the clock of the video.
+    ``seconds`` has the time of each row, float64 (rows,).
     """
 
     episode: int
@@ -445,8 +445,8 @@ def _find_wrong_rows(
 def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
     """Compare the frames of a video with the rows of a LeRobot table, and return the differences as findings.
 
-    Differences are rows without a frame at their time, wrong numbers of frames, and cameras that drift from the table.
-    ``pts_seconds`` has the times of all frames of the video, in ascending order.
+    There is a finding if a row has no frame at its time, a number of frames is wrong, or a camera drifts from the
+    table. ``pts_seconds`` has the times of all frames of the video, in ascending order.
     """
     late, drifting = [], []
     for one in episodes:
@@ -485,7 +485,7 @@ def _find_drift(
 ) -> list[Finding]:
     """Return a finding if the frames of an episode run faster or slower than its rows; otherwise return an empty list.
 
-    ``first_frame`` is the index of the frame nearest to the first row. ``place`` says where the finding is.
+    ``first_frame`` is the index of the frame nearest to the first row. ``place`` has arguments for `Finding`.
     """
     pts = pts_seconds[first_frame : first_frame + len(one.seconds)]
     ahead = one.seconds[: len(pts)] - pts

@@ -65,9 +65,9 @@ class Times:
 class PictureStatistics:
     """The brightness of each of N frames, and how much it changed from the previous frame.
 
-    ``mean`` and ``most`` are the mean and the maximum over the pixels of a small gray copy. ``mean_change`` and
-    ``most_change`` are the same for the difference from the previous frame, and infinite for the first frame. All of
-    them have shape (N,) and are from 0 to 255.
+    All fields have shape (N,) and values from 0 to 255. ``mean`` and ``most`` are the mean and the maximum of the
+    pixels in a small gray copy. ``mean_change`` and ``most_change`` are the mean and the maximum of their differences
+    from the previous frame; for the first frame, infinity.
     """
 
     mean: NDArray[np.float32]
@@ -108,7 +108,7 @@ def check_times(times: Times) -> list[Finding]:
 def random_access_frames(gop_lengths: NDArray[np.int64]) -> float:
     """Return how many frames must be decoded on average to get a random frame.
 
-    Decoding starts at the beginning of a group of pictures, so a group of L frames takes 1 to L of them.
+    Decoding starts at the beginning of a group of pictures, so k frames must be decoded to get frame k of a group.
 
     >>> random_access_frames(np.array([1, 1])), random_access_frames(np.array([9]))
     (1.0, 5.0)
@@ -133,7 +133,7 @@ def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Fi
 def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return the ranges [first, last) of frames in which the video shows a still image.
 
-    An encoder improves a still image now and then, so that it changes slightly. Such frames count as part of the range.
+    An encoder refines a still image now and then. The frames that change slightly because of this do not end the range.
     """
     change, most = statistics.mean_change, statistics.most_change
     is_same = (change < _FROZEN_MEAN) & (most <= _FROZEN_MOST) & ~is_black
@@ -160,9 +160,9 @@ def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> 
 def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
     """Return a finding if some frames of a moving video repeat the previous frame; otherwise return an empty list.
 
-    If the repeat replaces a lost frame, the scene has moved on meanwhile, so the video jumps after the repeat. If the
-    repeat was inserted to raise the frame rate, the video does not jump. Repeats at regular intervals do not indicate
-    lost frames.
+    After a repeat that replaces a lost frame, the video jumps, because the lost frame contained motion. After a repeat
+    that was inserted to raise the frame rate, it does not jump. Repeats at regular intervals do not indicate lost
+    frames.
     """
     if times.has_own_pace or len(statistics.mean) < 3:
         return []
@@ -200,7 +200,7 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
 def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Return a mask of the frames that change far less than the frames near them.
 
-    The second result is the median change of the moving frames near each frame.
+    The second result has, for each frame, the median of ``mean_change`` over the moving frames near it.
     """
     change, most = statistics.mean_change, statistics.most_change
     is_moving = change > _FROZEN_MEAN
@@ -214,9 +214,9 @@ def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], N
 
 
 def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return for each frame the median of the values near it that are wanted.
+    """Return for each frame the median of the nearby values for which ``is_wanted`` is true.
 
-    The median is 0 if fewer than a third of the values near the frame are wanted.
+    The median is 0 if ``is_wanted`` is true for fewer than a third of the nearby values.
     """
     width = 2 * _NEIGHBOURS + 1
     padded = np.pad(np.where(is_wanted, values, np.inf), _NEIGHBOURS, constant_values=np.inf)
@@ -230,7 +230,7 @@ def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) ->
 
 
 def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
-    """Return whether repeated frames occur at regular distances throughout the file, and their mean distance in frames.
+    """Return whether the repeated frames are evenly spaced throughout the file, and their mean distance in frames.
 
     ``numbers`` are the indices of the repeated frames.
     """
@@ -270,7 +270,7 @@ def _edges_of(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def hashed_frames(num_frames: int) -> list[int]:
-    """Return the indices of the frames to pass to `hash_of_pictures`: the middle of each eighth of the video."""
+    """Return the indices of the eight frames to pass to `hash_of_pictures`, spread evenly over the video."""
     return [(2 * part + 1) * num_frames // (2 * _NUM_HASHED) for part in range(_NUM_HASHED)]
 
 
@@ -313,10 +313,10 @@ _MIX_UP_SECONDS, _MIX_UP_SHARE = 0.06, 5e-4
 
 @dataclass
 class SoundStatistics:
-    """Statistics of the audio of a file, which `add` collects from one range of samples after another.
+    """Statistics of the audio of a file. `add` updates them with the next samples, (channels, N).
 
-    ``num_samples`` counts the samples of one channel. ``num_values`` counts the samples of all channels, and
-    ``num_clipped`` those that are part of a run of samples at full scale.
+    ``num_samples`` counts the samples of one channel. ``num_values`` counts the samples of all channels.
+    ``num_clipped`` counts samples in runs at full scale.
     """
 
     num_samples: int = 0
@@ -325,7 +325,6 @@ class SoundStatistics:
     num_values: int = 0
 
     def add(self, samples: NDArray[np.float32]) -> None:
-        """Include the next range of samples, (channels, N), in the statistics."""
         size = np.abs(samples)
         self.num_samples += samples.shape[1]
         self.num_values += samples.size
@@ -348,8 +347,8 @@ def check_loudness(statistics: SoundStatistics) -> list[Finding]:
 def check_alignment(video: tuple[float, float], audio: tuple[float, float], stretch: float = 1.0) -> list[Finding]:
     """Return findings if video and audio start or end at different times, or drift apart.
 
-    ``video`` and ``audio`` are the (begin, end) of each in seconds. ``stretch`` is the frame rate in the header divided
-    by the actual frame rate.
+    ``video`` and ``audio`` are (begin, end) in seconds. ``stretch`` is the frame rate in the header divided by the
+    actual frame rate, which can explain a drift.
     """
     begins, ends = audio[0] - video[0], audio[1] - video[1]
     seen, listened = video[1] - video[0], audio[1] - audio[0]
@@ -428,7 +427,7 @@ def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -
     """Return the length of a Matroska stream according to its tags.
 
     mkvmerge writes tags such as ``NUMBER_OF_FRAMES-eng``. FFmpeg copies these tags without correcting them, even when
-    it cuts a file. In a file written by FFmpeg, only the tag ``DURATION`` is used, which FFmpeg itself writes.
+    it cuts a file. FFmpeg itself writes only the tag ``DURATION``, so in a file from FFmpeg, only this tag is used.
 
     >>> stated_lengths({"NUMBER_OF_FRAMES-eng": "141", "DURATION-eng": "00:00:05.64"}, {"encoder": "libebml v1.4.2"})
     StatedLength(num_frames=141, end_seconds=5.64)
@@ -456,8 +455,8 @@ def missing_frames(stated: int | None, count: int) -> list[Finding]:
 def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
     """Return a finding if a stream ends earlier than its header states; otherwise return an empty list.
 
-    ``kind`` is the kind of stream, for the message. ``longest_step`` is the longest time in seconds from one frame to
-    the next; a stream may end earlier by that much.
+    ``kind`` names the kind of stream in the message. A stream that ends early by at most ``longest_step``, the longest
+    time in seconds from one frame to the next, is not reported.
     """
     if stated_seconds is None:
         return []

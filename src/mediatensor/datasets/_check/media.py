@@ -42,7 +42,7 @@ _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 def check_file(
     source: Any, name: str, kind: Literal["video", "audio"], decodes: bool, episodes: Sequence[EpisodeTimes] = ()
 ) -> dict[str, Any]:
-    """Check one file. Return ``asdict(CheckedFile(...))``, because plain values can be sent to another process.
+    """Check one file. Return a `CheckedFile` as a dict, for sending it to another process.
 
     For a video of a LeRobot dataset, ``episodes`` has the times of the rows in its tables.
     """
@@ -61,7 +61,7 @@ def check_file(
 
 
 def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function with only one torch thread, because there is already one worker process for each core."""
+    """Call a function in a worker process, with one torch thread, because each core already has a worker."""
     torch.set_num_threads(1)
     return function(*arguments)
 
@@ -69,7 +69,7 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
     """Return the number of bytes, their digest, and whether the end of the file is missing.
 
-    The first two are ``None`` if only FFmpeg can read the source.
+    If the source can be read only by FFmpeg, the first two are ``None`` and the third is ``False``.
     """
     reader = make_source(source).open_bytes()
     if reader is None:
@@ -219,8 +219,8 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
 def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, torch.Tensor]]:
     """Decode the video in batches of frames, and yield each as (index of its first frame, frames).
 
-    Reports on frames that could not be decoded are added to ``replaced``, by frame index. The number of frames is not
-    used, because it is only known for sure after decoding.
+    Reports on frames that could not be decoded are added to ``replaced``, by frame index. Decoding continues until no
+    frame is left, because the number of frames in the index can be wrong.
     """
     start = 0
     while True:
@@ -238,7 +238,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
     """Return findings for frames that could not be decoded.
 
-    Each of the first five runs of such frames has its own finding. All later runs share one.
+    The first five groups of consecutive such frames have a finding each. All later groups share one.
     """
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
@@ -295,9 +295,9 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 
 
 def _describe_holes(index: FrameIndex) -> list[Finding]:
-    """Return findings for packets that decode to no frame.
+    """Return findings for packets from which no frame was decoded.
 
-    Each of the first five spans of such packets has its own finding. All later spans share one.
+    The first five groups of consecutive such packets have a finding each. All later groups share one.
     """
     holes = index.holes
     found = [
@@ -414,7 +414,7 @@ def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
 def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
     """Return a small image of a checked file as JPEG in base64, or ``None`` if no frame can be decoded.
 
-    The image is the frame at the first finding that has a time; without such a finding, the middle frame.
+    It shows the frame at the first finding that has a time. If no finding has a time, it shows the middle frame.
     """
     from ...encoders import JpegEncoder  # needed only for files with findings
 

@@ -92,8 +92,8 @@ class DatasetReport:
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
         """Return the severity of a finding, or the worst severity in a file; ``None`` for a file without findings.
 
-        A finding whose kind is in ``bad_kinds`` is ``"bad"``. The severity of other findings is the one in
-        `FINDING_KINDS`, with ``"look"`` in place of ``"bad"``.
+        A finding is ``"bad"`` only if its kind is in ``bad_kinds``. Other findings have the severity in
+        `FINDING_KINDS`, but ``"look"`` if that is ``"bad"``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -122,7 +122,7 @@ class DatasetReport:
     def good_episodes(self) -> list[int]:
         """The episodes of a LeRobot dataset that have no bad finding, for ``LeRobotClips(folder, episodes=...)``.
 
-        If several episodes share a video, damage or missing frames count only against the episodes in which they are.
+        If several episodes share a video, damaged or missing frames affect only the episodes that contain them.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -239,9 +239,9 @@ class DatasetReport:
         the source also has a column ``path`` or ``label``, that column is renamed to ``other_path`` or ``other_label``.
         Paths of files and of captions are absolute.
 
-        For a file in a tar shard or a Parquet column, ``path`` is the shard or the Parquet file, and further columns
-        tell `as_items` where the file is in it. Class labels are written as numbers. If a sample of a tar shard has
-        subtitle files, the column ``captions`` has the text of the first one, preferably one without a language.
+        For a file in a tar shard or a Parquet column, ``path`` is the shard or the Parquet file. From further columns,
+        `as_items` finds the file in it. Class labels are written as numbers. If a sample of a tar shard has subtitle
+        files, the column ``captions`` has the text of one, preferably of one whose name has no language.
 
         Args:
             path: Output file, ``.csv`` or ``.jsonl``.
@@ -342,8 +342,8 @@ def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
     """Return the episodes of a video to which a finding applies.
 
-    A finding without a time applies to all episodes of the video. If it is about missing frames, it applies to none,
-    because comparing with the tables shows which episodes lack frames.
+    A finding without a time applies to all episodes of the video. The exception is a finding about damaged or missing
+    frames, which applies to none: comparing with the tables gives separate findings for the episodes that lack frames.
     """
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:
@@ -355,7 +355,7 @@ def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> 
 
 
 def _make_printable(text: str) -> str:
-    """Return text on one line without control characters, because a file name could contain terminal commands."""
+    """Replace line breaks and control characters, because a file name can contain terminal commands."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 

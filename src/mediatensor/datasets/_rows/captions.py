@@ -59,7 +59,7 @@ _FIELD_NAMES = {
 
 
 class FileCaption(NamedTuple):
-    """A caption with its start and end on the clock of its file.
+    """A caption of a media file. Its start and end are comparable with the file's time stamps.
 
     ``geometry`` is the box of the text, if the caption was read in the frames by OCR.
     """
@@ -77,18 +77,18 @@ class ClipCaption:
 
     Attributes:
         text: The whole text, even if the clip contains only part of the caption.
-        start_seconds: Start of the caption or of the clip, whichever is later, on the clock of the file, like
-            ``pts_seconds`` of frames and samples.
+        start_seconds: Start of the caption or of the clip, whichever is later. It is a time in the file, comparable
+            with ``pts_seconds``.
         end_seconds: End of the caption or of the clip, whichever is earlier.
-        first_frame: Index in the clip of the first frame that begins during the caption. If no frame does, the index of
-            the frame that is shown when the caption starts.
-        last_frame: Index in the clip of the last frame that begins during the caption. If no frame does, it equals
-            ``first_frame``.
+        first_frame: Index in the clip of the first frame that begins during the caption. If no frame begins then, the
+            index of the frame that is shown when the caption starts.
+        last_frame: Index in the clip of the last frame that begins during the caption. If no frame begins then, it
+            equals ``first_frame``.
         start_sample: Index in the clip of the caption's first audio sample; the audio of the caption is ``data[:,
             start_sample:stop_sample]``.
         stop_sample: One past the index of the caption's last audio sample.
         is_cut: Whether the caption begins before the clip or ends after it.
-        speaker: The speaker, if the captions name one.
+        speaker: Name of the speaker, if the captions have it.
         geometry: Box ((xmin, ymin), (xmax, ymax)) of the text, if it was read in the frames by OCR. Coordinates are
             fractions of the width and height of the upright frame. ``None`` for captions from other sources.
         token_ids: Token ids of the text; ``None`` without a tokenizer.
@@ -126,9 +126,9 @@ class CaptionTrack:
     ) -> tuple[ClipCaption, ...]:
         """Return the captions of a clip, cut to the time range of the clip.
 
-        ``pts_seconds`` are the times of the clip's frames, (T,). ``clip`` is the audio before transforms, which has the
-        duration of the frames. ``sound`` is the audio after transforms; ``start_sample`` and ``stop_sample`` of a
-        caption count its samples. Frames and samples after ``end_seconds`` are padding.
+        ``pts_seconds`` are the times of the clip's frames, (T,). ``clip`` is the clip's audio before transforms. The
+        clip has the time range of this audio. ``sound`` is the audio after transforms, in which ``start_sample`` and
+        ``stop_sample`` are indices. Frames and samples after ``end_seconds`` are padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]
@@ -232,7 +232,7 @@ def _languages(captions_language: str | Sequence[str] | None) -> list[str]:
 def find_captions(
     item: Item, captions: CaptionPlace | Callable[[Item], Any], captions_language: str | Sequence[str] | None = None
 ) -> tuple[FileCaption, ...]:
-    """Find the captions of a file, and return them in the order of their source.
+    """Find the captions of a file, and return them in the order in which they are stored.
 
     Captions without text, and captions whose duration is not positive, are left out.
 
@@ -311,9 +311,9 @@ def _add_languages(reason: str, languages: Sequence[str]) -> str:
 
 
 def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[str]) -> Any:
-    """Return the first of the (value, language) pairs that is in the most preferred language possible.
+    """Return the value whose language comes first in ``languages``; of several such values, return the first.
 
-    If none is in a preferred language, return the first value without a language, or ``None`` if there is none.
+    If there is no such value, return the first value without a language, or ``None`` if every value has a language.
 
     >>> _choose_by_language([("a", "de"), ("b", "en-GB"), ("c", "")], ["fr", "en"])
     'b'
@@ -354,7 +354,7 @@ def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
 def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
     """Read the captions in a subtitle file.
 
-    A subtitle file counts times from the start of the video. The result has times on the clock of the video.
+    The times in a subtitle file, which count from the start of the video, are converted to time stamps of the video.
     """
     if isinstance(source, str) and url_scheme(source) is None:
         source = Path(source)
@@ -373,10 +373,10 @@ def _is_blank(source: Any) -> bool:
 
 
 def _begin_of_clock(item: Item) -> float:
-    """Return the time on the clock of a video at which its subtitles count as time 0.
+    """Return the time stamp in a video that corresponds to time 0 in its subtitles.
 
-    In MPEG formats, the clock can start at any time, so this is the time of the first frame or audio sample. In other
-    formats, it is 0.
+    In MPEG formats, time stamps can start at any value, so this is the time of the first frame or audio sample. In
+    other formats, it is 0.
     """
     if isinstance(item.source, str | os.PathLike):
         extension = os.path.splitext(item.source)[1]

@@ -1,4 +1,4 @@
-"""Steps from an open file to a sample of video or audio: call the sampler, limit it to a segment, apply transforms."""
+"""Make a video or audio sample from an open file: limit the file to a segment, call the sampler, apply transforms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, LogMelSpectrogram, Normalize, Pad, Resi
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
     """Return the default sampler of `VideoClips`, which takes one clip at random frame indices.
 
-    Invalid arguments raise an error here, when the dataset is made, and not only when a file is read.
+    Invalid arguments raise an error here, before any file is read.
     """
     return partial(
         clips_at_random_indices,
@@ -84,7 +84,7 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
 def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
     """Call a sampler, and return its clips.
 
-    If it is a user's own function, seed the global random generators first, because it draws from them.
+    A user's own sampler draws from the global random generators, so these are seeded first.
     """
     function, _, _ = unwrap_partial(sampler)
     with nullcontext() if function in _WHOLE_FILE_SAMPLERS else random_for(function):
@@ -92,7 +92,7 @@ def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
 
 
 def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
-    """Return the position in the file at which a sampler will start to read, or ``part`` if the position is unknown."""
+    """Return where in the file a sampler will start to read, as a number for sorting rows; ``part`` if unknown."""
     with random_for(unwrap_partial(sampler)[0]):
         position = first_position(sampler, decoder)
     return float(part) if position is None else position
@@ -105,7 +105,7 @@ def ready_for_rows(opened: V, decoder_options: Mapping[str, Any]) -> V:
     """Prepare a newly opened decoder for reading rows: make its index, and set its error policy.
 
     Unless the user's ``decoder_options`` have ``on_error``, damaged frames raise an error, which makes the row
-    unreadable. If the video has no frames, the decoder is closed and the error raised.
+    unreadable. If the video has no frames, close the decoder and raise an error.
     """
     video = opened.video if isinstance(opened, AudioVideoDecoder) else opened
     try:
@@ -149,7 +149,7 @@ def _may_draw(transform: Any) -> bool:
 def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) -> FrameBatch:
     """Apply a user's transform to the frames of a sample.
 
-    If the transform returns a tensor, it replaces ``data`` of the frames, and their times stay.
+    If the transform returns a tensor, it replaces ``data`` of the frames; their times do not change.
     """
     if transform is None:
         return frames
@@ -173,9 +173,9 @@ def sound_fields(
 ) -> dict[str, Any]:
     """Apply a user's transform to the audio of a sample, and return the fields of `Sample` that hold the result.
 
-    The transform can return audio, a tensor of the same shape, which replaces the samples, or a tensor of another
-    shape, which counts as features. ``num_valid_samples`` is the number of samples before padding. ``None`` means that
-    nothing is padded.
+    The transform can return audio or a tensor. A tensor of the same shape replaces the samples; one of another shape
+    counts as features. ``num_valid_samples`` is the number of samples before padding; ``None`` means that nothing is
+    padded.
     """
     result: Any = sound
     if transform is not None:
@@ -199,7 +199,7 @@ def sound_fields(
 
 
 def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound) -> int | None:
-    """Return the number of samples before padding in audio that was transformed.
+    """Return the number of samples before padding in ``after``, the result of transforming ``before``.
 
     A transform can change the sample rate or the length.
     """
@@ -233,7 +233,7 @@ def check_is_one(num_clips: int) -> None:
 
 
 def effective_fps(frames: FrameBatch) -> float:
-    """Return the frames per second of a clip. Repetitions of the last frame, which pad the clip, do not count.
+    """Return the frames per second of a clip, not counting repetitions of the last frame that pad the clip.
 
     >>> import torch
     >>> effective_fps(FrameBatch(torch.zeros(4, 3, 1, 1), torch.tensor([0.0, 0.5, 1.0, 1.0]), torch.full((4,), 0.1)))
@@ -265,9 +265,9 @@ def segment_of(decoder: Any, item: Item) -> Any:
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:
-    """Return (start, end) of an item's segment in seconds, limited to a stream that lasts from ``begin`` to ``end``.
+    """Return (start, end) in seconds of an item's segment, cut to the stream's range from ``begin`` to ``end``.
 
-    If the segment is empty, raise OutOfRangeError.
+    If nothing is left, raise OutOfRangeError.
     """
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)

@@ -56,8 +56,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
             repeatable. With a seed, or after `set_epoch`, the rows in torch's loader stay the same until `set_epoch` is
             called again.
         on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
-            ``"replace"`` reads a row of another file instead. The choice of this row depends only on ``seed``, the
-            epoch and the index of the unreadable row.
+            ``"replace"`` reads a row of another file instead. Which row depends only on ``seed``, the epoch and the
+            index of the unreadable row.
         max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files may fail one after another in one
             worker before `TooManyFailuresError` is raised.
         max_open_files: Maximum number of files that a worker keeps open.
@@ -135,11 +135,11 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def file_of_row(self) -> NDArray[np.int64]:
-        """Index in ``items`` of the file that each row is read from, int64 (rows,)."""
+        """For each row, the index of its file in ``items``, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
     def _file_order(self) -> FileOrder | None:
-        """Return a summary of the file names and their order, which is stored in the state of a loader.
+        """Return a summary of the file names and their order, for the saved state of a loader.
 
         Return ``None`` if some names are not known.
         """
@@ -151,8 +151,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
     def class_names(self) -> list[str]:
         """Class names in the order of their label numbers: ``classes`` if given, otherwise the names in the source.
 
-        Without ``classes``, this reads all rows of a source whose rows are read on request. A label number that no row
-        has gets the name ``""``.
+        Without ``classes``, all rows of the source are read to find the names, unless the source lists its class names.
+        A label number that no row has gets the name ``""``.
         """
         if self._classes is not None:
             return list(self._classes)
@@ -191,9 +191,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """Return a row of another file to read instead of ``spec``, which failed.
+        """Return a row of another file to read instead of ``spec``, which could not be read.
 
-        ``attempt`` is 1 for the first replacement. If that fails as well, it is 2, and so on.
+        ``attempt`` counts the replacements that were tried for this row, from 1.
         """
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
@@ -220,9 +220,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """Return the sample of a row of another file, to use instead of a row that was left out.
+        """Return the sample of a row of another file, as a replacement for ``row``, which was left out.
 
-        For the same ``row``, it is always the same sample.
+        The replacement of a row is always the same.
         """
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
@@ -252,7 +252,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
 class ColumnDataset(MediaDataset):
     """A dataset whose rows are dicts of columns, which the recipe puts into ``Sample.extra``.
 
-    A loader makes a batch of such rows into a dict as well.
+    A batch of such rows is also a dict of columns.
     """
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
@@ -276,10 +276,7 @@ def _columns_of(sample: Sample) -> ColumnDict:
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
-    """Raise TypeError if ``options`` has a name that is not an argument of `MediaDataset`.
-
-    Python does the same for unknown arguments of a function.
-    """
+    """Raise TypeError if ``options`` has a name that is not an argument of `MediaDataset`."""
     accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
     for name in options:
         if name not in accepted:
@@ -304,7 +301,7 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
 def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
     """Return the rank of this process and the number of ranks.
 
-    If they are ``None``, they are taken from torch.distributed. If that is not in use, they are 0 and 1.
+    A value of ``None`` is replaced by the one in torch.distributed, or by 0 and 1 if torch.distributed is not in use.
     """
     if (rank is None) != (num_ranks is None):
         raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
@@ -324,7 +321,7 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
 
 
 def is_asked_by_loader() -> bool:
-    """Return whether a torch ``DataLoader`` called this code, in one of its workers or in this process."""
+    """Return whether a torch ``DataLoader`` is the caller, in one of its workers or in this process."""
     if get_worker_info() is not None:
         return True
     frame: FrameType | None = sys._getframe(1)

@@ -45,7 +45,7 @@ class Opened(Protocol):
 class Recipe(ABC):
     """Makes samples from files. Each kind of dataset has its own recipe.
 
-    A recipe must be picklable and have no state: a sample may depend only on the arguments of `read`.
+    A recipe must be picklable and must not change: a sample must not depend on which samples were read before.
 
     Example:
         >>> from dataclasses import dataclass
@@ -87,10 +87,10 @@ class Recipe(ABC):
     def position(self, opened: Any, item: Item, part: int) -> float:
         """Return the position in the file at which `read` will start.
 
-        Any scale will do, such as seconds or frame numbers, if later positions have greater numbers.
+        The unit does not matter, as long as later positions are greater: seconds or frame numbers, for example.
 
-        This method must draw the same random numbers as `read`. Rows of one file that are requested together are read
-        in the order of these positions.
+        Rows of one file that are requested together are read in the order of these positions. If the position is
+        random, draw the same random numbers here as in `read`.
         """
         return float(part)
 
@@ -164,7 +164,7 @@ class OpenFiles(Closing):
 
 
 def _file_key(item: Item) -> Hashable:
-    """Return a key that identifies the file of an item as long as the file is open."""
+    """Return a key for the file of an item, unique among open files."""
     if isinstance(item.source, str | os.PathLike):
         return os.fspath(item.source)
     # The open file keeps its item, so no other bytes object can get the same id meanwhile.
@@ -182,8 +182,8 @@ class RowSpec:
         seed: The seed of the dataset.
         epoch: The epoch.
         row: Index of the row in the dataset.
-        attempt: 0 for the row itself. If the row could not be read, its replacement has 1. If that could not be read
-            either, the next one has 2, and so on.
+        attempt: 0 for the row itself, 1 for the row that replaces it if it cannot be read, 2 for the next replacement
+            if that cannot be read either, and so on.
 
     Example:
         >>> import pickle
@@ -210,8 +210,7 @@ class RowSpec:
         """Read the sample.
 
         Args:
-            files: The open files to take the file from, and to keep it in for later calls. By default, the file is
-                opened for this call and then closed.
+            files: Keeps files open between calls. By default, the file is opened for this call and then closed.
 
         Raises:
             MediaTensorError: if the file cannot be read.
@@ -262,7 +261,7 @@ Substitute = Callable[[RowSpec, int], RowSpec]
 class RowReader:
     """Reads rows, and applies ``on_error`` to rows that cannot be read.
 
-    ``files`` keeps the files of rows open for later rows.
+    ``files`` keeps files open between rows.
     """
 
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
@@ -277,8 +276,8 @@ class RowReader:
     def read(self, spec: RowSpec, substitute: Substitute | None = None) -> Sample | Skipped:
         """Return the sample of a row.
 
-        With ``on_error="replace"``, ``substitute`` returns the row to read instead of a row that failed. With
-        ``"skip"``, an unreadable row gives a `Skipped`.
+        For an unreadable row, return a `Skipped` if ``on_error`` is ``"skip"``. If it is ``"replace"``, read the row
+        that ``substitute`` returns instead.
 
         Raises:
             MediaTensorError, OSError: if the file cannot be read and ``on_error`` is ``"raise"``.
@@ -313,7 +312,7 @@ class RowReader:
             trying = substitute(spec, len(failures))
 
     def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
-        """Return the sample of a row of another file, to use instead of the row of ``spec``, which was left out.
+        """Return the sample of a row of another file, as a replacement for the row of ``spec``, which was left out.
 
         ``substitute`` chooses the row. Errors are raised as in `read`.
         """
@@ -330,9 +329,9 @@ class RowReader:
         raise AssertionError  # count() is infinite
 
     def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
-        """Return the samples of several rows, in the order of ``specs``. Each of them is as from `read`.
+        """Return the samples of several rows, in the order of ``specs``. They are the same as from `read`.
 
-        To read fast, the rows are read file by file, and those of one file in the order of their positions.
+        For speed, rows are read file by file, and within a file in the order of their positions.
         """
         by_file: dict[Hashable, list[int]] = {}
         for i, spec in enumerate(specs):

@@ -111,10 +111,10 @@ class Sample:
             ``keep_clip_dimension``, a tuple that has such a tuple for each clip. ``None`` if no captions were
             requested.
         extra: The other columns of the file's row in the manifest, and columns that a dataset adds.
-        failures: If this sample replaces a row that could not be read, the failure of that row, and of any replacements
-            tried before.
-        timing: Time taken to read this sample and all samples that were read together with it. Only the first of these
-            samples has the time; for the rest, it is ``None``.
+        failures: If this sample replaces a row that could not be read: the failure of that row, and of any replacement
+            that could not be read either.
+        timing: Time taken to read all samples that were read together. Only the first of these samples has it; the
+            others have ``None``.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -162,7 +162,7 @@ class Sample:
 
 
 class ColumnDict(dict[str, Any]):
-    """A dict with the columns of a row, or of a batch of rows. Its attributes are failures and reading times.
+    """A dict with the columns of a row, or of a batch of rows. Failures and reading times are attributes, not columns.
 
     Attributes:
         failures: The failures of the rows that were skipped or replaced.
@@ -191,8 +191,8 @@ class ColumnDict(dict[str, Any]):
 class Batch:
     """A batch of samples, made by a collate function.
 
-    The fields ``frames``, ``audio``, ``features`` and ``images`` are ``None`` if the samples do not have such data.
-    They are lists with one element per sample if the collate function does not stack the samples, like `ragged`.
+    The fields ``frames``, ``audio``, ``features`` and ``images`` are ``None`` if the samples do not have such data. If
+    the collate function does not stack samples (`ragged`, for example), they are lists with one element per sample.
 
     Attributes:
         frames: `FrameBatch` with ``data`` uint8 (B, T, C, H, W) and times (B, T).
@@ -391,8 +391,8 @@ def _unpack_into(kind: Callable[..., Any], packed_fields: dict[str, Any]) -> Any
 def _describe_all(owner: Sample | Batch, which: str, names: Sequence[str], more: list[str]) -> str:
     """Return the repr of a sample or batch.
 
-    It lists the fields in ``names`` that are not ``None``, then the lines ``more``, the names of the columns in
-    ``extra``, and the number of failures.
+    It has a line for each field in ``names`` that is not ``None``, followed by the lines in ``more``, the names of the
+    columns in ``extra``, and the number of failures.
     """
     values = [(name, getattr(owner, name)) for name in names]
     lines = [f"  {name}: {_describe(value)}" for name, value in values if value is not None] + more
@@ -423,8 +423,8 @@ def _describe(value: Any) -> str:
 class _FileFailures:
     """The failures of one file: their number, and the first 20 different reasons.
 
-    ``num_rows`` counts the rows that could not be read because of this file. If the replacement of a row failed as
-    well, the row counts only for the file of its last replacement.
+    ``num_rows`` counts the rows that could not be read because of this file. If replacements of a row failed as well,
+    the row counts only for the file of the last one.
     """
 
     num_failures: int = 0
@@ -520,8 +520,8 @@ class FailureReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as a dict that can be written as JSON.
 
-        It has the number of failures in all and by action, and for each file the number of failures and up to 20
-        reasons.
+        It has the total number of failures, their numbers by action, and for each file the number of failures and up to
+        20 reasons.
 
         Example:
             >>> from mediatensor.datasets import FailureReport

@@ -51,8 +51,8 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     """A dataset of samples from tar shards that can only be read from start to end: compressed shards, pipes, URLs.
 
     The shards must have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt``, with the
-    same key, form one sample. Labels and other columns are read as by `TarItems`, which is the better choice for
-    uncompressed local files.
+    same key, form one sample. Labels and other columns are read as by `TarItems`. For uncompressed local files,
+    `TarItems` is the better choice.
 
     Shards are divided among ranks, and the shards of a rank among its workers. So there should be at least as many
     shards as there are workers in all ranks together. Every sample is read once per epoch, whatever the number of
@@ -60,15 +60,15 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     the shard. The order of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can
     be resumed, even with a different number of workers or ranks.
 
-    Resuming needs the shard and the position in it of each sample. ``webdataset`` does not provide them, so
-    `TarSamples` reads the shards itself; ``tarfile`` of the standard library checks the headers. You can use a
-    ``webdataset.WebDataset`` pipeline as a source of rows, but then an epoch cannot be resumed.
+    Resuming needs to know the shard of each sample and its position there. ``webdataset`` does not provide these, so
+    `TarSamples` reads the shards itself. You can use a ``webdataset.WebDataset`` pipeline as a source of rows, but then
+    an epoch cannot be resumed.
 
     Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
-    pipeline or a Hugging Face streaming dataset. If the iterable is an ``IterableDataset`` of torch, like these two, it
-    must itself divide its rows among ranks and workers, and a `DataLoader` over it cannot resume. Any other iterable
-    must return the same rows in the same order every time. All of n workers iterate over it, and each keeps every n-th
-    row.
+    pipeline or a Hugging Face streaming dataset. An ``IterableDataset`` of torch, such as a pipeline or streaming
+    dataset, must itself divide its rows among ranks and workers, and a `DataLoader` over it cannot resume. Any other
+    iterable must return the same rows in the same order every time. Each of n workers iterates over all rows, and keeps
+    every n-th one.
 
     Args:
         shards: Paths or URLs of shards, or an iterable of rows. ``{000..009}`` and ``{a,b}`` expand to several names.
@@ -165,7 +165,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return int(self._now[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, also in running workers. `DataLoader` calls this method for you."""
+        """Set the epoch of the next iteration, here and in running workers. `DataLoader` calls this method for you."""
         self._now[0] = checked_epoch(epoch)
         self._now[1] += 1
 
@@ -358,7 +358,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsToSkip:
-    """What a resumed stream must not read again: single rows, and shards whose rows were all read."""
+    """The rows that a resumed stream must not read again: single rows, and shards whose rows were all read."""
 
     rows: GivenRows = field(default_factory=GivenRows)
     shards: frozenset[int] = frozenset()
@@ -387,7 +387,7 @@ class ShardRows:
         """Yield (row number, file) for each row that one worker must read.
 
         ``order`` has the indices of the shards in reading order, and ``share`` determines which of them the worker
-        reads. At the end of a shard, its number of rows is written to ``num_rows``.
+        reads. When all rows of a shard were read, their number is stored in ``num_rows``.
         """
         # Ranks divide all shards, so that a resumed rank keeps its shards. Workers divide only the remaining shards.
         shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
@@ -421,10 +421,9 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """Return the data of a member, or ``None`` if its sample does not need them.
+        """Return the bytes of a member, or ``None`` if they are not needed for a sample.
 
-        The data are the bytes of the member. If they cannot be read, return a source that raises the error when it is
-        opened.
+        If they cannot be read, return a source that raises the error when it is opened.
         """
         if row_number(shard, position) in given:
             return None
@@ -545,7 +544,7 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
 def rows_given_in(epoch: int, state: StreamState) -> list[list[int]]:
     """Return the intervals of rows that a rank has read in ``epoch``.
 
-    If the rank has read no rows of its current epoch, ``epoch`` can also be the epoch before.
+    If the rank has not yet read a row of its current epoch, ``epoch`` can also be the previous epoch.
     """
     if state.epoch == epoch:
         return state.given

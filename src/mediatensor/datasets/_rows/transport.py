@@ -1,8 +1,7 @@
 """Move tensors from a worker to the training process: large tensors in shared memory, small ones through a pipe.
 
 torch puts every tensor that a worker sends into a shared memory block of its own. Each block takes a copy, a file
-descriptor and a round trip. That is slow for the tensors of a batch, of which one is large and about six have only a
-few bytes.
+descriptor and a round trip. That is slow for a batch, which has one large tensor and about six of only a few bytes.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
     """Stack tensors along a new first dimension. In a worker, a large result is allocated in shared memory.
 
     Each tensor is padded with ``fill`` to ``shape``, by default the shape of the first tensor. The dimensions keep
-    their order in memory. For example, frames that are channels-last in memory stay so, which is faster to copy.
+    their order in memory, so that copying is fast. For example, frames stay channels-last in memory.
 
     >>> import torch
     >>> join_tensors([torch.ones(1), torch.ones(2)], (3,)).tolist()
@@ -113,7 +112,7 @@ def _memory_order(tensor: Tensor) -> list[int]:
 
 
 class _Inline(NamedTuple):
-    """A tensor stored as an array, to be sent through a pipe, and the order of its dimensions in memory.
+    """A tensor to be sent through a pipe: its values as an array, and the order of its dimensions in memory.
 
     It is used for small tensors, and for all tensors if there is no shared memory.
     """
