@@ -117,9 +117,9 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def sampled_fps(self) -> float:
-        """The number of frames per second that were read.
+        """How many frames were read per second of video.
 
-        If ``frames_indices`` is unknown, this is ``fps``. If ``fps`` is unknown, it is 24.
+        If ``frames_indices`` is unknown, this is ``fps``; if ``fps`` is unknown, 24.
         """
         if self.frames_indices is None or self.fps is None:
             return self.fps or 24
@@ -163,15 +163,15 @@ def load_video(
             decoder is always this library.
         sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
             indices of the frames to read. If it is given, ``num_frames`` and ``fps`` have no effect.
-        timeout_seconds: Time limit for reading the header, and again for decoding. With a limit, both happen in a
+        timeout_seconds: Time limit for each of two steps: reading the header, and decoding. With a limit, both run in a
             separate process. ``None`` means no limit. transformers does not have this argument.
         **kwargs: Arguments for ``sample_indices_fn``. If they include ``device="cuda"``, frames are also decoded on a
             GPU.
 
     Returns:
         Frames of uint8, as a tensor (N, 3, H, W) or an array (N, H, W, 3), and a `VideoMetadata`. If transformers has
-        been imported, the metadata is an instance of transformers' own class. If ``video`` has decoded frames, the
-        result is ``video`` and a list of ``None``.
+        been imported, the metadata is an instance of transformers' own class. If the frames in ``video`` are already
+        decoded, the result is ``video`` and a list of ``None``.
 
     Raises:
         InvalidArgumentError: if arguments contradict each other, or the video has fewer frames than ``num_frames``.
@@ -218,12 +218,12 @@ def read_video(
     """Read the frames that a function selects, like the functions in ``transformers.video_utils.VIDEO_DECODERS``.
 
     Args:
-        video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.
+        video_path: A path or URL, the bytes of a file, or a file object. A file object is read to its end.
         sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
             indices of the frames to read.
         backend: Name that determines the type of the result; see `load_video`.
-        timeout_seconds: Time limit for reading the header, and again for decoding; see `load_video`.
-        **kwargs: Arguments for ``sample_indices_fn``. If they include ``device``, this device also decodes.
+        timeout_seconds: Time limit for each step, reading the header and decoding; see `load_video`.
+        **kwargs: Arguments for ``sample_indices_fn``. ``device``, if given, also selects the device that decodes.
 
     Returns:
         The frames and a `VideoMetadata`; see `load_video`.

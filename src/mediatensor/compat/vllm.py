@@ -78,8 +78,8 @@ class VideoTarget(NamedTuple):
     Attributes:
         num_frames: Largest number of frames; -1 means no limit.
         fps: Largest number of frames per second; -1 means no limit.
-        max_duration: Largest duration in seconds. Only some of vLLM's loaders use it. `VideoLoader` ignores it unless
-            `register` was given one of those loaders as ``sampling``.
+        max_duration: Limit in seconds that some of vLLM's own loaders use. `VideoLoader` ignores it, unless one of
+            those loaders was passed to `register` as ``sampling``.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoTarget
@@ -152,12 +152,11 @@ class VideoLoader:
 
         Args:
             data: The bytes of a file.
-            num_frames: Largest number of frames; -1 means no limit. If ``num_frames``, ``fps`` or ``max_duration`` is
-                ``None``, the loader that was given to `register` as ``sampling`` provides the default. Without such a
-                loader, the default is -1.
-            fps: Largest number of frames per second; -1 means no limit, and is the default without ``sampling``.
-            max_duration: Largest duration in seconds. It is passed on to the loader given as ``sampling``, and has no
-                effect without one. The default without ``sampling`` is 300.
+            num_frames: Largest number of frames; -1 means no limit. ``None`` means the default of the loader that was
+                given to `register` as ``sampling``, or -1 if there is none.
+            fps: Largest number of frames per second; -1 and ``None`` as for ``num_frames``.
+            max_duration: Limit in seconds that is only passed on to the loader given as ``sampling``. ``None`` means
+                the default of this loader. Without ``sampling``, the limit has no effect.
             frame_recovery: If ``True``, the nearest frame replaces a frame that cannot be decoded. If ``False``, such a
                 frame is left out, with a warning.
             timeout_seconds: Time limit for each of two steps: reading the header, and decoding. With ``None``, there is
@@ -358,9 +357,9 @@ def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, flo
 def _frames_at(
     call: str, data: bytes | None, is_nearest: bool, indices: list[int]
 ) -> tuple[FrameBatch, list[int]] | None:
-    """Return the decoded frames and their indices, or ``None`` if this process cannot read the video.
+    """Return the decoded frames and their indices.
 
-    That is the case if it does not have the video of request ``call`` open, and ``data`` is ``None``.
+    Return ``None`` if ``data`` is ``None`` and this process does not have the video of request ``call`` open.
     """
     decoder = _decoder(call, data, is_nearest)
     if decoder is None:

@@ -38,7 +38,7 @@ _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the internal interface of a decoder, or of a segment of one, or ``None`` for another library's decoder."""
+    """Return the internal interface of a decoder or segment, or ``None`` if it is from another library."""
     return getattr(decoder, "_access", None)
 
 
@@ -56,7 +56,7 @@ class VideoAccess:
     def restrict(self, first: int, last: int) -> Self:
         """Return a copy that is limited to frames ``first`` to ``last``, inclusive.
 
-        Requests by time then return only frames in this range.
+        Methods of the copy that find frames by time return only frames in this range.
         """
         restricted = copy.copy(self)
         restricted._within = first, last
@@ -65,17 +65,14 @@ class VideoAccess:
     # Methods that change how a decoder works. Call them only while no other call is running.
 
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
-        """Replace the transforms of the decoder.
-
-        Each call draws new values for random transforms.
-        """
+        """Replace the transforms of the decoder. Random transforms draw new values at each call of this method."""
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
         """Return luma as it is stored, uint16 (1, H, W), instead of RGB. This works only on the CPU.
 
-        The change takes effect at the next call of `set_transforms`.
+        This takes effect at the next call of `set_transforms`.
 
         Decoding fails for frames whose samples do not have ``num_bits`` bits.
         """
@@ -84,11 +81,10 @@ class VideoAccess:
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
         """Prepare the decoder for reading dataset rows: build its index now, and set its error policy.
 
-        Later requests by index use the frame times in this index, even if decoding shows that they are wrong.
+        Building the index of a newly opened file now avoids opening the file again later. Its frame times are kept for
+        requests by index, even if decoding shows that they are wrong. In approximate mode, there is no index.
 
-        In exact mode, the index of a newly opened file is built without opening the file again. Approximate mode has no
-        index. With ``raises_damage``, damaged frames raise an error from now on. A device whose decoder does not report
-        damage cannot do this.
+        With ``raises_damage``, damaged frames raise an error from now on, if the device's decoder reports damage.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -99,7 +95,7 @@ class VideoAccess:
     def restore(self) -> None:
         """Undo the corrections that decoding made to the index.
 
-        The number of frames thus does not depend on what was decoded earlier.
+        The number of frames is then again independent of earlier decoding.
         """
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
@@ -108,7 +104,7 @@ class VideoAccess:
 
     @property
     def clock(self) -> FrameClock:
-        """The `FrameClock` of the video, which finds the frames shown at evenly spaced times."""
+        """The `FrameClock` of the video. It finds the frames that are shown at evenly spaced times."""
         return self._frames.clock
 
     @property
@@ -119,8 +115,8 @@ class VideoAccess:
     def frame_indices_of(self, batch: FrameBatch) -> Tensor | None:
         """Return the index in the video of each frame of a batch, in the shape of its times.
 
-        The times of the batch must be frame times, or evenly spaced by the frame duration of the batch. In approximate
-        mode, frame indices are unknown, and the result is ``None``.
+        The times must be those of frames, or evenly spaced at intervals of the batch's frame duration. In approximate
+        mode, frame indices are unknown, so return ``None``.
         """
         if isinstance(self._frames, ApproximateFrames):
             return None
@@ -138,7 +134,7 @@ class VideoAccess:
     def frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the indices and the times of the frames nearest to the times ``seconds``.
 
-        If two frames are equally near, the earlier one is used.
+        If two frames are equally near, choose the earlier one.
 
         Raises:
             InvalidArgumentError: in approximate mode, where frame times are unknown.
@@ -154,7 +150,7 @@ class VideoAccess:
         return np.where(is_after, after, before), np.where(is_after, times_after, times_before)
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` if a frame is missing at a time, and the decoder has ``on_error="raise"``."""
+        """Raise `DecodeError` if the frame at a time is missing and the decoder has ``on_error="raise"``."""
         if isinstance(self._frames, ExactFrames):
             self._frames.check_no_hole_at(seconds)
 
@@ -171,18 +167,17 @@ class VideoAccess:
     # Frames by time, within the range of `restrict`
 
     def frame_played_at(self, seconds: NDArray[np.float64]) -> Frame:
-        """Return the frame shown at the time in ``seconds``, an array with one element."""
+        """Return the frame shown at a time. ``seconds`` is an array with this time as its only element."""
         return self._frames.frame_played_at(seconds, within=self._within)
 
     def frames_played_at(self, seconds: NDArray[np.float64], *, is_grid: bool = False) -> FrameBatch:
         """Return the frames shown at the times ``seconds``.
 
-        With ``is_grid``, these must be times from `clock` that lie within the video.
+        ``is_grid`` means that the times come from `clock` and lie within the video.
         """
         return self._frames.frames_played_at(seconds, is_grid=is_grid, within=self._within)
 
     def frames_played_in_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
-        """Return the frames shown in the half-open range [start, stop) of seconds."""
         return self._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
 
     def resampled_frames(self, start_seconds: float, stop_seconds: float, fps: float) -> FrameBatch:
@@ -204,7 +199,7 @@ class VideoAccess:
     def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
         """Yield frames as they are decoded, without transforms and before conversion to RGB.
 
-        They begin at index ``start``, which counts from the first frame of the range (see `restrict`).
+        ``start`` is the index of the first frame, counted from the start of the range (see `restrict`).
 
         Several frames share one block of memory, so keeping one frame keeps the whole block. By default, damaged frames
         are left out. With ``obeys_policy``, the decoder's ``on_error`` decides whether damaged frames are kept, are
@@ -222,9 +217,9 @@ class VideoAccess:
                 position, previous = stop, stop - 1
 
     def pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield the frames at ``indices`` like `pictures`.
+        """Yield the frames at ``indices``, like `pictures`.
 
-        The indices must ascend. They count from the first frame of the whole video, not of a range.
+        ``indices`` must be in ascending order. They count from the start of the video, even if a range is set.
         """
         previous = None
         with self._lend_frames(obeys_policy=obeys_policy) as frames:

@@ -53,22 +53,22 @@ class AudioDecoder(Closing):
     Lossy codecs, resampling and mixing can give samples outside [-1, 1]. **``num_channels=1`` gives 1.414 times the
     mean of two channels**, as in torchcodec. ``downmix="mean"`` gives the mean itself.
 
-    **Decoding a time range gives the same samples as decoding the whole stream.** Sample k of the stream is played at
-    the time of its first sample plus k / sample rate. The delay and padding that an encoder adds are removed. The start
-    and end of a range are rounded to the nearest sample, halves up, so adjacent ranges have no gap and no overlap, even
-    after resampling. The samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II
-    and DTS may differ by up to 1e-4, and noise that AAC synthesizes differs. The samples of a range do not depend on
-    earlier calls.
+    **Decoding a time range gives the same samples as decoding the whole stream.** Sample k of the stream is played k /
+    sample rate seconds after sample 0. The delay and padding that an encoder adds are removed. The start and end of a
+    range are rounded to the nearest sample (halves upwards), so adjacent ranges have no gap and no overlap, even after
+    resampling. The samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II and DTS
+    may differ by up to 1e-4, and noise that AAC synthesizes differs. The samples of a range do not depend on earlier
+    calls.
 
-    Some containers round time stamps: Matroska rounds to milliseconds. Samples are then counted by the lengths of the
-    codec's frames, rather than by the time stamps. If time stamps have gaps or jump, a range returns the samples whose
-    time stamps are in it.
+    Some containers round time stamps: Matroska rounds to milliseconds. The time of a sample is then computed from the
+    number of samples before it, not from the time stamps. If time stamps have gaps or jump, a range returns the samples
+    whose time stamps are in it.
 
     In every format in which FFmpeg can seek, only the range and a short pre-roll are decoded, without a scan. In MP3 of
     variable bit rate, everything before the range is parsed but not decoded. The following must be decoded from the
     beginning: codecs whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex, ...), MPEG program
     streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end
-    (chained Ogg, ``cat a.flac b.flac``). In these files, if the next range is later, decoding resumes where it stopped.
+    (chained Ogg, ``cat a.flac b.flac``). Ranges in ascending order are fast there: decoding continues where it stopped.
     A joined file is treated as one recording with the sample rate and channels of its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
@@ -77,7 +77,7 @@ class AudioDecoder(Closing):
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor,
-            or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
+            or a binary file object with ``read(size)`` and ``seek(offset, whence)``. The decoder does not close it.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams of the file. By default, FFmpeg chooses an audio
             stream.
@@ -274,7 +274,7 @@ class AudioDecoder(Closing):
         return OutputFormat(sample_rate, num_channels, self._downmix)
 
     def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
-        """Return the samples from ``start`` to ``stop``, in seconds. ``None`` is the start or the end of the stream."""
+        """Return the samples from ``start`` to ``stop``, in seconds. ``None`` means the stream's start or end."""
         begin, output = handle.stream.begin_seconds, self._output_format(handle)
         stream_rate = handle.stream.form.sample_rate
         if start is None:
@@ -295,7 +295,7 @@ class AudioDecoder(Closing):
     ) -> dict[int, AudioSamples]:
         """Return the samples of several ranges that are close together.
 
-        If possible, all of them are cut from one range that is decoded once.
+        If possible, decode one range that includes all of them, and cut the samples from it.
         """
         begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
         bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
@@ -365,9 +365,9 @@ def _describe_stream(stream: AudioStream) -> AudioStreamMetadata:
 class WavDecoder(Closing):
     """Decodes the samples of an uncompressed WAV file to float32 in [-1, 1], without FFmpeg.
 
-    For a time range, only the bytes of this range are read. The decoder reads PCM of 8 (unsigned), 16, 24 and 32 bits
-    and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE.
-    `AudioDecoder` returns bit-identical samples. Use `AudioDecoder` for compressed audio, and to resample or mix.
+    For a time range, only the bytes of this range are read. Supported are PCM of 8 (unsigned), 16, 24 and 32 bits and
+    float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. `AudioDecoder`
+    returns bit-identical samples. Use `AudioDecoder` for compressed audio, and to resample or mix.
 
     For a truncated file, all complete samples are returned. If the header does not state the length, as in a file
     written to a pipe, the audio lasts until the end of the file.
@@ -482,7 +482,7 @@ class WavDecoder(Closing):
         return [self.get_samples_played_in_range(start, stop) for start, stop in check_ranges(ranges)]
 
     def _read(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return samples ``first`` to ``last``, exclusive, of all channels. They are read in blocks to save memory."""
+        """Return samples ``first`` to ``last``, exclusive, of all channels. Read them in blocks to save memory."""
         header = self._header
         samples: NDArray[np.float32] = buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)
