@@ -40,7 +40,6 @@ class LazyPredictor:
         self._lock = ForkSafeLock()
 
     def load(self) -> Any:
-        """Return the predictor. The first call loads it."""
         with self._lock:
             if self._loaded is None:
                 if self._make is not None:

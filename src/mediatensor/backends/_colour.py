@@ -41,7 +41,7 @@ class Layout:
 
     Attributes:
         bits: Number of bits that a sample has.
-        shift: Number of unused bits below them, in the integer that stores the sample.
+        shift: Number of unused low bits in the integer that stores a sample.
         chroma_shift: Horizontal and vertical chroma subsampling as powers of two (log2); ``None`` for gray.
         is_interleaved: Whether both chroma components are in one plane.
         is_full_range: Whether videos in this format always have full range, as in yuvj420p.
@@ -163,9 +163,9 @@ class LineArithmetic(Arithmetic):
 class TableArithmetic(Arithmetic):
     """libswscale's conversion to 8-bit RGB with a lookup table.
 
-    Chroma moves the position in the table at which luma is looked up, by whole steps. Samples are int32 in [0, 255].
-    Results are within 3 levels of the exact result. With ``is_float``, the same 256 levels are returned as float32 in
-    [0, 1] instead of uint8.
+    The position in the table is luma plus an integer that depends on chroma. Samples are int32 in [0, 255]. Results are
+    within 3 levels of the exact result. With ``is_float``, the same 256 levels are returned as float32 in [0, 1]
+    instead of uint8.
     """
 
     def __init__(self, coefficients: Coefficients, *, is_float: bool) -> None:
@@ -390,8 +390,7 @@ def compute_pair_taps(source: int, target: int, kernel: Kernel, bits: int) -> Ta
 def resample(samples: Tensor, indices: Tensor, weights: Tensor, axis: int) -> Tensor:
     """Filter samples (H, W) or (H, W, C) along axis 0 or 1.
 
-    ``indices`` and ``weights`` (target, taps) are those of `Taps`. The weights must have the dtype of the samples,
-    which the result also has.
+    ``indices`` and ``weights`` (target, taps) come from `Taps`. Samples, weights and the result have the same dtype.
     """
     target, num_taps = indices.shape
     taken = samples.index_select(axis, indices.reshape(-1))

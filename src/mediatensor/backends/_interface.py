@@ -435,7 +435,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
 
 @contextmanager
 def scoped_registry() -> Iterator[None]:
-    """For tests: remove all backends that were registered or found during a ``with`` block."""
+    """For tests: at the end of a ``with`` block, remove all backends that were registered or found in the block."""
     known = dict(_backends)
     _installed.cache_clear()
     try:

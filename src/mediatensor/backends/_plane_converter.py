@@ -51,9 +51,9 @@ class PlaneConverter:
 
     The result is the same as, or close to, the result of `FrameConverter` on the CPU, because this class uses the
     arithmetic of libswscale on x86 processors (FFmpeg 8.1; other processors may round differently). A resize is "in the
-    same pass" if it is part of the colour conversion (a ``fast`` step). uint8 is bit-identical if there is no resize,
-    and if a resize in the same pass makes the picture smaller. After any other resize, uint8 differs by at most 1 level
-    of 255. float32 differs by at most 0.2 / 255.
+    same pass" if it is part of the colour conversion (a ``fast`` step). uint8 is bit-identical without a resize, and
+    also with a resize in the same pass that makes the picture smaller. After any other resize, uint8 differs by at most
+    1 level of 255. float32 differs by at most 0.2 / 255.
 
     Results differ by more in these three cases, because of errors in libswscale:
 
@@ -226,8 +226,8 @@ class Components:
         chroma: The samples of Cb and Cr, also int32; empty for gray.
         layout: The layout of the planes.
         coefficients: The coefficients for R'G'B'.
-        repeats_chroma: Whether libswscale uses its fast conversion for this format. It repeats chroma samples instead
-            of interpolating them.
+        repeats_chroma: Whether libswscale uses its fast conversion for this format, which repeats chroma samples
+            instead of interpolating them.
         chroma_location: FFmpeg's number of the chroma location; 0 means centre. It is used only if the picture is
             scaled during the conversion, as in libswscale.
     """
@@ -294,7 +294,7 @@ class PlaneColours:
         return (scaled + 0.5).clamp_(0, 255).to(torch.uint8)
 
     def _scaled(self, samples: Tensor, bits: int, along: Taps, across: Taps) -> Tensor:
-        """Scale the samples of one plane. Return float32 in levels, or int32 in units of 1/2**19 level."""
+        """Scale one plane. If the output is float32, return float32 in levels; else int32 in units of 1/2**19 level."""
         if self._is_float:
             values = self._filtered(samples.to(torch.float32) * 2.0 ** (8 - bits), along, 1)
             return self._filtered(values.clamp_(max=_MAX_LEVEL), across, 0)

@@ -207,7 +207,6 @@ def add_option(
 
 
 def add_flag(group: Any, option: str, help: str) -> None:
-    """Add an option that takes no value."""
     group.add_argument(option, action="store_true", help=help)
 
 
@@ -343,7 +342,7 @@ def format_names(text: str) -> list[str]:
 
 
 def kind_names(text: str) -> list[str]:
-    """Parse names of kinds of text, separated by commas.
+    """Parse kinds of text that are separated by commas.
 
     >>> kind_names("caption,scene")
     ['caption', 'scene']

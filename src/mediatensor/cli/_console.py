@@ -242,7 +242,7 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
 
 
 def output_stem(file: str) -> str:
-    """Return how the names of all outputs for a file begin: with the name of the file or URL, without its extension.
+    """Return the name of a file or URL without its extension. The names of all its outputs begin with this stem.
 
     >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
     ('my talk', 'clip', 'stdin')

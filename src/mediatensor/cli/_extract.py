@@ -155,7 +155,7 @@ class FramesJob(Job):
     def _decode(self, numbers: list[int]) -> dict[int, Tensor]:
         """Decode frames; return a dict from frame index to image. Frames that cannot be decoded are left out.
 
-        If decoding corrects the frame index, the dict may be empty, and the caller must plan again.
+        If decoding corrects the frame index, the dict can be empty, and the caller must plan again.
         """
         try:
             data = self._decoder.get_frames_at(numbers).data

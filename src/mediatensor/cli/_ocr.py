@@ -199,7 +199,7 @@ class _Run:
 
         Raises:
             InvalidArgumentError: if an output would replace such a file.
-            WriteError: if a folder cannot be made, or the name of a state file is taken by something else.
+            WriteError: if a folder cannot be made, or the hidden folder for the state would replace a file.
         """
         if self._lines is not None:
             self._lines.check_outputs(tasks, files)

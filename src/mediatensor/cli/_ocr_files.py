@@ -230,7 +230,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 
 def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
-    """Return the existing files that have the name of an overlay picture (in any case), as a dict from file to task."""
+    """Find existing files with the name of an overlay picture, ignoring case. Return a dict from file to task."""
     task_of = {task.stem.casefold(): task for task in tasks}
     overlays = {}
     for folder in {task.folder for task in tasks}:
@@ -285,7 +285,7 @@ def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) ->
     Each printed error starts with ``name``, the document's name.
 
     Raises:
-        StopError, BrokenPipeError: if the remaining formats cannot be written either.
+        StopError, BrokenPipeError: if ``write`` raises them, because no further format can be written.
     """
     failures: list[Exception] = []
     for kind in kinds:
@@ -305,8 +305,8 @@ def write_document(
 ) -> None:
     """Write a document to the file ``output``, atomically. ``kind`` is one of `FORMATS`.
 
-    Pages need ``page_idx`` and, for ``"pdf"``, their images. ``name`` is the title in formats that have one. ``times``
-    are the `OpenPages.times`. With ``keep_look``, plain text keeps the layout of the pages.
+    Pages need ``page_idx`` and, for ``"pdf"``, their images. ``name`` is the title in formats that have one. For a
+    video, ``times`` is a dict from page index to seconds. With ``keep_look``, plain text keeps the layout of the pages.
     """
     data = _export(document, kind, name, times, keep_look)
     # The title may be a file name that is not valid UTF-8.

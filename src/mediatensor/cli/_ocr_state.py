@@ -1,6 +1,6 @@
 """Files that let ``mediatensor ocr`` resume: records of completed outputs, stored pages, and the progress in a video.
 
-State is stored with a key, which has the source and the options of the run. State with another key is not used.
+State is stored with a key: the source and the options of the run. A run ignores state that has a different key.
 """
 
 from __future__ import annotations
@@ -91,7 +91,6 @@ class Record:
         return self._entries.get(self._fold(name), {})
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Append the entry of a completed item to the file."""
         line = json.dumps(entry)
         with self.path.open("a+b") as file:
             # Start a new line if a kill or a full disk has truncated the last one.
@@ -145,7 +144,7 @@ class WrittenOutputs:
     ) -> list[str]:
         """Return the formats of a task that have not been written yet.
 
-        Print a message to ``messages`` for each format that has.
+        For each format that is already complete, print a message to ``messages``.
 
         Raises:
             InvalidArgumentError: if an output exists that this command must not replace.
@@ -206,9 +205,9 @@ class PageStore:
         return self._page(number).exists()
 
     def claim(self) -> None:
-        """Create the folder with the key.
+        """Create the folder, and write the key to a file in it.
 
-        A later run then knows which outputs belong to this document, even without any page.
+        A later run then knows which outputs belong to this document, even if no page is stored.
         """
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)

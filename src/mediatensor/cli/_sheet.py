@@ -98,7 +98,7 @@ class Grid:
 
 
 def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, int]:
-    """Return the (width, height) of a tile. Its aspect ratio is that of the frame, and its width is ``width`` if given.
+    """Return the (width, height) of a tile. It has the frame's aspect ratio and, if given, the width ``width``.
 
     >>> tile_size((1920, 1080), None), tile_size((1080, 1920), None), tile_size((640, 480), 100)
     ((320, 180), (180, 320), (100, 75))

@@ -144,7 +144,7 @@ def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[R
     """Plan the decoder calls of a comparison. Calls of the same kind are next to each other.
 
     ``num_singles`` frames are fetched one by one, in random order and without repetition; ``None`` means all frames.
-    All other kinds of calls together fetch about as many frames again.
+    The other kinds of calls together fetch about the same number of frames.
     """
     if num_frames == 0:
         return []

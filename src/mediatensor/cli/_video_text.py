@@ -217,7 +217,7 @@ def _is_in_region(track: TextTrack, region: Region | None) -> bool:
 def _print_hit(track: TextTrack, alternative: str | None, file: str, is_json: bool) -> None:
     """Print a text that matches the search.
 
-    ``alternative`` is ``None`` or, if only another possible reading of the text matches, this reading.
+    If ``track.text`` does not match, but another possible reading of the text does, ``alternative`` is that reading.
     """
     if is_json:
         names = ("text", "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "geometry", "confidence")

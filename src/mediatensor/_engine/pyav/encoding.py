@@ -167,10 +167,7 @@ class AudioTrack:
         self._stream.codec_context.format = _sample_format(codec)
 
     def open(self) -> dict[str, str]:
-        """Open the encoder. Return the options that it does not use.
-
-        This is always an empty dictionary, because audio encoders get no options from the user.
-        """
+        """Open the encoder. Return no unused options, because audio encoders get no options from the user."""
         settings = self._settings
         context = self._stream.codec_context
         context.options = dict(WITHOUT_LOG)
@@ -228,7 +225,7 @@ class AudioTrack:
     def _pcm_packet(self, samples: NDArray[np.float32], at: int) -> Any:
         """Convert samples to a packet of 16-bit PCM. ``at`` is the time stamp of the packet.
 
-        The result is the same as from FFmpeg's converter and PCM encoder, but needs fewer copies.
+        This needs fewer copies than FFmpeg's converter and PCM encoder, and gives the same result.
         """
         integers = np.empty((samples.shape[1], len(samples)), "<i2")
         values = np.empty(samples.shape[1], np.float32)
@@ -263,15 +260,15 @@ def _check_rate(codec: Any, sample_rate: int) -> None:
 
 
 def _sample_format(codec: Any) -> str:
-    """Return the encoder's input sample format that keeps the most precision of float samples."""
+    """Of the sample formats that an encoder accepts, return the one that keeps the most precision of float samples."""
     names = [sample_format.name for sample_format in codec.audio_formats or ()]
     return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
 
 
 def _layout(num_channels: int) -> str:
-    """Return FFmpeg's default layout for a number of channels.
+    """Return the name of FFmpeg's default channel layout for a number of channels.
 
-    If there is none, return a layout of unspecified channels.
+    If FFmpeg has no default, return a layout of unspecified channels.
     """
     if num_channels > _MAX_CHANNELS:
         raise InvalidArgumentError(
@@ -286,9 +283,9 @@ def _layout(num_channels: int) -> str:
 
 
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
-    """Return the ticks per second in which an mp4 should state when streams start and end.
+    """Return how many ticks per second to use for the start and end times of the streams in an mp4 header.
 
-    This is the audio sample rate, if there is audio, so that these times are exact.
+    If there is audio, use its sample rate, so that these times are exact.
     """
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
@@ -297,7 +294,7 @@ def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
 def _want_early_reading(options: Mapping[str, str]) -> bool:
     """Return whether ``options`` show that the file is to be read while it is being written.
 
-    They do so if they request fragments, or that each packet is written at once.
+    This is so if they request a fragmented file, or request that each packet is flushed to the file.
 
     >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
     (True, False)
@@ -359,9 +356,9 @@ class Muxer:
             self._report_unused_options(unused)
 
     def _report_unused_options(self, names: set[str]) -> None:
-        """Raise `InvalidArgumentError` if no encoder of FFmpeg has an option with one of these names. Otherwise warn.
+        """Warn about unused options. Raise `InvalidArgumentError` if one of them exists in no encoder of FFmpeg.
 
-        ``names`` are the options that neither the chosen encoders nor the container use. ``movflags`` never raises.
+        ``names`` are options that neither the chosen encoders nor the container use. ``movflags`` is never an error.
         """
         users = f"({', '.join(track.codec_name for track in self.tracks)}) nor the format {self._name}"
         unknown = names - options_of_all_encoders() - _OPTIONS_NEVER_REFUSED
@@ -394,7 +391,7 @@ class Muxer:
     def reporting(self, what: str) -> Iterator[None]:
         """Return a context manager that raises errors of FFmpeg as errors of this library. ``what`` says what failed.
 
-        If writing to the output failed, it raises the error of the output instead.
+        If writing to the output failed, `WriteError` is raised instead.
         """
         with interrupts_kept():  # outermost: a signal handler may raise an OSError, such as TimeoutError
             try:
@@ -424,7 +421,7 @@ class Muxer:
 
 
 def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
-    """Return a reader of the output, for a muxer that reads what it wrote. Raise PermissionError for any other file."""
+    """Open ``url`` for a muxer that reads what it has written. Raise PermissionError unless ``url`` is the output."""
     if url != output.name or flags & ~_READ:
         raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
     return output.reader()

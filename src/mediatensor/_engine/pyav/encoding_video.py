@@ -81,7 +81,7 @@ def choose_colour(codec: str, container: str, pixel_format: str, width: int, hei
     The matrix is BT.709 for frames with at least 1280 columns or 577 lines, and BT.601 for smaller frames. Players make
     the same choice if a video states no matrix. There are two exceptions. If neither the codec nor the container can
     store the matrix, the choice is always BT.601, because FFmpeg assumes BT.601 for such files. If the decoders of a
-    codec always use one matrix, the choice is this matrix.
+    codec ignore the stated matrix and always use the same one, that one is chosen.
 
     ``codec`` is PyAV's ``canonical_name``, and ``container`` is the muxer's name.
     """
@@ -146,7 +146,7 @@ class RgbConverter:
             ) from error
 
     def frame(self, picture: NDArray[np.uint8]) -> Any:
-        """Convert RGB pixels (3, H, W) to a frame. It owns its memory, because the encoder may keep it."""
+        """Convert RGB pixels (3, H, W) to a frame. The frame owns its memory, so the encoder can keep it."""
         height, width = picture.shape[1:]
         packed = picture.transpose(1, 2, 0)
         is_packed = packed.strides[1:] == (3, 1) and packed.strides[0] >= 3 * width  # like decoded frames
@@ -184,7 +184,7 @@ class RgbConverter:
 
 
 def _plane_lines(plane: Any, num_bytes: int) -> NDArray[np.uint8]:
-    """Return a view (H, num_bytes) of a plane. It has the first ``num_bytes`` bytes of each line."""
+    """Return a view (H, num_bytes) of a plane: the first ``num_bytes`` bytes of each line."""
     return np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[: plane.height, :num_bytes]
 
 
@@ -453,7 +453,7 @@ class VideoTrack:
     def encode(self, picture: NDArray[np.uint8], pts: int, duration: int) -> list[Any]:
         """Encode an RGB frame (3, H, W); return the packets that are ready.
 
-        ``pts`` and ``duration`` are in units of `time_base`.
+        ``pts`` and ``duration`` are in units of the track's `time_base`.
         """
         frame = self._converter.frame(picture)
         frame.pts, frame.duration, frame.time_base = pts, duration, self.time_base

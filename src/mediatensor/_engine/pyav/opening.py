@@ -113,7 +113,7 @@ class ContainerInfo:
 
 
 def container_info(container: Any, known: StreamInfo | None = None) -> ContainerInfo:
-    """Describe a container. ``known`` is the description of one of its streams if the caller already has it."""
+    """Describe a container. If the caller has already described one of its streams, ``known`` is this description."""
     best_video, best_audio = container.streams.best("video"), container.streams.best("audio")
     streams = tuple(
         [stream_info(stream) if known is None or stream.index != known.index else known for stream in container.streams]
@@ -135,7 +135,7 @@ def container_info(container: Any, known: StreamInfo | None = None) -> Container
 def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
     """Return the index of the best subtitle stream, or ``None`` if there are no subtitles.
 
-    A text stream is better than a stream of images. Among these, a default stream is better, and then the first one.
+    Text streams are preferred to images. The next criterion is whether a stream is a default stream, then a low index.
     """
     subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
     ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}
@@ -327,8 +327,8 @@ def _deny_opening(url: str, *_: object) -> Any:
 class _FileForFFmpeg:
     """A file object that PyAV reads for FFmpeg.
 
-    PyAV would swallow exceptions such as `KeyboardInterrupt`. This object stores them in its reader, so that
-    `raise_interruption` can raise them later.
+    PyAV would swallow exceptions such as `KeyboardInterrupt`. So this object stores them in the `Reader` that it wraps,
+    and `raise_interruption` raises them later.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -355,7 +355,7 @@ class _FileForFFmpeg:
 
 
 def raise_interruption(reader: Reader | None) -> None:
-    """Raise the exception, such as `KeyboardInterrupt`, that the reader stored while FFmpeg read from it, if any."""
+    """If ``reader`` stored an exception such as `KeyboardInterrupt` while FFmpeg read from it, raise this exception."""
     if reader is not None and reader.interruption is not None:
         error, reader.interruption = reader.interruption, None
         raise error
@@ -526,7 +526,7 @@ def valid_stream_index(stream_index: int, num_streams: int) -> int:
 
 
 def list_kinds(media_types: Iterable[str | None]) -> str:
-    """Join the types of a source's streams to text for an error message."""
+    """Return media types as text for an error message, such as "video, audio"."""
     return ", ".join(media_type or "unknown" for media_type in media_types) or "none"
 
 

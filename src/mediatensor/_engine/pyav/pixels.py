@@ -153,9 +153,9 @@ class _Converter:
     orientation_of = staticmethod(orientation_of)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a factory of contexts that other threads must enter when they use this converter.
+        """Return a function that makes a context. Other threads must use this converter within such a context.
 
-        On the CPU, these contexts do nothing.
+        On the CPU, the context does nothing.
         """
         return nullcontext
 
@@ -228,7 +228,7 @@ class FrameConverter(_Converter):
             out[...] = pixels
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
-        """Convert a frame to RGB pixels (H, W, 3) in new memory. Call this only if `is_plain` is true.
+        """Convert a frame to uint8 RGB (H, W, 3) in new memory. Only for converters to uint8 without ``steps``.
 
         Return ``None`` if the frame is rotated, or if its format needs the slower conversion of `write`.
         """
@@ -371,8 +371,8 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
 class _ScaleFilter:
     """Converts the colours of frames with libavfilter's ``scale`` filter, as the ``ffmpeg`` program does.
 
-    PyAV's ``reformat`` is faster. But if chroma is interpolated, its pixels differ from the program's, because it
-    treats chroma location and interlacing in another way.
+    PyAV's ``reformat`` is faster. But it treats chroma location and interlacing in another way, so its pixels differ
+    from those of the ``ffmpeg`` program if chroma is interpolated.
     """
 
     def __init__(self, pixel_format: str) -> None:
@@ -397,9 +397,9 @@ class _ScaleFilter:
 
 
 def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its type hints allow only numbers
-    """Return the name of the colour matrix to use instead of the frame's matrix if swscale rejects that matrix.
+    """If swscale rejects the colour matrix of a frame, return the name of the matrix to use instead.
 
-    Return ``None`` if swscale accepts the frame's own matrix.
+    Otherwise return ``None``.
     """
     return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
 

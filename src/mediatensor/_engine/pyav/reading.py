@@ -55,7 +55,7 @@ _AUDIO_OPTIONS |= {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}
 
 
 class UndecodablePacketError(Exception):
-    """The codec rejected a packet. It may still be able to decode later packets."""
+    """The codec rejected a packet, but can possibly decode later packets."""
 
 
 def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
@@ -334,7 +334,7 @@ class VideoReader(StreamReader):
     def packets(self) -> Iterator[Any]:
         """Yield the remaining packets of the stream. This is faster than calling `read_packet` for each packet.
 
-        If the caller stops early, the packets after that can still be read.
+        If the caller stops early, it can still read the remaining packets.
         """
         self.is_fresh = False
         palettes = self._palettes

@@ -1,8 +1,8 @@
 """Fetch byte ranges of a file on an HTTP server. One connection is kept alive, and every response is checked.
 
-This module replaces FFmpeg's own HTTP protocol, which has three drawbacks. It requests all bytes from a position to the
-end of the file, and closes the connection when it has enough. On a fast network, the server has sent megabytes by then.
-It does not notice if the file changes between two requests. And it does not give access to the bytes.
+This module replaces FFmpeg's own HTTP protocol, which has three drawbacks. FFmpeg requests all bytes from a position to
+the end of the file, and closes the connection when it has enough; on a fast network, the server has sent megabytes by
+then. FFmpeg does not notice if the file changes between two requests. And it does not give access to the bytes.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class HttpRanges:
     def _fetch_from_whole(self, start: int, stop: int) -> bytes:
         """Return bytes [start, stop) of a file from a server that can only send whole files.
 
-        The response is read up to these bytes. If an earlier call has read beyond ``start``, the file is requested
-        again.
+        Earlier bytes of the response are discarded. If a previous call has read beyond ``start``, this makes a new
+        request.
         """
         if self._whole is None or start < self._whole_position:
             self.close()

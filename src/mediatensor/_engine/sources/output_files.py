@@ -123,8 +123,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
     """Return a `WriteError` which says that a destination cannot be written, and why.
 
-    ``destination`` is how the message names it, such as ``"'video.mp4'"``. ``advice`` becomes the last sentence of the
-    message.
+    The message contains ``destination``, such as ``"'video.mp4'"``, and ends with the sentence ``advice``.
     """
     # The full message of a system error would name the hidden file.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
@@ -155,9 +154,8 @@ def _hidden_name(path: str) -> str:
 def _open_new_file(name: str, final: str | None) -> io.FileIO:
     """Open the file ``name`` for writing.
 
-    If ``final`` is a path, ``name`` must not exist. If there is a file at ``final``, which the new file will replace,
-    the new file gets its permissions and, if possible, its owner. If ``final`` is ``None``, ``name`` is a device or a
-    pipe.
+    If ``final`` is ``None``, ``name`` is a device or a pipe. Otherwise ``name`` must not exist; the new file will be
+    renamed to ``final`` later. If ``final`` exists, copy its permissions and, if possible, its owner to the new file.
     """
     if final is None:
         return open(name, "wb", buffering=0)
@@ -191,7 +189,7 @@ def check_outputs(
     how: str = "--overwrite",
     makes_folders: bool = False,
 ) -> None:
-    """Check the output paths of a command before it begins, so that it destroys no file.
+    """Check output paths before a command begins, so that the command does not destroy a file.
 
     An output must not be an input, another output, or a folder. An existing file is accepted only if ``overwrite`` or
     ``is_own`` permits replacing it. Paths are compared after following symbolic and hard links. Outputs whose names
@@ -204,8 +202,8 @@ def check_outputs(
         sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
         overwrite: Whether the command is allowed to replace existing files.
         is_own: Function that returns whether the command is allowed to replace an existing file even without
-            ``overwrite``. It is called with the output and the path of the existing file. The two can differ in the
-            case of letters. By default, no file can be replaced in this way.
+            ``overwrite``. It is called with the paths of the output and of the existing file, which can differ in upper
+            and lower case. By default, no file is replaced in this way.
         how: The option that allows overwriting, as named in the error message.
         makes_folders: Whether the caller creates the folders of its outputs.
     """

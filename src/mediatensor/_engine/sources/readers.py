@@ -349,7 +349,7 @@ class FileReader(Reader):
         self._last_seek = self._call(f"Seeking to {offset} (whence={whence})", self._shared.file.seek, offset, whence)
 
     def _call(self, what: str, function: Callable[..., Any], *args: int) -> Any:
-        """Call the file object, and turn any `Exception` that it raises into `ReadError`."""
+        """Call a method of the file object. Turn any `Exception` that is not from this library into `ReadError`."""
         try:
             return call_of_user(function, *args)
         except MediaTensorError:
@@ -395,7 +395,7 @@ class FileReader(Reader):
 
 
 class SourceFaultError(ReadError):
-    """Reading the source failed at a position. The media may go further than the bytes that could be read."""
+    """Reading the source failed at a position, so the media is possibly longer than the bytes that could be read."""
 
 
 class RangeFetcher(Protocol):

@@ -87,10 +87,10 @@ class Source(ABC):
 
     @abstractmethod
     def open(self) -> str | Reader:
-        """Return the input for the demuxer: a path or URL that FFmpeg opens, or a `Reader`, which the handle closes."""
+        """Return the demuxer's input: a path or URL that FFmpeg opens, or a `Reader`, which the caller must close."""
 
     def open_bytes(self) -> Reader | None:
-        """Return a reader of the bytes of the source, for sources for which `open` returns a path.
+        """Return a `Reader` of the source's bytes. This is for sources whose `open` returns a path.
 
         Return ``None`` if the source has no such reader.
         """
@@ -366,7 +366,7 @@ def _state_of(status: os.stat_result) -> tuple[int, ...]:
 def stamp_of(file: str | int) -> tuple[int, int] | None:
     """Return (time of the last change in nanoseconds, size) of a local file, or ``None`` if it is not a local file.
 
-    Both change when the file is replaced. ``file`` is a path or a descriptor.
+    If the file is replaced, the result changes. ``file`` is a path or a descriptor.
     """
     try:
         status = os.stat(file)
@@ -382,7 +382,7 @@ def _digest(data: bytes) -> bytes:
 def make_source(source: object) -> Source:
     """Make a `Source` from the argument ``source`` of a decoder.
 
-    The source may be a path or URL (``str``), a ``pathlib.Path``, the contents of a file as ``bytes`` or as a 1-D uint8
+    ``source`` can be a path or URL (``str``), a ``pathlib.Path``, the contents of a file as ``bytes`` or as a 1-D uint8
     tensor on the CPU, or a binary file object with ``read(size)`` and ``seek(offset, whence)``. Raises
     `SourceTypeError` for anything else, `SourceNotFoundError` if a path does not exist, `OpenError` if the source is
     empty or a directory, and `ReadError` if the file object is closed.

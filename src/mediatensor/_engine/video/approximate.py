@@ -102,7 +102,7 @@ class ApproximateFrames:
         return i < self.num_frames
 
     def frame_at(self, i: int) -> Frame:
-        """Return frame ``i``: the frame whose start is nearest to the computed time.
+        """Return the frame whose start is nearest to the time that is computed for index ``i``.
 
         A negative ``i`` counts from the end.
         """
@@ -114,7 +114,7 @@ class ApproximateFrames:
         return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
-        """Return a frame for each index: the frame whose start is nearest to the computed time of the index."""
+        """For each index, return the frame whose start is nearest to the time that is computed for the index."""
         stream_index = self._video.stream_info.index
         return self._batch([checks.valid_index(i, self.num_frames, stream_index) for i in indices])
 
@@ -147,8 +147,8 @@ class ApproximateFrames:
     ) -> FrameBatch:
         """Return the frame shown at each time.
 
-        With ``is_grid``, the times are evenly spaced and may be rounded. A frame that starts up to a tick later then
-        counts as shown.
+        With ``is_grid``, the times are evenly spaced and may be rounded. So a frame counts as shown even if it starts
+        up to one tick after the time.
         """
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)

@@ -93,7 +93,7 @@ class PixelWriter:
 
 @dataclass(frozen=True)
 class DecodedPicture:
-    """A decoded frame in CPU memory that is not yet converted to RGB. It keeps a buffer of the codec in use."""
+    """A decoded frame in CPU memory, not yet converted to RGB. While it exists, the codec cannot reuse its buffer."""
 
     frame: int  # its index
     _picture: Any
@@ -168,8 +168,8 @@ def decode_rows(
     will not request the same frames again.
 
     When `DecodeError` is raised depends on ``on_error``. A damaged frame is an error with ``"raise"``, and a missing
-    frame is an error with ``"raise"`` and ``"keep"``. With ``"nearest"``, it is an error if no frame nearby can be
-    decoded.
+    frame is an error with ``"raise"`` and ``"keep"``. With ``"nearest"``, the error is raised only if no frame nearby
+    can be decoded.
     """
     cache = handle.frame_cache
     if cache.index is not index:
@@ -297,7 +297,7 @@ class _Request:
         keeps: bool = False,
         drains: bool = False,
     ) -> None:
-        """Decode the frames ``places`` (ascending). Write those of them that are keys of ``rows``.
+        """Decode the frames ``places`` (ascending), and write each frame that is a key of ``rows`` to its rows.
 
         A frame that cannot be decoded raises an error or is added to ``failed``, as the error policy requires.
         ``segments`` is the plan for decoding; if it is ``None``, this method makes the plan. With ``keeps``, the frames
@@ -418,7 +418,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
     """Divide the threads of a call among runs of frames that can be decoded independently.
 
-    ``runs`` has the key frame from which each run is decoded, and the wanted frames of the run.
+    ``runs`` is a dict. Each key is the key frame where decoding starts; the value is the wanted frames of the run.
     """
     num_threads = handle.num_threads()
     if num_threads == 1:

@@ -135,10 +135,7 @@ class ExactFrames:
             return self.index
 
     def restore_packet_index(self) -> None:
-        """Use the index that was made from packets again, even if it has been replaced by an index made by decoding.
-
-        If decoding proves it wrong again, it is replaced again.
-        """
+        """Use the index made from packets again, even if an index made by decoding has replaced it."""
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
@@ -179,7 +176,7 @@ class ExactFrames:
     def has_frame(self, i: int) -> bool:
         """Return whether frame ``i`` (not negative) exists.
 
-        If ``i`` is low, only the first frames may have to be scanned.
+        If possible, only the first frames of the stream are scanned.
         """
         return i < len(self._index_up_to(i))
 
@@ -192,8 +189,8 @@ class ExactFrames:
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
         """Return the frame shown at a time.
 
-        ``within`` (first, last) limits the result: a frame before the first or after the last one is replaced by these
-        two.
+        With ``within`` (first, last), return frame ``first`` instead of an earlier frame, and ``last`` instead of a
+        later one.
         """
         checks.check_seconds(seconds, *self.span_seconds)
         return self._frame(ByTime(seconds, is_grid=False, within=within))
@@ -227,8 +224,8 @@ class ExactFrames:
     ) -> FrameBatch:
         """Return the frame shown at each time.
 
-        With ``is_grid``, the times are evenly spaced and may be rounded. The caller must then check that they are in
-        the stream. ``within`` limits the result as in `frame_played_at`.
+        With ``is_grid``, the times are evenly spaced and may be rounded. The caller must then check that the times are
+        in the stream. ``within`` limits the result as in `frame_played_at`.
         """
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
@@ -333,10 +330,10 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Convert frame numbers of the index ``before`` to numbers of ``index``, by the times of the frames.
+        """Find the frames of ``index`` that have the same times as ``frames``, which are frame numbers of ``before``.
 
-        Return ``None`` if some times are not in ``index``, although it records no damage. If it records damage, the
-        frame shown at each time is used, or `DecodeError` is raised, as the error policy requires.
+        If ``index`` lacks some of the times and records no damage, return ``None``. If it lacks some and records
+        damage, use the frame shown at each time, or raise `DecodeError`, as the error policy requires.
         """
         times = before.pts[np.asarray(frames, np.int64)]
         found = index.pts.searchsorted(times).clip(max=len(index) - 1)
@@ -358,7 +355,7 @@ class ExactFrames:
     ) -> None:
         """Report the damage in the frames of a call to the user.
 
-        With ``on_error="keep"``, issue a warning. Otherwise add a report to ``decoded`` for each hole in ``spanned``.
+        With ``on_error="keep"``, warn. Otherwise add a report to ``decoded`` for each hole from `spanned_holes`.
         """
         video = self._video
         if video.options.on_error != "keep":

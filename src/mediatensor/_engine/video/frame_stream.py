@@ -8,7 +8,7 @@ the codec. How it does so depends on how the index was made::
     by a linear decode       pts and fingerprint must equal those of a frame that the linear decode recorded
     from the user's table    the pts must be in the table; other frames are dropped
 
-If this fails for an index made by a linear decode, the frames are decoded from the beginning and counted, unchecked.
+If this fails for an index made by a linear decode, decoding restarts at the first packet, and frames are just counted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MissingFrameError(Exception):
 
 
 class FrameStream:
-    """Reads and decodes the frames at given places. The reader must be at the beginning of the stream."""
+    """Reads and decodes frames by their number (place). ``reader`` must be at the beginning of the stream."""
 
     def __init__(self, reader: VideoReader, num_threads: int, *, decodes_in_software: bool = True) -> None:
         self.reader = reader
@@ -112,9 +112,7 @@ class FrameStream:
                 self.position = None
 
     def next_frame(self, index: FrameIndex, place: int) -> Any | None:
-        """Return the frame at ``place`` if the codec returns it next.
-
-        This is a fast path for frame-by-frame reading.
+        """Return the frame at ``place`` if the codec returns it next. This is a fast path for frame-by-frame reading.
 
         Return ``None`` if the codec is at another position, or if its output contradicts the index. Then use `run`.
         """
@@ -217,11 +215,11 @@ class FrameStream:
     def _start_with_more_frames(
         self, segment: Segment, key_frame: int, wanted: set[int], mismatch: IndexMismatchError
     ) -> None:
-        """Restart a segment, and feed frames to the codec that it may have needed as references.
+        """Restart a segment, and feed more packets to the codec, because it possibly needs their frames as references.
 
-        The first time, these are the packets that were left out. The next time, decoding starts one key frame earlier,
-        because frames of an open GOP may refer to frames before their key frame. After that, or if packets are damaged,
-        raise ``mismatch``.
+        The first time, feed the packets that were left out. The next time, start one key frame earlier, because frames
+        of an open GOP can refer to frames before their key frame. After that, or if packets are damaged, raise
+        ``mismatch``; if a device decodes, raise `DeviceError` instead.
         """
         feed = self._feed
         if not isinstance(mismatch, DamagedPacketError):
@@ -240,7 +238,7 @@ class FrameStream:
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
     def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
-        """Decode up to the next frame whose place is in ``wanted``; remove this place, and return (place, frame).
+        """Decode up to the next frame in ``wanted``, a set of places. Remove its place, and return (place, frame).
 
         Return ``None`` if no such frame comes out of the codec.
         """

@@ -83,7 +83,7 @@ class PacketFeed:
     def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
         """Use ``index`` to choose packets.
 
-        With ``checks_packets``, which requires an index made from packets, check them too.
+        With ``checks_packets``, also look for damaged and missing packets. This requires an index made from packets.
         """
         self._index = index
         self._checks_packets = checks_packets

@@ -1,8 +1,8 @@
 """Plan how to decode the frames that a call requests.
 
-A `FrameQuery` holds the request. It gives the frame numbers for an index. If decoding proves this index wrong, the same
-query gives the numbers for a better one. `make_plan` divides the frames into segments that the codec decodes without a
-seek. `spanned_holes` finds the holes, where frames are missing, that the request reaches over.
+A `FrameQuery` holds the request, and converts it to frame numbers of an index. If decoding proves this index wrong, the
+query converts the request again for a better index. `make_plan` divides the frames into segments that the codec decodes
+without a seek. `spanned_holes` finds the places within the request where frames are missing.
 
 The *place* of a frame is its position in the output of a linear decode, which decodes all packets in order. Functions
 in this module do not read the source.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class FrameQuery(ABC):
     """The frames that a call requests.
 
-    Its attributes also determine which holes the call spans; see `spanned_holes`.
+    `spanned_holes` also uses its attributes, to find the places within the request where frames are missing.
     """
 
     # The highest requested index, if this is known without the number of frames. Then the stream need not be read to
@@ -98,7 +98,7 @@ class ExistingFrames(FrameQuery):
 class ByTime(FrameQuery):
     """A request for the frame shown at each time.
 
-    ``within`` (first, last) limits the result: a frame before the first or after the last one is replaced by these two.
+    With ``within`` (first, last), frame ``first`` replaces earlier frames, and frame ``last`` replaces later ones.
     """
 
     def __init__(self, seconds: NDArray[np.float64], *, is_grid: bool, within: tuple[int, int] | None) -> None:

@@ -162,7 +162,7 @@ class OpenVideo:
     def _stated_orientation(self) -> Orientation | None:
         """Return the orientation that the container states, for backends whose frames do not state it.
 
-        This may decode a frame in software, because FFmpeg's decoders attach the orientation to decoded frames.
+        If needed, decode a frame in software, because FFmpeg's decoders attach the orientation to decoded frames.
         """
         if not self._may_turn:
             return None

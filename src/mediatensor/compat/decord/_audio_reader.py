@@ -33,7 +33,7 @@ class AudioReader:
         ctx: A device. It has no effect, because audio is always decoded on the CPU.
         sample_rate: Samples per second. 0 or a negative number keeps the file's rate.
         mono: Whether to mix all channels to a single one.
-        timeout_seconds: Time limit for decoding, which then happens in a separate process; ``None`` means no limit.
+        timeout_seconds: Time limit for decoding. With a limit, a separate process decodes. ``None`` means no limit.
             decord does not have this argument.
 
     Attributes:
@@ -151,7 +151,7 @@ def _all_samples(source: Any, sample_rate: int | None, mono: bool) -> AudioSampl
 
 
 class AVReader:
-    """Reads the frames of a video, each with its audio. If the audio starts late, it is silent until then.
+    """Reads the frames of a video, each with its audio. Samples before the start of the audio stream are silent.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.

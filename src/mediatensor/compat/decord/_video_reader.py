@@ -53,8 +53,8 @@ class VideoReader:
         width: Width to which frames are resized. 0 or a negative number keeps the video's width.
         height: Height to which frames are resized. 0 or a negative number keeps the video's height.
         num_threads: Number of codec threads. 0 means a share of the process's budget.
-        fault_tol: Largest number of frames that are allowed to fail; if below 1, the largest share of all frames. A
-            frame that cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
+        fault_tol: Number of frames that are allowed to fail or, if below 1, their share of all frames. A frame that
+            cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
             `DECORDLimitReachedError` is raised. A negative number, which is the default, means no limit; a warning then
             names the frames. On a GPU, every frame that cannot be decoded raises an error.
         timeout_seconds: Time limit for each call. With a limit, the reader decodes in a separate process. ``None``

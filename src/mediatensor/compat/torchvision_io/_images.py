@@ -88,7 +88,7 @@ def decode_image(
         mode: Channels of the result; see `ImageReadMode`. By default, the result has the same channels as the file,
             except that GIF becomes RGB.
         apply_exif_orientation: Whether to turn the image upright according to its EXIF data.
-        timeout_seconds: Time limit for decoding, which then happens in a separate process; ``None`` means no limit.
+        timeout_seconds: Time limit for decoding. With a limit, a separate process decodes. ``None`` means no limit.
 
     Returns:
         A tensor (C, H, W), or (N, C, H, W) for an animation. Its dtype is uint16 if the file has more than 8 bits per

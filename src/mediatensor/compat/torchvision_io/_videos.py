@@ -55,7 +55,7 @@ def read_video(
         pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video's time base. If there is no video, the
             audio's time base is used.
         output_format: ``"THWC"`` or ``"TCHW"``, in upper or lower case.
-        timeout_seconds: Time limit for reading, which then happens in a separate process; ``None`` means no limit.
+        timeout_seconds: Time limit for reading. With a limit, a separate process reads. ``None`` means no limit.
 
     Returns:
         Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary. The
@@ -96,7 +96,7 @@ def read_video_timestamps(
     Args:
         filename: A path or URL.
         pts_unit: ``"sec"`` for seconds, as `Fraction`, or ``"pts"`` for units of the video's time base, as int.
-        timeout_seconds: Time limit for reading, which then happens in a separate process; ``None`` means no limit.
+        timeout_seconds: Time limit for reading. With a limit, a separate process reads. ``None`` means no limit.
 
     Returns:
         The times in ascending order, and the frames per second that the header states. A file without video gives
@@ -415,7 +415,7 @@ def write_video(
         audio_fps: Samples per second.
         audio_codec: Name of an audio encoder; ``None`` means the container's default.
         audio_options: Options of the audio encoder. Only the bit rate can be set: ``{"b": bits_per_second}``.
-        timeout_seconds: Time limit for encoding, which then happens in a separate process; ``None`` means no limit.
+        timeout_seconds: Time limit for encoding. With a limit, a separate process encodes. ``None`` means no limit.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
