@@ -350,7 +350,7 @@ class WordCrops(MediaDataset):
             any of them is above 2; otherwise relative.
         max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``). If a
-            document has several pages, the column ``page_index`` selects one. It counts from 0; by default, it is 0.
+            document has several pages, the column ``page_index`` selects one. The default is 0, the first page.
         transform: Function that takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). A transform that uses
             random numbers gets new ones for each row.
         label: Function that takes a word's `Item` and returns the label; by default, the text of the word.

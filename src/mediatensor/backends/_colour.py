@@ -117,7 +117,7 @@ class Arithmetic(ABC):
         self._coefficients = coefficients
 
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the chroma terms of red, green and blue. They have the unit that `combined` expects."""
+        """Return the chroma terms of red, green and blue, in the unit that `combined` expects."""
         c, cb, cr = self._coefficients, self._centred(cb), self._centred(cr)
         green = self._times(cb, c.green_u) + self._times(cr, c.green_v)
         return self._times(cr, c.red_v), green, self._times(cb, c.blue_u)
@@ -302,7 +302,7 @@ def _kernel_weights(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the index of the first source sample (target,) and the weights (target, taps) for each target sample.
 
-    The weights are in units of 1/2**54. Negligible weights are not cut off yet, and indices may be outside the line.
+    The weights are in units of 1/2**54. Negligible weights are not cut off yet, and indices can be outside the line.
     """
     support = 4 if kernel == "bicubic" else 2
     size = 1 + support if step <= 1 << 16 else 1 + (support * source + target - 1) // target

@@ -144,8 +144,8 @@ _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
 def set_nvdec_cache_capacity(capacity: int) -> None:
     """Set how many idle NVDEC decoders are kept for each GPU, so that later streams can use them.
 
-    Reusing a decoder saves the tens of milliseconds that a new one takes. It is possible if the new stream has the same
-    codec, size, pixel format and parameter sets. Each decoder holds GPU memory for about ten pictures.
+    Reusing a decoder saves the tens of milliseconds that a new one takes. A decoder can be reused if the new stream has
+    the same codec, size, pixel format and parameter sets. Each decoder holds GPU memory for about ten pictures.
 
     Args:
         capacity: Largest number of idle decoders for each GPU (default 20). If there are more, the least recently used
@@ -283,7 +283,7 @@ class _CudaDecoder(PictureDecoder):
 def _why_unsupported(stream: StreamParameters) -> str | None:
     """Return why NVDEC cannot decode a stream, as far as the header shows; ``None`` if it shows no reason.
 
-    NVDEC may still reject the first frame.
+    NVDEC can still reject the first frame.
     """
     if stream.codec not in _CODECS:
         return f"NVDEC has no decoder of {stream.codec}"

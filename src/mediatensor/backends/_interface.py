@@ -59,7 +59,7 @@ class StreamParameters:
 
 
 class Picture(Protocol):
-    """The attributes that a decoded picture must have. Its pixels may be on any device.
+    """The attributes that a decoded picture must have. Its pixels can be on any device.
 
     A picture can also have two attributes of `Surface`: ``num_bytes``, its size in the frame cache
     (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if the picture states it.
@@ -164,7 +164,7 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-        """Return a new decoder. It gets the packets of the stream from the beginning.
+        """Return a new decoder, which will get all packets of the stream from the first one.
 
         Raises:
             DeviceError: if this backend cannot decode the stream.

@@ -208,8 +208,8 @@ def _placed(memory: Tensor, start: int, plane: Tensor) -> Tensor:
 def _staging(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return CPU memory from which data can be copied to the device asynchronously.
 
-    For CUDA, it is pinned memory. The caller may drop it during a copy: torch tracks the copies, and reuses the memory
-    only when all of them are done.
+    For CUDA, it is pinned memory. The caller can drop it during a copy, because torch reuses the memory only when all
+    copies from it are done.
     """
     return torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda", device="cpu")
 

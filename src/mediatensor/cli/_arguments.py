@@ -261,12 +261,10 @@ def _int_from(text: str, least: int) -> int:
 
 
 def positive_int(text: str) -> int:
-    """Parse a whole number that is at least 1."""
     return _int_from(text, 1)
 
 
 def non_negative_int(text: str) -> int:
-    """Parse a whole number that is at least 0."""
     return _int_from(text, 0)
 
 

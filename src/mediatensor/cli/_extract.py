@@ -255,7 +255,7 @@ class SoundJob(Job):
         return f"wrote {path}: {seconds}{start}, {first.sample_rate} Hz, {channels}"
 
     def _pieces(self) -> Iterator[AudioSamples]:
-        """Yield the audio as consecutive pieces. The first piece may be empty."""
+        """Yield the audio as consecutive pieces. The first piece can be empty."""
         metadata, start, num_empty = self._decoder.metadata, self._start, 0
         rate = self._args.sample_rate or metadata.sample_rate or 48_000
         num_channels = self._args.num_channels or metadata.num_channels or 2

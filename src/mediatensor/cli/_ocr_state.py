@@ -68,7 +68,7 @@ class Record:
     Lines are never changed, only appended. If several lines describe an item, the last one counts. So several programs
     can use the same folder at once.
 
-    ``name`` is the JSON key that has the name of an item. Two names are the same item if ``fold`` makes them equal.
+    ``name`` is the JSON key of the item's name. Two names are the same item if ``fold`` makes them equal.
     """
 
     def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
@@ -310,8 +310,8 @@ def read_missing(
 class ProgressStore:
     """Stores how far a video has been read, so that a later run can resume.
 
-    The state is one file in a hidden folder, which is written atomically. ``key`` has the source and the options that
-    affect the result. If the stored state has another key, it is ignored.
+    The state is one file, written atomically, in a hidden folder. ``key`` has the source and the options that affect
+    the result. If the stored state has another key, it is ignored.
     """
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:

@@ -132,7 +132,7 @@ def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) 
 def check_size(grid: Grid, side_limit: int) -> None:
     """Raise `InvalidArgumentError` if a sheet with this grid is too large.
 
-    No side may be longer than ``side_limit``, the limit of the file format, and the sheet must fit into memory.
+    Each side must be at most ``side_limit``, the limit of the file format, and the sheet must fit into memory.
     """
     width, height = grid.width, grid.height + 2 * _MARGIN + 2 * _HEADER_HEIGHT
     if max(width, height) > side_limit or width * height > _MAX_PIXELS:

@@ -90,7 +90,7 @@ class Comparison:
 
     Attributes:
         num_frames_at_open: Number of frames according to the packets, before decoding.
-        num_frames: Number of frames after the checks. It may differ from ``num_frames_at_open``, because the decoder
+        num_frames: Number of frames after the checks. It can differ from ``num_frames_at_open``, because the decoder
             counts again if a packet cannot be decoded.
         mismatches: The first few mismatches. `num_mismatches` counts all of them.
         damage: Descriptions of the frames that the codec flags as damaged, and of the places where frames are missing.
@@ -118,7 +118,7 @@ class Comparison:
 def digest(pixels: Pixels) -> bytes:
     """Return a hash of the shape and the pixels of an array.
 
-    It does not depend on how the array is stored in memory.
+    The hash does not depend on how the array is stored in memory.
     """
     state = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     state.update(np.ascontiguousarray(pixels).data)

@@ -90,7 +90,7 @@ class VideoWriter:
         return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
 
     def write(self, task: Task, path: str) -> int:
-        """Read a video, and write those of its outputs that are missing; return the exit code."""
+        """Read a video, and write its missing outputs; return the exit code."""
         key, overwrite = self.key(task, path), self._args.overwrite
         missing = self._written.missing(task, key, self._messages, overwrite=overwrite)
         if not missing:

@@ -261,7 +261,7 @@ class EncoderOption(NamedTuple):
 
 @lru_cache(maxsize=64)
 def encoder_options(codec_name: str) -> dict[str, EncoderOption]:
-    """Return a dictionary from the name of each option of an encoder to its description.
+    """Return the options of an encoder, as a dictionary from option name to description.
 
     FFmpeg has general options, which all encoders share, and private options of each encoder. If both have the same
     name, the private option is returned, because FFmpeg uses it.

@@ -143,10 +143,7 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
 
 
 class _Converter:
-    """The methods that all converters share.
-
-    They depend only on the resize and crop steps, not on the output format.
-    """
+    """The methods that all converters share, because they do not depend on the output format."""
 
     _steps: tuple[PixelStep, ...]
 
@@ -407,7 +404,7 @@ def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its
 def _takes_the_fast_path(frame: Any) -> bool:
     """Return whether PyAV's ``reformat`` gives the same RGB pixels as the slower `_ScaleFilter`.
 
-    It does if chroma is not interpolated.
+    Both give the same pixels if chroma is not interpolated.
     """
     name = frame.format.name
     if name in ("yuv420p", "yuvj420p"):
@@ -471,8 +468,8 @@ def is_frame(picture: object) -> bool:
 def surface_of(frame: Any) -> Surface:
     """Return a `Surface` whose tensors share the memory of a CPU frame. Do not write to the tensors.
 
-    The surface has no planes if DLPack cannot describe the frame. This concerns formats with palettes or packed bits,
-    and frames that are stored upside down.
+    DLPack cannot describe formats with palettes or packed bits, and frames that are stored upside down. For these, the
+    surface has no planes.
     """
     planes: tuple[Tensor, ...] = ()
     with suppress(*_EXPORT_ERRORS):
@@ -483,8 +480,8 @@ def surface_of(frame: Any) -> Surface:
 def cuda_surface_of(frame: Any, reading: Callable[[], AbstractContextManager[object]]) -> Surface:
     """Return a `Surface` whose tensors share the GPU memory of a frame from a CUDA decoder.
 
-    ``reading`` returns a context in which the tensors may be read. Raises ValueError if the format is not nv12, p010le
-    or p016le, or if chroma samples are missing. PyAV drops the last chroma samples if the height or width is odd.
+    Read the tensors only in a context that ``reading`` returns. Raises ValueError if the format is not nv12, p010le or
+    p016le, or if chroma samples are missing. PyAV drops the last chroma samples if the height or width is odd.
     """
     try:
         planes = _export_planes(frame)
@@ -637,8 +634,8 @@ def why_no_nvcuvid() -> str | None:
 def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], device_index: int) -> Any:
     """Create a codec context that decodes on a CUDA device and leaves the frames there.
 
-    It must get the packets of the stream from the beginning. The device's primary CUDA context, which torch uses, must
-    be current in the calling thread, because FFmpeg does not make it current.
+    The context must get the packets of the stream from the beginning. The device's primary CUDA context, which torch
+    uses, must be current in the calling thread, because FFmpeg does not make it current.
 
     ``codec`` is FFmpeg's name of a format, such as av1. The name of a decoder, such as libdav1d, may select a decoder
     that does not support devices. ``size`` is the (height, width) that the container states; the size in the codec's

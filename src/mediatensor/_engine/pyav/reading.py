@@ -165,7 +165,7 @@ class StreamReader(Demuxer, ABC):
         """Set the threads and options of a codec before it is opened."""
 
     def _make_decoder(self) -> Decoder:
-        """Make the decoder. It is made when the first packet is decoded, because reading packets needs no decoder."""
+        """Make the decoder. This is called when the first packet is decoded, because reading needs no decoder."""
         return PacketDecoder(self._context)
 
     @property
@@ -289,14 +289,14 @@ class VideoReader(StreamReader):
 
     @property
     def is_intra_only(self) -> bool:
-        """Whether every frame of the codec is a key frame. The container may fail to mark them as such."""
+        """Whether every frame of the codec is a key frame. The container does not always mark them as key frames."""
         return bool(self._context.codec.intra_only)
 
     @property
     def num_index_entries(self) -> int:
         """The number of entries in the list of packets that FFmpeg's demuxer keeps.
 
-        In some formats, this list may be incomplete.
+        In some formats, this list can be incomplete.
         """
         return len(self._stream.index_entries)
 

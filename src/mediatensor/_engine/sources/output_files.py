@@ -1,4 +1,4 @@
-"""Write each file so that it appears under its name only when it is complete. Check which files a command may replace.
+"""Write each file so that it appears under its name only when it is complete. Check which files a command can replace.
 
 The library writes to paths only through `AtomicFile`. A file is first written under a hidden name in the folder of its
 destination, and renamed when it is complete. Devices and pipes cannot be renamed, so they are written directly. All

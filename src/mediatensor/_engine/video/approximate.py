@@ -147,7 +147,7 @@ class ApproximateFrames:
     ) -> FrameBatch:
         """Return the frame shown at each time.
 
-        With ``is_grid``, the times are evenly spaced and may be rounded. So a frame counts as shown even if it starts
+        With ``is_grid``, the times are evenly spaced and possibly rounded. So a frame counts as shown even if it starts
         up to one tick after the time.
         """
         if not is_grid:

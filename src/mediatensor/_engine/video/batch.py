@@ -58,10 +58,10 @@ class PixelWriter:
         self.pixels: NDArray[Any] | Tensor | None = None
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:
-        """Convert a frame, write it to the first of ``rows``, and copy it to the others.
+        """Convert a frame, write it to the first of ``rows``, and copy it to the rest.
 
-        Threads may write different rows at the same time. Raises `SizeChangeError` if the frame does not have the size
-        of earlier frames and must not be scaled. ``name`` is how the error message names the frame.
+        Several threads can write at the same time if their rows differ. Raises `SizeChangeError` if the frame does not
+        have the size of earlier frames and must not be scaled. ``name`` is how the error message names the frame.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
@@ -347,7 +347,7 @@ class _Request:
         return False
 
     def raise_size_change(self, frames: list[int]) -> None:
-        """Decode ``frames`` again in order, so that `SizeChangeError` names the first frame that has another size."""
+        """Decode ``frames`` again in order, so that `SizeChangeError` names the first frame with a different size."""
         self.handle.frame_cache.clear()
         self.writer.start_over()
         self.decode(self.handle.worker, frames, self.rows)
@@ -378,8 +378,8 @@ class _Request:
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
     """Decode frames that are not in the frame cache. ``frames`` must ascend.
 
-    The threads are divided in the way that is estimated to be fastest. ``overlaps`` means that other frames of the same
-    call were in the cache.
+    Divide the threads in the way that is expected to be fastest. ``overlaps`` means that other frames of the same call
+    were in the cache.
     """
     handle, index = request.handle, request.index
     worker = handle.worker

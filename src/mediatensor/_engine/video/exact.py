@@ -224,8 +224,8 @@ class ExactFrames:
     ) -> FrameBatch:
         """Return the frame shown at each time.
 
-        With ``is_grid``, the times are evenly spaced and may be rounded. The caller must then check that the times are
-        in the stream. ``within`` limits the result as in `frame_played_at`.
+        With ``is_grid``, the times are evenly spaced and possibly rounded. The caller must then check that the times
+        are in the stream. ``within`` limits the result as in `frame_played_at`.
         """
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)

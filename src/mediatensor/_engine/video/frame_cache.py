@@ -24,7 +24,7 @@ _DEFAULT_BYTES = 1 << 27
 
 
 def get_frame_cache_bytes() -> int:
-    """Return how many bytes of decoded frames all decoders of this process together may keep in memory.
+    """Return the size limit in bytes of the frame cache, which all decoders of this process share.
 
     Cached frames need no decoding when you request the same frames again, step backwards or read overlapping clips. Set
     the limit with `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``; the default is
@@ -54,7 +54,7 @@ def get_frame_cache_bytes() -> int:
 
 
 def set_frame_cache_bytes(num_bytes: int | None) -> None:
-    """Set how many bytes of decoded frames all decoders of this process together may keep in memory.
+    """Set the size limit of the frame cache, in which all decoders of this process together keep decoded frames.
 
     Args:
         num_bytes: The limit in bytes. 0 keeps no frames; ``None`` restores the default. For comparison, a 1080p frame
@@ -136,14 +136,14 @@ class FrameCache:
     def capacity(self) -> int:
         """Return how many frames fit into the memory limit.
 
-        They are assumed to be as large as the last cached frame.
+        The frames are assumed to be as large as the last cached frame.
         """
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
         """Return whether ``num_pictures`` frames of ``num_pixels`` pixels fit into the memory limit.
 
-        They are assumed to be as large as the last cached frame or, if there is none, to be 8-bit 4:2:0.
+        The frames are assumed to be as large as the last cached frame or, if there is none, to be 8-bit 4:2:0.
         """
         size = self.bytes_per_picture or num_pixels * 3 // 2
         return num_pictures * size <= get_frame_cache_bytes()

@@ -229,7 +229,7 @@ class PacketFeed:
             raise
 
     def _seek(self, key_frame: int) -> bool:
-        """Seek to a key frame. Return whether this succeeded, which the packets at the new position must prove."""
+        """Seek to a key frame. Return whether the packets at the new position prove that this succeeded."""
         if not self._has_times:
             return False  # FFmpeg generates times while reading, and they differ after a seek
         index, reader = self._index, self._reader

@@ -210,7 +210,7 @@ class AVReader:
             indices: Frame indices, as a list, an array or a tensor. Negative indices count from the end.
 
         Returns:
-            A list that has the samples (channels, samples) of each frame, and the frames (N, H, W, 3).
+            A list with the samples (channels, samples) for each frame, and an array with the frames (N, H, W, 3).
 
         Raises:
             OutOfRangeError: if an index is out of bounds.

@@ -42,7 +42,7 @@ def read_video(
     *,
     timeout_seconds: float | None = None,
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """Read the frames and the audio of a range of time.
+    """Read the frames and the audio in a time range.
 
     The result has all frames with ``start_pts <= pts <= end_pts``. If an earlier frame is still shown at ``start_pts``,
     the result begins with this frame. The audio begins at ``start_pts`` and ends before ``end_pts``. Only the first
