@@ -1,6 +1,6 @@
 """Helpers for OCR: geometry of boxes and pages, metrics, and functions that draw recognised pages.
 
-Other packages of `ocr` use these modules. In the other direction, nothing is imported from them.
+Other packages of `ocr` import these modules. These modules do not import other packages of `ocr`.
 """
 
 from . import common_types, fonts, geometry, metrics, reconstitution, visualization

@@ -56,8 +56,8 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
     """Convert a relative geometry to four corners in pixels, (4, 2), on a page of ``size`` (height, width).
 
-    A straight box (two points) gives its corners in the order top left, top right, bottom right, bottom left. A point
-    that lies outside of the page by more than half a page is moved to that distance.
+    A straight box (two points) gives its corners in the order top left, top right, bottom right, bottom left. Points
+    more than half a page outside of the page are moved to half a page outside.
 
     Raises:
         InvalidArgumentError: if ``geometry`` is not two or four points of finite numbers.
@@ -84,7 +84,7 @@ def corners(quad: NDArray[np.float64]) -> list[tuple[float, float]]:
 
 
 def confidence_color(confidence: Any) -> Color:
-    """Return the colour for a confidence: blue for 1, over orange, to red for 0.5 and less. Other values give grey."""
+    """Return a colour from blue (confidence 1) over orange to red (0.5 or less), or grey if it is not a finite number."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
@@ -240,7 +240,7 @@ def _ink(font: Font, text: str) -> tuple[int, int, int, int]:
 
 
 def font_for(text: str, size: int) -> Font:
-    """Return a font that has all letters of ``text``: Pillow's own font or an installed font, else Pillow's font."""
+    """Return a font with all letters of ``text``: Pillow's or an installed one. If there is none, return Pillow's."""
     return get_font(_family_with_letters(text), size)
 
 

@@ -40,8 +40,8 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
         boxes_2: M straight boxes, (M, 4).
 
     Returns:
-        The IoU of each pair, (N, M): float64 if an input is float64 or a wide integer type (NumPy's promotion with
-        float32), otherwise float32. It is 0 for pairs in which neither box has an area.
+        The IoU of each pair, (N, M): float64 if an input is float64 or has integers of at least 32 bits, otherwise
+        float32. It is 0 for pairs in which neither box has an area.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.
@@ -58,11 +58,11 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
 def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.float32]:
     """Return the intersection over union (IoU) of each polygon in ``polys_1`` with each polygon in ``polys_2``.
 
-    The result is exact for polygons whose edges do not cross each other.
+    The result is exact unless edges of the same polygon cross each other.
 
     Args:
-        polys_1: N polygons, (N, 4, 2), clockwise or counter-clockwise. Instead of 4, they can have any number of
-            corners of at least 3.
+        polys_1: N polygons, (N, 4, 2), clockwise or counter-clockwise. They can also have 3 or more than 4 corners,
+            (N, K, 2).
         polys_2: M polygons in the same form.
 
     Returns:
@@ -151,8 +151,8 @@ def _shared_areas(ones: Floats, others: Floats, first: Indices, second: Indices)
     """Yield, chunk by chunk, the area of the intersection of ``ones[first[i]]`` and ``others[second[i]]``, for all i.
 
     The polygon from ``others`` does not need to be convex. It is split into triangles that all start at its first
-    corner, and the polygon from ``ones`` is clipped by each triangle. The areas are added with the signs of the
-    triangles.
+    corner, and the polygon from ``ones`` is clipped by each triangle. Areas from triangles with one orientation
+    (clockwise or counter-clockwise) are added, and those with the other orientation subtracted.
     """
     for start in range(0, len(first), _POLYGON_CHUNK):
         subject = ones[first[start : start + _POLYGON_CHUNK]]
@@ -244,7 +244,7 @@ def check_threshold(iou_thresh: float) -> float:
 
 
 def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_polygons: bool) -> Matches:
-    """Pair each true box with at most one predicted box, such that the sum of the IoU of all pairs is the largest.
+    """Pair each true box with at most one predicted box, so that the sum of the pairs' IoU is as large as possible.
 
     Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2) and (M, 4, 2). Pairs whose IoU is below ``iou_thresh`` are
     dropped after pairing.
@@ -264,8 +264,8 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
     """Choose the pairs with the largest sum of IoU such that each box is in at most one pair.
 
-    ``count`` and ``other_count`` are the numbers of boxes in both arrays. Return the indices of the chosen pairs in
-    increasing order.
+    ``count`` is the number of boxes to which ``pairs.first`` refers, and ``other_count`` the number of boxes to which
+    ``pairs.second`` refers. Return the indices of the chosen pairs in increasing order.
     """
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1

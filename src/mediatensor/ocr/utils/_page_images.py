@@ -43,7 +43,7 @@ def rotation(angle: float) -> Matrix:
 
 
 def between_pixel_centers(matrix: Matrix) -> Matrix:
-    """Return the matrix for continuous coordinates that makes the same map as ``matrix`` makes for pixel indices.
+    """Convert ``matrix``, which transforms pixel indices, so that it transforms continuous coordinates in the same way.
 
     The centre of the first pixel is at 0 in pixel indices, and at 0.5 in continuous coordinates.
     """
@@ -139,9 +139,9 @@ def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float6
 
 
 def _span(positions: NDArray[np.float64], size: int) -> tuple[int, int]:
-    """Return the start and end of the pixels that bilinear sampling at ``positions`` reads.
+    """Return the range of rows or columns, (start, end), that bilinear sampling at ``positions`` reads.
 
-    All values refer to one axis, along which the image has ``size`` pixels.
+    ``size`` is the number of rows or columns of the image.
     """
     return max(int(np.floor(positions.min())) - 1, 0), min(int(np.ceil(positions.max())) + 1, size)
 
@@ -411,7 +411,7 @@ class Letterbox:
     symmetric_pad: bool
 
     def place(self, image: Tensor) -> tuple[int, int, int, int]:
-        """Return the part of the result that shows the scaled image, without padding: top, left, height and width."""
+        """Return where the result of `fit` shows the scaled image, without padding: top, left, height and width."""
         height, width = self.size
         if not self.preserve_aspect_ratio:
             return 0, 0, height, width
@@ -427,7 +427,7 @@ class Letterbox:
         return F.pad(resized(image, (height, width), mode), (left, right, top, below))
 
     def padding_mask(self, image: Tensor) -> Tensor:
-        """Return a bool mask of the result, (height, width): True where it shows ``image``, False on padding."""
+        """Return a mask for the result of `fit`, bool (height, width): True where it shows ``image``."""
         top, left, height, width = self.place(image)
         mask = torch.zeros(self.size, dtype=torch.bool, device=image.device)
         mask[top : top + height, left : left + width] = True

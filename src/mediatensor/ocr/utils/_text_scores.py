@@ -73,7 +73,7 @@ class TextMatch:
         self.reset()
 
     def update(self, gt: Sequence[str], pred: Sequence[str]) -> None:
-        """Compare words, and add them to the counts.
+        """Compare true and recognised words, and count how many are equal.
 
         Args:
             gt: True words.
@@ -199,7 +199,7 @@ class _ErrorRate:
         raise NotImplementedError
 
     def update(self, gt: Sequence[str], pred: Sequence[str]) -> None:
-        """Compare texts, and add their edits and lengths to the counts.
+        """Compare true and recognised texts, and count their edits and lengths.
 
         Args:
             gt: True texts, such as words, lines or pages.

@@ -24,7 +24,7 @@ class Sample:
 
     Attributes:
         image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        mask: A tensor (H, W) that is non-zero at the pixels to use in training, for example outside of padding; or
+        mask: A tensor (H, W) that is 0 at pixels to ignore in training, such as padding, and non-zero elsewhere; or
             ``None``.
         target: The ground truth. For detection, it is an array of relative boxes (N, 4), each (xmin, ymin, xmax, ymax),
             or of relative polygons (N, 4, 2), or a dict that has such an array for each class. For recognition, it is a

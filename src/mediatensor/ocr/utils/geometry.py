@@ -61,7 +61,7 @@ Array: TypeAlias = NDArray[Any]
 def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
     """Return the corners of a straight box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
 
-    Rotated boxes have another order: clockwise from the top left. `order_points` sorts the corners into it.
+    Rotated boxes have another order: clockwise from the top left. `order_points` converts corners to that order.
 
     >>> from mediatensor.ocr.utils import bbox_to_polygon
     >>> bbox_to_polygon(((0.1, 0.2), (0.5, 0.4)))
@@ -86,7 +86,7 @@ def reading_geometry(geometry: Any, turn: object) -> Any:
     """Return a geometry of text whose corners start where the text starts and follow its reading direction.
 
     ``turn`` is the clockwise rotation of the text in degrees. If it is 90, 180 or 270, a straight box is converted to
-    four points in reading order. Otherwise, and if ``geometry`` already has four points, it is returned unchanged.
+    four points in reading order. Other geometries, and all geometries for other values of ``turn``, are unchanged.
 
     >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
     ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
@@ -202,7 +202,7 @@ def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
 
 
 class MinAreaRect(NamedTuple):
-    """A rectangle that can be rotated by any angle.
+    """A rectangle at any angle.
 
     Attributes:
         center: The centre of the rectangle, (x, y).
@@ -277,9 +277,9 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 
 
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return points that have the same convex hull as ``cloud``, and vectors that include all edges of this hull.
+    """Return the points of the convex hull of ``cloud``, and the vectors along its edges.
 
-    For a few points, the hull is not computed: the result is all points, and the vectors between all pairs of points.
+    For a few points, the hull is not computed. The result is all points, and the vectors between all pairs of points.
     """
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)
@@ -377,8 +377,8 @@ def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
         angle: Angle in degrees.
 
     Returns:
-        The rotated points (N, 2): float64 if ``points`` are, otherwise the dtype into which NumPy promotes ``points``
-        with float32.
+        The rotated points (N, 2): float64 if ``points`` are float64 or integers of at least 32 bits, otherwise
+        float32.
 
     Example:
         >>> import numpy as np
@@ -466,9 +466,9 @@ def rotate_boxes(
         loc_preds: Relative boxes (N, 4) or (N, 4, 2).
         angle: Angle in degrees, between -90 and 90.
         orig_shape: Height and width of the page; further items, such as channels, are ignored.
-        min_angle: Boxes are not rotated if ``angle`` differs by less than this many degrees from 0, or from 90 or -90.
-        target_shape: Height and width of the image to which the resulting boxes are relative, if it differs from the
-            page. It must have the same centre, for example the page without the padding that
+        min_angle: Boxes are not rotated if ``angle`` is less than this many degrees away from -90, 0 or 90.
+        target_shape: Height and width of the image to which the result is relative; by default ``orig_shape``. It must
+            have the same centre as the page. For example, it can be the page without the padding that
             ``rotate_image(expand=True)`` added. Ignored if the boxes are not rotated.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Metrics of text detection, text recognition, and both together, named as in docTR; and error rates.
+"""Metrics of text detection and recognition, named as in docTR, and error rates.
 
 ``update`` of a metric adds data, ``summary`` returns the scores, and ``reset`` discards all data.
 """
@@ -57,7 +57,7 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
 
 
 class _BoxMetric:
-    """Base class of metrics that match predicted boxes with true boxes, and compute rates from the counts."""
+    """Base class of metrics that match predicted boxes with true boxes."""
 
     def __init__(self, iou_thresh: float = 0.5, use_polygons: bool = False) -> None:
         self.iou_thresh = check_threshold(iou_thresh)

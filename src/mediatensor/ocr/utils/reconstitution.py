@@ -98,7 +98,7 @@ def synthesize_kie_page(
         Array (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError, SourceNotFoundError: for the same reasons as by `synthesize_page`.
+        InvalidArgumentError, SourceNotFoundError: See `synthesize_page`.
 
     Example:
         >>> import numpy as np

@@ -127,7 +127,7 @@ def polygon_patch(
         page_dimensions, label, color, alpha, linewidth, fill, preserve_aspect_ratio: See `rect_patch`.
 
     Raises:
-        InvalidArgumentError, MissingDependencyError: for the same reasons as by `rect_patch`.
+        InvalidArgumentError, MissingDependencyError: See `rect_patch`.
 
     Example:
         >>> from mediatensor.ocr.utils.visualization import polygon_patch
@@ -266,7 +266,7 @@ def visualize_page(
     Args:
         page: An exported `Page`.
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
-        words_only: Whether to omit the outlines of lines and blocks, which are drawn around the words.
+        words_only: Whether to outline only words. Otherwise, lines and blocks are outlined too.
         display_artefacts: Whether to outline artefacts, which are parts of a page that are not text.
         display_layout: Whether to outline layout regions.
         scale: The length of the longer side of the figure, in inches.
@@ -334,7 +334,7 @@ def visualize_kie_page(
         The figure; see `visualize_page`.
 
     Raises:
-        InvalidArgumentError, MissingDependencyError: for the same reasons as by `visualize_page`.
+        InvalidArgumentError, MissingDependencyError: See `visualize_page`.
 
     Example:
         >>> import numpy as np
@@ -456,7 +456,7 @@ def overlay(
         page: A `Page` or `KIEPage`, or what its method ``export`` returned.
         image: The image of the page: array (H, W, 3) or tensor (3, H, W), uint8. By default, the image that ``page``
             contains.
-        text: Where to write the text. ``"beside"``: on a blank page to the right, which makes the result twice as wide.
+        text: Where to write the text. ``"beside"``: on a blank page to the right of the image, as wide as the image.
             ``"above"``: above each box, for pages of few words, such as video frames. ``"none"``: nowhere.
         line_width: The width of outlines in pixels; ``None`` chooses it by the size of the page.
         font_family: The path of a font file, or the name of an installed font; see `get_font`.

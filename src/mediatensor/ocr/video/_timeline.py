@@ -47,7 +47,7 @@ def clock(seconds: float, digits: int = 0) -> str:
 
 
 def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: float, width: int) -> Image.Image:
-    """Draw a time line with a lane for each kind of text, and in it a bar for each track.
+    """Draw a time line: a lane for each kind of text, with a bar for each track.
 
     ``start`` and ``stop`` are in seconds. A long time line is split into several strips, one below the other.
     """

@@ -65,7 +65,7 @@ class Captions(Sequence[TextTrack]):
     """A sequence of text tracks, ordered by start, that can be written as a subtitle file.
 
     Times in files are rounded down, to milliseconds in SubRip and WebVTT, and to centiseconds in ASS. If one track
-    starts at the time at which another ends, their times in the file are equal too. No subtitle has a duration of 0.
+    starts when another ends, the two times in the file are equal too. No subtitle has a duration of 0.
 
     Args:
         tracks: Tracks in any order.
@@ -128,7 +128,7 @@ class Captions(Sequence[TextTrack]):
             format: ``"srt"``, ``"vtt"`` or ``"ass"``.
             offset_seconds: Seconds to add to all times. The times of some videos, such as MPEG-TS files, do not start
                 at zero. If a player nevertheless counts from zero, give the negative start time of the video. Negative
-                results become zero.
+                times become zero.
 
         Returns:
             The file as text.
@@ -156,7 +156,7 @@ class Captions(Sequence[TextTrack]):
     ) -> None:
         """Write a subtitle file in UTF-8.
 
-        An existing file is replaced at the end, so it is never incomplete.
+        An existing file is replaced only when the new one is complete.
 
         Args:
             path: Path of the file.
@@ -206,7 +206,7 @@ def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str 
 def _round_times(
     tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float = 0.0
 ) -> list[tuple[int, int]]:
-    """Return the start and end of each track as whole units, such as milliseconds. Negative times become 0.
+    """Return the start and end of each track in units of ``1 / units_per_second`` s. Negative times become 0.
 
     Times that are equal remain equal, the order of times is preserved, and every start is before its end.
     """
@@ -337,7 +337,7 @@ def _ass_place(track: TextTrack, height: int, width: int) -> str:
 def _alignment(track: TextTrack) -> int:
     """Return the number by which ASS names an alignment: 1 for left, 2 for centre, 3 for right.
 
-    The result is the alignment at which the edges or centres of the lines differ least; 2 for a single line.
+    The lines are aligned where they differ least: at their left edges, centres or right edges. One line gives 2.
     """
     if len(track.lines) < 2:
         return 2

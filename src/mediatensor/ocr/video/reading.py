@@ -52,7 +52,7 @@ class VideoReading:
         name: Name of the video.
         height: Height of the upright video in pixels.
         width: Width of the upright video in pixels.
-        num_frames: Number of frames, up to the last frame that could be read.
+        num_frames: Number of frames. Frames after the last one that could be decoded do not count.
         begin_seconds: Time at which the first frame is shown.
         end_seconds: Time at which the last frame ends.
         tracks: Tracks of text, ordered by start.
@@ -147,7 +147,7 @@ class VideoReading:
         return Document([slide.page for slide in self.slides])
 
     def export(self) -> dict[str, Any]:
-        """Return the reading, without the images of slides, as nested dictionaries and lists of Python's basic types.
+        """Return the reading, without the images of slides, as nested dictionaries and lists.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``VideoReading.from_dict`` reads.
@@ -187,8 +187,8 @@ class VideoReading:
             The reading.
 
         Raises:
-            InvalidArgumentError: ``save_dict`` is damaged or comes from a later version, or the number of images
-                differs from the number of slides.
+            InvalidArgumentError: ``save_dict`` is damaged or was made by a later version of mediatensor, or the number
+                of images differs from the number of slides.
         """
         stored = _stored_dict(save_dict, "reading")
         if stored.get("schema") != _SCHEMA:
@@ -255,7 +255,7 @@ class VideoReading:
     def save(self, path: str | os.PathLike[str], format: ReadingFormat | None = None) -> None:
         """Write the reading, or a part of it, to a file.
 
-        An existing file is replaced at the end, so it is never incomplete.
+        An existing file is replaced only when the new one is complete.
 
         Args:
             path: Path of the file.
@@ -267,8 +267,8 @@ class VideoReading:
                 * ``"md"``, ``"pdf"``: the slides, as Markdown with their times or as searchable PDF.
 
         Raises:
-            InvalidArgumentError: The format is unknown, or the reading does not have the slides or images of slides
-                that it needs.
+            InvalidArgumentError: The format is unknown, ``"md"`` or ``"pdf"`` is chosen but there are no slides, or
+                ``"pdf"`` is chosen but the slides have no images.
             MissingDependencyError: ``"pdf"`` needs pypdfium2, which is not installed.
             WriteError: The file cannot be written.
             SourceTypeError: ``path`` is not a path.

@@ -31,7 +31,7 @@ Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 class Alternative:
     """Another way in which OCR has read the text of a track.
 
-    The text is read in several frames, and the readings differ in unclear letters. The readings of all frames vote.
+    The text is read in several frames. Readings can differ if letters are unclear, and each frame has a vote.
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
@@ -112,7 +112,7 @@ class TextTrack:
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        kind: ``"caption"`` (subtitles in the pixels, which are still and shown for a while), ``"overlay"`` (logo,
+        kind: ``"caption"`` (subtitles in the pixels, which stay in place for a while), ``"overlay"`` (logo,
             clock, score, ticker), ``"scene"`` (text on objects that were filmed) or ``"slide"`` (text on a page, such
             as a slide of a lecture).
         start_seconds: Time at which the first frame with the text is shown.
@@ -123,7 +123,7 @@ class TextTrack:
             ``first_frame``.
         confidence: Estimated probability that the text was read correctly, from 0 to 1.
         lines: The lines of the text, from top to bottom; empty if unknown.
-        alternatives: Other readings of the text, ordered by votes. The one with most votes comes first.
+        alternatives: Other readings of the text. The one with most votes comes first.
         appears: How the text appears: ``"at once"``, or ``"word by word"`` as in karaoke, live captions and typing.
         places: The positions of a moving text, frame by frame; empty if the text does not move.
 

@@ -1,7 +1,4 @@
-"""Functions that change the colours of images, rotate and crop images with their boxes, and add shadows.
-
-The module of the same name in docTR has only the functions that work without tensors.
-"""
+"""Functions that change the colours of images, rotate and crop images with their boxes, and add shadows."""
 
 from __future__ import annotations
 
@@ -37,11 +34,11 @@ def crop_boxes(boxes: Array, crop_box: tuple[float, float, float, float]) -> Arr
         crop_box: The crop as (xmin, ymin, xmax, ymax), in the same unit as ``boxes``.
 
     Returns:
-        A new array (M, 4) of boxes, clipped to the crop. They are in pixels, or relative to the crop, as ``boxes``
-        were. Boxes outside the crop are left out.
+        A new array (M, 4) of boxes, clipped to the crop. If ``boxes`` are in pixels, so are these; otherwise, they are
+        relative to the crop. Boxes outside the crop are left out.
 
     Raises:
-        InvalidArgumentError: One argument is relative, and the other is in pixels.
+        InvalidArgumentError: One of ``boxes`` and ``crop_box`` is relative, and the other is in pixels.
 
     Example:
         >>> import numpy as np
@@ -73,15 +70,15 @@ def create_shadow_mask(
 ) -> NDArray[np.float32]:
     """Make a random shadow for an image.
 
-    The shadow is a quadrangle. It is darkest at its base, which lies on one side of the image, and fades towards its
-    tip inside the image. As in docTR, its shape comes from seven random numbers of NumPy's global generator.
+    The shadow is a quadrangle with its base at the top of the image, rotated about the centre by a random angle. It is
+    darkest at the base, and fades towards its tip. As in docTR, NumPy's global generator draws seven numbers for it.
 
     Args:
         target_shape: Height and width of the mask.
-        min_base_width: Smallest width of the base, as a fraction of the side of the image on which it lies.
-        max_tip_width: Largest width of the tip, as a fraction of the same side.
-        max_tip_height: The tip can be slanted, so that one of its two ends is nearer to the base. This is the largest
-            such difference, as a fraction of the image's height.
+        min_base_width: Smallest width of the base before rotation, as a fraction of the image's width.
+        max_tip_width: Largest width of the tip before rotation, as a fraction of the image's width.
+        max_tip_height: Largest difference in height between the two ends of the tip before rotation, as a fraction of
+            the image's height.
 
     Returns:
         The mask, (height, width), in [0, 1]: 0 means no shadow, 1 the darkest shadow.
@@ -122,9 +119,8 @@ def create_shadow_mask(
 def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, float]:
     """Extend a line to the edge of an image, and return the point (x, y) at which it meets the edge.
 
-    ``line``, (2, 2), consists of the point from which the line is extended, and the other end, which only gives the
-    direction. ``target_shape`` is the height and width of the image. If the first point is already on the edge, it is
-    returned.
+    ``line``, (2, 2), has two points (x, y). The line is extended beyond the first point, away from the second. If the
+    first point is already on the edge, it is returned. ``target_shape`` is the height and width of the image.
 
     Raises:
         InvalidArgumentError: The points are the same, or the line does not meet the edge.
@@ -180,7 +176,7 @@ def _darkness_of_shadow(quarter: int, shape: tuple[int, int]) -> Array:
     """Return how dark a shadow is, from 1 at its base to 0 at the opposite side of the image.
 
     ``quarter`` is the side that has the base: the top (0), the left (1), the bottom (2) or the right (3). The result
-    has one value for each row, (height, 1), or for each column, (width,).
+    has shape (height, 1) for the top and the bottom, and (width,) for the left and the right.
     """
     height, width = shape
     rows, columns = np.arange(height)[:, None], np.arange(width)
@@ -193,8 +189,8 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
 
     Args:
         img: (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
-        min_val: Before inversion, each channel is multiplied by a random factor between ``min_val``, in [0, 1], and 1.
-            The factors come from PyTorch's global generator.
+        min_val: Before inversion, each channel is multiplied by a random factor. The smallest factor is ``min_val``, in
+            [0, 1], and the largest is 1. The factors come from PyTorch's global generator.
 
     Returns:
         (..., 3, H, W), in the dtype of the image.
@@ -336,7 +332,7 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
     """Add a random shadow with a soft edge to an image.
 
     Args:
-        img: (C, H, W), floating point in [0, 1].
+        img: (C, H, W), of any dtype.
         opacity_range: Smallest and largest darkness, in [0, 1]. NumPy's global generator draws the darkness, the
             softness of the edge and the shape of the shadow.
         **kwargs: Arguments of `create_shadow_mask`.

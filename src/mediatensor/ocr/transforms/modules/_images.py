@@ -1,7 +1,7 @@
 """Transforms of colour and light, combinations of transforms, and functions that check and change samples.
 
 Transforms of colour and light keep the dtype of the image, and leave boxes, masks and texts unchanged. If the image is
-not a tensor (C, H, W), calling them raises `InvalidArgumentError`.
+not a tensor (C, H, W), they raise `InvalidArgumentError`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def move_boxes(target: Any, change: Change) -> Any:
 
 
 def corners_of(boxes: Array) -> tuple[Array, Array]:
-    """Return two arrays (N, 2): the smallest (x, y) of each box or polygon, and the largest (x, y)."""
+    """Return two arrays (N, 2): the smallest x and y of each box or polygon, and the largest x and y."""
     corners = boxes.reshape(len(boxes), -1, 2)
     return corners.min(axis=1), corners.max(axis=1)
 
@@ -74,8 +74,8 @@ def corners_of(boxes: Array) -> tuple[Array, Array]:
 def _has_boxes(value: object, *, is_value: bool) -> bool:
     """Return whether ``value`` is a non-empty array of boxes or polygons.
 
-    It is a whole target or, with ``is_value``, a value in a target that is a dict. If its type or shape is not accepted
-    there, raise `InvalidArgumentError`.
+    ``value`` is the target of a sample or, if ``is_value``, one value of a target that is a dict. Raise
+    `InvalidArgumentError` if its type or shape is not allowed.
     """
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
@@ -157,10 +157,10 @@ class ImageTransform(Nested):
 
 
 class ImageTorchvisionTransform(Nested):
-    """Apply a function of an image, for example a torchvision transform, to the image of a sample.
+    """Apply a torchvision transform, or another function of an image, to the image of a sample.
 
     Args:
-        transform: A callable that takes an image and returns an image. torchvision is needed only if it is used here.
+        transform: A callable that takes an image and returns an image. It does not have to come from torchvision.
 
     Example:
         >>> import torch
@@ -233,10 +233,10 @@ class ColorInversion(ShowsArguments, Nested):
     The result always has three channels, even for a grey image with one channel.
 
     Args:
-        min_val: The tint multiplies each colour channel by a random factor between ``min_val``, in [0, 1], and 1.
+        min_val: The tint multiplies each channel by a random factor. This is the smallest one, in [0, 1].
 
     Raises:
-        InvalidArgumentError: Raised on a call if the image is not a tensor (..., 1 or 3, H, W).
+        InvalidArgumentError: The image of a sample is not a tensor (..., 1 or 3, H, W).
 
     Example:
         >>> import torch
@@ -258,11 +258,11 @@ class GaussianNoise(ShowsArguments, nn.Module):
     """Add Gaussian noise to the image, drawn independently for each pixel and channel.
 
     Args:
-        mean: Mean of the noise, where white is 1.
-        std: Standard deviation of the noise, where white is 1.
+        mean: Mean of the noise, on a scale from black (0) to white (1).
+        std: Standard deviation of the noise, on the same scale.
 
     Raises:
-        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W).
+        InvalidArgumentError: The image of a sample is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -294,8 +294,8 @@ class GaussianBlur(nn.Module):
         sigma: Smallest and largest standard deviation, in pixels.
 
     Raises:
-        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the smaller one first. Also raised on a call
-            if the image is not a tensor (C, H, W).
+        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the smaller one first, or the image of a
+            sample is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -322,7 +322,7 @@ class ChannelShuffle(nn.Module):
     """Shuffle the channels of the image randomly.
 
     Raises:
-        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W).
+        InvalidArgumentError: The image of a sample is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -347,8 +347,7 @@ class RandomShadow(ShowsArguments, nn.Module):
         opacity_range: Smallest and largest darkness, in [0, 1]; (0.2, 0.8) by default.
 
     Raises:
-        InvalidArgumentError: ``opacity_range`` is not two numbers. Also raised on a call if the image is not a tensor
-            (C, H, W).
+        InvalidArgumentError: ``opacity_range`` is not two numbers, or the image of a sample is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -363,7 +362,7 @@ class RandomShadow(ShowsArguments, nn.Module):
         self.opacity_range = (0.2, 0.8) if opacity_range is None else range_of("opacity_range", opacity_range)
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with a shadow on its image, which keeps its dtype."""
+        """Return the sample with a shadow on its image. The dtype of the image stays the same."""
         image = image_of(sample)
         if image.dtype == torch.uint8:
             return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), torch.uint8))

@@ -32,12 +32,12 @@ class Resize(nn.Module):
             ``InterpolationMode``. ``"bilinear"`` and ``"bicubic"`` also smooth an image that shrinks (antialiasing).
         preserve_aspect_ratio: Whether to scale both sides by the same factor and pad the rest with black.
         symmetric_pad: Whether to pad equally on opposite sides; otherwise only on the right and at the bottom.
-        return_padding_mask: Whether to give a sample that has no mask one that marks the padding: bool (height, width),
-            False on padding.
+        return_padding_mask: Whether to add a mask to a sample that has none: bool (height, width), False on padding and
+            True elsewhere.
 
     Raises:
-        InvalidArgumentError: The size is not two positive integers, or the interpolation is unknown. Also raised on a
-            call if the image is not a tensor (C, H, W), or the target is not of a type that `Sample` describes.
+        InvalidArgumentError: The size is not two positive integers, the interpolation is unknown, the image of a sample
+            is not a tensor (C, H, W), or its target is not of a type that `Sample` describes.
 
     Example:
         >>> import numpy as np
@@ -76,8 +76,8 @@ class Resize(nn.Module):
             sample: A sample with an image (C, H, W) of any dtype. Boxes in the target must be relative.
 
         Returns:
-            A sample with an image of the same dtype, boxes relative to the padded image, and a mask (height, width) if
-            there is one. An existing mask is resized without interpolation, and is 0 on padding.
+            A sample with an image of the same dtype, and boxes relative to the padded image. If ``sample`` has a mask,
+            it is resized without interpolation, and is 0 on padding.
         """
         image, mask = image_of(sample), sample.mask
         box = Letterbox(self.size, self.preserve_aspect_ratio, self.symmetric_pad)
@@ -111,15 +111,15 @@ class RandomResize(ShowsArguments, nn.Module):
 
     Args:
         scale_range: Smallest and largest factor. NumPy's global generator draws the factors.
-        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with black. A float
-            gives the probability that this is done.
-        symmetric_pad: Whether to pad equally on opposite sides; otherwise only on the right and at the bottom. A float
-            gives the probability that this is done.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with black; or the
+            probability of doing this, as a float.
+        symmetric_pad: Whether to pad equally on opposite sides, otherwise only on the right and at the bottom; or the
+            probability of doing this, as a float.
         p: Probability of resizing.
 
     Raises:
-        InvalidArgumentError: ``scale_range`` is not two positive numbers. Also raised on a call for the same reasons as
-            by `Resize`.
+        InvalidArgumentError: ``scale_range`` is not two positive numbers, or the image or target of a sample is not
+            valid; see `Resize`.
 
     Example:
         >>> import torch
@@ -170,8 +170,8 @@ class RandomHorizontalFlip(ShowsArguments, nn.Module):
         p: Probability of mirroring.
 
     Raises:
-        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W), or the target is not of a type
-            that `Sample` describes. A text as the target also raises it, because mirrored text cannot be read.
+        InvalidArgumentError: The image of a sample is not a tensor (C, H, W), its target is a text, which cannot be
+            read when mirrored, or its target is not of a type that `Sample` describes.
 
     Example:
         >>> import numpy as np
@@ -206,8 +206,8 @@ class RandomRotate(ShowsArguments, Nested):
         expand: Whether to enlarge the image so that no part of it is lost.
 
     Raises:
-        InvalidArgumentError: Raised on a call if the image is not a tensor (C, H, W), or the target is not of a type
-            that `Sample` describes.
+        InvalidArgumentError: The image of a sample is not a tensor (C, H, W), or its target is not of a type that
+            `Sample` describes.
 
     Example:
         >>> import numpy as np
@@ -245,17 +245,17 @@ class RandomRotate(ShowsArguments, Nested):
 class RandomCrop(ShowsArguments, Nested):
     """Cut a random part out of the image, without resizing it.
 
-    If the crop would contain none of the boxes of an array in the target, the sample stays uncropped.
+    The sample stays unchanged if an array of boxes in its target would become empty.
 
     Args:
         scale: Smallest and largest area of the crop, as a fraction of the area of the image.
-        ratio: Smallest and largest value by which the aspect ratio (width / height) of the image is multiplied to get
-            the aspect ratio of the crop.
+        ratio: Smallest and largest aspect ratio (width / height) of the crop, as a multiple of the aspect ratio of the
+            image.
 
     Raises:
-        InvalidArgumentError: An argument is not two positive numbers. Also raised on a call if the image is not a
-            tensor (C, H, W), or the target is not of a type that `Sample` describes. A text as the target raises it
-            too, because letters would be cut off.
+        InvalidArgumentError: An argument is not two positive numbers, the image of a sample is not a tensor (C, H, W),
+            its target is a text, whose letters would be cut off, or its target is not of a type that `Sample`
+            describes.
 
     Example:
         >>> import numpy as np
@@ -276,8 +276,8 @@ class RandomCrop(ShowsArguments, Nested):
     def __call__(self, sample: Sample) -> Sample:
         """Return the cropped sample, or the sample unchanged if no boxes would remain.
 
-        Boxes are converted to coordinates of the crop, and stay in pixels or relative as they were. They are clipped to
-        the crop, and left out if they are entirely outside.
+        Boxes are converted to coordinates of the crop. Pixels stay pixels, and relative boxes become relative to the
+        crop. Boxes are clipped to the crop, and left out if they are entirely outside.
         """
         _refuse_text(sample, "cropped")
         scale, ratio = random.uniform(*self.scale), random.uniform(*self.ratio)
