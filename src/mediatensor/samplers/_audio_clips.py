@@ -168,9 +168,9 @@ def audio_clips_at_regular_timestamps(
             and half a sample is rounded up.
         sampling_range_start: Start of the first clip in seconds; by default the start of the stream.
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
-            the end; clips that start before it and reach beyond it are completed by ``policy``. By default, only clips
-            that fit into the stream are decoded, or one clip at ``sampling_range_start`` if none fits. Required if the
-            header does not state the end of the stream.
+            the end. Clips that reach beyond the end are completed by ``policy``. By default, only clips that fit into
+            the stream are decoded, or one clip at ``sampling_range_start`` if none fits. Required if the header does
+            not state the end of the stream.
         policy: See `audio_clips_at_random_timestamps`.
 
     Returns:
@@ -274,7 +274,7 @@ def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: flo
     """Return the default end of the sampling range: every clip that starts before it fits into the stream.
 
     ``length`` is the number of samples of a clip. The result is a quarter of a sample after the last possible start.
-    This distance prevents two rounding errors. The last clip of a regular grid is not lost, and a random start is not
+    With a smaller distance, rounding could exclude the last start. With half a sample or more, a random start could be
     rounded up to a sample at which the clip no longer fits::
 
         samples              7     8     9    10
@@ -326,7 +326,7 @@ def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: Aud
 class _AudioVideoPlan(NamedTuple):
     """The clips to decode: their starts, and their length in seconds.
 
-    ``audio_seconds`` is the length for the audio, rounded to a whole number of samples.
+    ``audio_seconds`` is the length of the audio, adjusted so that it has a whole number of samples.
     """
 
     starts: list[float]

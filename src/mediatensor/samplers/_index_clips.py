@@ -27,7 +27,7 @@ Position = TypeVar("Position", int, float)
 
 
 class IndexPlan(NamedTuple):
-    """The frames to decode: the indices of all clips, one clip after another."""
+    """The indices of the frames to decode, one clip after another."""
 
     indices: list[int]
     num_clips: int
@@ -165,8 +165,8 @@ def clips_at_random_indices(
         sampling_range_end: A clip must start before the frame with this index. A negative value counts from the end of
             the video, and a value beyond the end means the end. By default, it is chosen so that all clips fit into the
             video; if the video is shorter than a clip, all clips start at its first frame.
-        policy: How to handle a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats the last of its
-            frames that exists, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
+        policy: How to complete a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats its last
+            frame in the video, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
             `InvalidArgumentError`.
 
     Returns:
@@ -177,7 +177,7 @@ def clips_at_random_indices(
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames, or a clip
             reaches beyond the end and ``policy`` is ``"error"``. This error is also a ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
-        DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
+        DecodeError: if a frame cannot be decoded, or a decoder with ``on_error="skip"`` left it out.
 
     Example:
         >>> from mediatensor.samplers import clips_at_random_indices
@@ -265,7 +265,7 @@ def clips_at_regular_indices(
 
 
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
-    """Reshape a batch of the frames of all clips, one clip after another, to (num_clips, num_frames_per_clip, ...).
+    """Reshape ``batch``, the frames of one clip after another, to (num_clips, num_frames_per_clip, ...).
 
     Raises:
         DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
@@ -319,7 +319,7 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
 
 
 def check_integer(name: str, value: Any) -> int:
-    """Return ``value`` as a Python int. Raise `InvalidArgumentError` if it is not an integer of any library."""
+    """Return ``value``, such as a NumPy integer, as a Python int. Raise `InvalidArgumentError` for other types."""
     try:
         return whole_number(name, value)
     except InvalidArgumentError:

@@ -3,10 +3,10 @@
 Samplers and transforms draw from the global generators of torch, NumPy and Python. All threads share these generators.
 If threads that read rows used them directly, only one thread could decode at a time.
 
-Therefore each row has its own generators, which `row_random` makes. Built-in samplers draw from them. Other code, which
-draws from the global generators, runs in `global_random`. There, the global generators temporarily take over the state
-of the row's generators, so only one thread can be there at a time. Either way, a row gets the same numbers as if the
-global generators had been seeded for it.
+Therefore each row has its own generators, which `row_random` makes. Built-in samplers draw from them. Other code draws
+from the global generators, so it is called in the context manager `global_random`. This temporarily copies the state of
+the row's generators to the global ones, and lets only one thread in at a time. Either way, a row gets the same numbers
+as if the global generators had been seeded for it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def sampling_generator() -> torch.Generator | None:
 
 @contextmanager
 def global_random() -> Iterator[None]:
-    """In a ``with`` block, let the global generators continue the random numbers of the row that is being read.
+    """In a ``with`` block, give the global generators the states of the generators of the row that is being read.
 
     Afterwards, the global generators get their previous states back. If no row is being read, this has no effect.
     """
@@ -103,16 +103,16 @@ def global_random() -> Iterator[None]:
 def uses_row_random(function: F) -> F:
     """Mark a function that draws from `sampling_generator`, so that it does not need to run in `global_random`.
 
-    If the function calls other code that draws random numbers, it must do so in `global_random`.
+    If the function calls other code that draws random numbers, it must call that code in `global_random`.
     """
     function._uses_row_random = True  # type: ignore[attr-defined]
     return function
 
 
 def random_for(function: Any) -> AbstractContextManager[None]:
-    """Return the context manager in which ``function`` must be called: `global_random`, or one without effect.
+    """Return the context manager in which ``function`` must be called.
 
-    Functions that `uses_row_random` marks do not need `global_random`.
+    It has no effect if `uses_row_random` has marked ``function``. Otherwise, it is `global_random`.
     """
     return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()
 
@@ -135,9 +135,9 @@ def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
 
 
 def planned_by(plan: Callable[..., Any]) -> Callable[[F], F]:
-    """Return a decorator that sets the attribute ``first_position`` of a sampler, using the method of its plan.
+    """Return a decorator that sets the attribute ``first_position`` of a sampler.
 
-    ``plan`` has the same arguments as the sampler, and returns an object with a method ``first_position``.
+    ``plan`` has the same arguments as the sampler, and returns an object whose method ``first_position`` is used.
     """
     return starts_reading_at(lambda decoder, **options: plan(decoder, **options).first_position(decoder))
 

@@ -115,8 +115,8 @@ def find_scenes(
     frames before it and the two after it, not counting frames that repeat the previous frame. PySceneDetect's
     ``AdaptiveDetector`` has the same rule, but compares hue, saturation and brightness. Some further rules apply:
 
-    * A *flash* does not count as a cut. It is a change after which the earlier content comes back within 15 frames, and
-      within fewer than ``min_frames`` frames.
+    * A *flash* does not count as a cut. It is a change after which the earlier content comes back soon: after at most
+      15 frames, and after fewer than ``min_frames`` frames.
     * If the video fades to black and back, the first black frame starts a scene.
     * Dissolves and wipes are not found, unless they last only one or two frames.
 
@@ -217,7 +217,7 @@ def clips_at_scenes(
             or a clip reaches beyond the end of its scene and ``policy`` is ``"error"``. This error is also a
             ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
-        DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
+        DecodeError: if a frame cannot be decoded, or a decoder with ``on_error="skip"`` left it out.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -312,13 +312,13 @@ class _CutRule:
 
     @property
     def num_ahead(self) -> int:
-        """Number of frames after a frame that must be known to decide whether this frame is a cut."""
+        """How many of the following frames are needed to decide whether a frame is a cut."""
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
         """Return whether ``later`` shows the content of ``before`` again, so that there was only a flash in between.
 
-        ``score`` is the size of the change after ``before``.
+        ``score`` is the score of the change between them.
         """
         return _difference(before, later) < score / max(self.ratio, 2.0)
 
@@ -350,9 +350,9 @@ class _CutFinder:
         self._black: _Cut | None = None  # where a fade to black began
 
     def add(self, frame: _SmallFrame) -> list[_Cut]:
-        """Add the next frame, and return the cuts that can be decided now, in ascending order.
+        """Add the next frame, and return the cuts that are now certain, in ascending order.
 
-        A cut is decided a few frames later, because the rule also looks at the frames after it.
+        A cut is only certain after some further frames, because the rule also looks at the frames after it.
         """
         if self._frames:
             frame.score = _difference(self._frames[-1], frame)
@@ -389,9 +389,9 @@ class _CutFinder:
         return score >= self._rule.threshold and score >= self._rule.ratio * self._mean_of_neighbours(place)
 
     def _mean_of_neighbours(self, place: int) -> float:
-        """Return the mean score of the frames near ``place``, not counting frames that repeat the previous frame.
+        """Return the mean score of the four frames near ``place``, not counting frames that repeat the previous frame.
 
-        If there are fewer frames than the rule needs, their missing scores count as 0.
+        If there are fewer than four such frames, the missing scores count as 0.
         """
         scores = [frame.score for frame in self._frames]
         before = scores[max(0, place - _NEIGHBOUR_REACH) : place][::-1]
@@ -427,7 +427,7 @@ def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
 
 
 def _lit_share(is_lit: NDArray[np.bool_]) -> float:
-    """Return the fraction of the rows or columns that lies between the first and the last one that are not black."""
+    """Return the fraction of rows (or columns) that remains without the black rows (or columns) at both ends."""
     first, last = is_lit.argmax(), is_lit[::-1].argmax()
     return float(len(is_lit) - first - last) / len(is_lit) if is_lit[first] else 0.0
 

@@ -100,8 +100,8 @@ def clips_at_random_timestamps(
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
             the end. By default, it is chosen so that all clips fit into the stream; if the stream is shorter than a
             clip, all clips start at its beginning.
-        policy: How to handle a clip that reaches beyond the end of the stream: ``"repeat_last"`` repeats the last of
-            its frames before the end, ``"wrap"`` repeats the clip from its start, and ``"error"`` raises an
+        policy: How to complete a clip that reaches beyond the end of the stream: ``"repeat_last"`` repeats its last
+            frame before the end, ``"wrap"`` repeats the clip from its start, and ``"error"`` raises an
             `InvalidArgumentError`.
 
     Returns:
@@ -113,7 +113,7 @@ def clips_at_random_timestamps(
             necessary metadata, or a clip reaches beyond the end and ``policy`` is ``"error"``. This error is also a
             ValueError.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
-        DecodeError: if a frame cannot be decoded, or if the decoder left it out because of its ``on_error``.
+        DecodeError: if a frame cannot be decoded, or a decoder with ``on_error="skip"`` left it out.
 
     Example:
         >>> from mediatensor.samplers import clips_at_random_timestamps
@@ -252,7 +252,7 @@ def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
 
 
 def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
-    """Return the checked argument or, if it is None, the usual time from one frame of the video to the next."""
+    """Return the argument ``seconds_between_frames`` or, if it is None, a default from the video's average rate."""
     if seconds_between_frames is not None:
         return check_positive_seconds("seconds_between_frames", seconds_between_frames)
     average_fps = _from_metadata(decoder, "average_fps", "average fps")
@@ -322,7 +322,7 @@ def _times_of_clip(
 
 
 def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
-    """Draw ``num_clips`` times in [start, end)."""
+    """Draw random starts, in [start, end), for ``num_clips`` clips."""
     # Draw on the CPU, so that clips do not depend on torch's default device.
     fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu", generator=sampling_generator())
     # In a narrow range far from 0, rounding can make the sum equal to the end.
@@ -330,7 +330,7 @@ def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
 
 
 def regular_starts(start: float, end: float, *, seconds_between_clip_starts: float) -> list[float]:
-    """Return evenly spaced times in [start, end).
+    """Return evenly spaced starts of clips, in [start, end).
 
     >>> regular_starts(0.5, 6.0, seconds_between_clip_starts=2.0)
     [0.5, 2.5, 4.5]
@@ -365,7 +365,7 @@ def check_positive_seconds(name: str, value: Any) -> float:
 
 
 def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> float:
-    """Check the argument ``sampling_range_start``, and return it, or the start of the stream if it is None."""
+    """Check the argument ``sampling_range_start``. Return it, or ``stream_begin`` if it is None."""
     if start is None:
         return stream_begin
     first = check_seconds("sampling_range_start", start)
@@ -378,7 +378,7 @@ def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> 
 
 
 def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> float:
-    """Check the argument ``sampling_range_end``, and return it, or the end of the stream if that is earlier."""
+    """Check the argument ``sampling_range_end``. Return it, or ``stream_end`` if that is earlier."""
     seconds = check_seconds("sampling_range_end", end)
     if not seconds >= stream_begin:
         raise InvalidArgumentError(f"sampling_range_end ({seconds}) must be at least {stream_begin}, the stream begin.")
@@ -389,14 +389,14 @@ def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> floa
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the `FrameClock` of ``decoder``. If ``steps`` are given, return `FrameClock.for_steps` of it."""
+    """Return the `FrameClock` of ``decoder`` or, if ``steps`` are given, the result of its method ``for_steps``."""
     access = access_to(decoder)
     clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock
 
 
 def tolerance_of(decoder: Any) -> float:
-    """Return by how many seconds a time must be before the end of a stream to count as before it.
+    """Return a tolerance in seconds: times this close to the end of the stream count as the end.
 
     The result is 0 for decoders of other libraries.
     """
