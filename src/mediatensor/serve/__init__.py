@@ -1,7 +1,7 @@
 """An HTTP service that reads images, PDF files and videos.
 
-Uploads are read in separate processes with time and memory limits. Each upload makes a job, and is deleted together
-with it. The command ``mediatensor serve`` runs the service. The packages that it needs are installed with
+Uploads are read in separate processes with time and memory limits. Each upload belongs to a job, and is deleted with
+it. The command ``mediatensor serve`` runs the service. The packages that it needs are installed with
 ``mediatensor[serve]``.
 """
 
@@ -53,8 +53,8 @@ def create_app(
     disconnect slow clients. The server that ``mediatensor serve`` runs does both.
 
     Args:
-        token: Secret token that clients must send. By default, no token is needed: a request is accepted if it names an
-            allowed host.
+        token: Secret token that clients must send. By default, no token is needed, and all requests to an allowed host
+            are accepted.
         max_upload_bytes: Maximum size of an upload in bytes.
         max_stored_bytes: Maximum total size of all stored uploads and results in bytes; by default, four times
             ``max_upload_bytes``.
@@ -62,8 +62,8 @@ def create_app(
         max_memory_bytes: Maximum memory in bytes that a worker process can use, not counting its models.
         num_workers: Number of uploads that are read in parallel.
         keep_seconds: Time in seconds for which a finished job and its upload are kept. After that, they are deleted.
-        allowed_hosts: Host names, without port, that requests are allowed to name in addition to ``localhost`` and the
-            loopback addresses. If there is a token, IP addresses are allowed too.
+        allowed_hosts: Host names, without port, that requests can use in addition to ``localhost`` and the loopback
+            addresses. If there is a token, requests can also use any IP address.
         folder: Folder in which uploads and results are stored; by default, the system's temporary folder.
 
     Returns:

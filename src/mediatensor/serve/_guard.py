@@ -64,7 +64,6 @@ _ASK_FOR_TOKEN = """<!doctype html>
 
 
 def error_answer(error: ServeError) -> Response:
-    """Return the HTTP response that reports an error."""
     return JSONResponse({"error": describe_error(error)}, error.status, error.headers)
 
 
@@ -196,8 +195,8 @@ def _cookie_value(token: bytes) -> str:
 class _Exchange:
     """Wraps the functions that receive a request and send its response.
 
-    It adds security headers to the response. If the response is sent before the whole request has arrived, it receives
-    and discards the rest, up to a limit.
+    Security headers are added to the response. If the response is sent before the whole request has arrived, the rest
+    of the request is received and discarded, up to a limit.
     """
 
     def __init__(self, receive: Receive, send: Send, headers: Headers) -> None:

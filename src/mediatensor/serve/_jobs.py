@@ -57,8 +57,8 @@ class Client(NamedTuple):
     """The client that sent a request.
 
     Attributes:
-        owner: Identifies who is subject to the limits of storage and jobs. It is the IP address, which a client cannot
-            choose. Clients on this machine all have the same address, so for them ``name`` is appended.
+        owner: The client's IP address, which it cannot choose. Limits of storage and jobs apply to each owner. Clients
+            on this machine all have the same address, so for them ``name`` is appended.
         name: The name that the client, or a proxy for it, sent in the request. Clients with the same owner but
             different names take turns.
     """
@@ -83,7 +83,7 @@ class Job:
         failures: The errors of pages that could not be read.
         num_lost: The number of worker processes that had to be ended, or crashed, while they read a page of this job.
         ended_at: The value of ``time.monotonic()`` when the job ended, or None.
-        changed: An event that `show` sets when the job changes. It then puts a new event in its place.
+        changed: An event that `show` sets when the job changes. `show` then replaces it with a new event.
         jobs: The `Jobs` object that contains the job; None before the job is added to it.
     """
 
@@ -222,8 +222,8 @@ class Jobs:
     def make_room(self, owner: str, num_bytes: int) -> None:
         """Make sure that ``owner`` can store ``num_bytes`` more. If space is needed, evict finished jobs, oldest first.
 
-        A job of another owner is evicted only if that owner stores more than ``owner`` will store with ``num_bytes``
-        more.
+        Jobs of another owner are evicted only if that owner stores more bytes than ``owner`` would store after adding
+        ``num_bytes``.
 
         Raises:
             ServeError: 429 if ``owner`` would exceed the storage limit of one owner, 503 if the whole storage is full.

@@ -64,7 +64,6 @@ _ERRORS: _Responses = {
 
 
 def application(settings: Settings) -> FastAPI:
-    """Return the FastAPI application of a service with these settings."""
     service = Service(settings)
 
     @asynccontextmanager
@@ -238,7 +237,7 @@ def _form(options: type[BaseModel]) -> dict[str, Any]:
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from the accepted values of an option, because forms cannot send it. They omit the field."""
+    """Remove null from the types in an option's ``schema``, because a form cannot send null: it omits the field."""
     if "anyOf" in schema:
         (non_null,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
         schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **non_null}

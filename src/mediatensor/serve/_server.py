@@ -84,9 +84,9 @@ def _address(protocol: Any) -> str:
 
 
 class _Server(Server):
-    """A server that starts and stops the application itself, so that errors when the application starts are raised.
+    """A server that starts and stops the application itself, and raises an error if the application fails to start.
 
-    Normally, uvicorn runs the application's lifespan, and only logs such errors.
+    uvicorn's own server only logs such an error.
     """
 
     def __init__(self, app: FastAPI, config: Config, when_started: Callable[[], object]) -> None:

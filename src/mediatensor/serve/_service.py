@@ -168,7 +168,7 @@ class Service:
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
-        """Yield an image in parts. It counts towards the limit of ``owner`` until the client has received all parts."""
+        """Yield ``data`` in parts. They count towards the limit of unsent bytes of ``owner`` until all are sent."""
         self._num_unread_bytes[owner] += len(data)
         try:
             for start in range(0, len(data), _CHUNK_BYTES):

@@ -71,7 +71,6 @@ def read_page(path: str, number: int, options: Options) -> dict[str, bytes]:
 
 
 def describe_page(page: Page) -> dict[str, Any]:
-    """Return the JSON object that describes a page to clients."""
     height, width = page.dimensions
     return {
         "page_idx": page.page_idx,
