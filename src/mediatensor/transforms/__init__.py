@@ -1,9 +1,9 @@
-"""Transform frames while a decoder decodes them, where crops and resizes are cheapest, or afterwards as tensors.
+"""Transform frames during decoding, which makes crops and resizes cheap, or afterwards as tensors.
 
 `Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to ``VideoDecoder(source,
 transforms=[...])``, they run while frames are converted to RGB. Called directly, they transform tensors, frames and
-nested samples, like `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat`. Random transforms draw their random
-numbers once for each clip.
+nested samples. `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat` can only be called directly. Random transforms
+draw their random numbers once for each clip.
 
 >>> import torch
 >>> from mediatensor.transforms import RandomHorizontalFlip, RandomResizedCrop, ToFloat

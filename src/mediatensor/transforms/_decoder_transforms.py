@@ -68,8 +68,8 @@ class DecoderTransform(Transform):
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
         """Return the crops and resizes to apply to frames of a given size. Random transforms draw their numbers here.
 
-        A decoder calls this method once, when it is made. It passes the frame size that the preceding transforms result
-        in.
+        A decoder calls this method once, when it is made. ``height`` and ``width`` are then the frame size after the
+        preceding transforms.
 
         Args:
             height: Height of the input frames.
@@ -100,7 +100,7 @@ class Resize(DecoderTransform):
 
     Args:
         size: (height, width) of the result.
-        fast: If this is the first transform of a decoder, whether to scale frames and convert them to RGB in one pass.
+        fast: Whether to scale frames and convert them to RGB in one pass, if this is the first transform of a decoder.
             This is two to four times faster. Luma and chroma are then scaled before the conversion to RGB. Therefore
             uint8 values differ by 1 to 3 on average, and by more at colour edges. By default, frames are first
             converted to RGB and then scaled, as in torchcodec. ``fast`` has no effect on tensors.
@@ -191,8 +191,6 @@ class RandomCrop(DecoderTransform):
 
 class RandomResizedCrop(DecoderTransform):
     """Crop a window of random position, size and aspect ratio, and resize it.
-
-    This is a common augmentation in training.
 
     The window is the same for all frames of a decoder or clip. The same seed gives the same window as in torchvision.
 
@@ -350,7 +348,7 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """How to convert one torchvision transform: the function that does it, and attribute values that it requires."""
+    """The function that converts one torchvision transform, and attribute values that the transform must have."""
 
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]

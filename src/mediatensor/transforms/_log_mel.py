@@ -66,11 +66,11 @@ _RANGE_DECADES = 8.0
 class LogMelSpectrogram(nn.Module):
     """Computes log-mel spectrograms of speech, with Whisper's parameters.
 
-    A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample; the audio
-    is mirrored at both ends for this. The power spectrum of each window is summed in triangular bands of area 1 on
-    Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below -10, and values that are more
-    than 8 below the largest value in the clip, are raised to the respective limit. The result is ``(x + 4) / 4``. As in
-    Whisper, the last window, which is centred on or near the end of the audio, is left out.
+    A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample. Where
+    windows extend beyond the audio, it is mirrored. The power spectrum of each window is summed in triangular bands of
+    area 1 on Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below -10, and values that
+    are more than 8 below the largest value in the clip, are raised to the respective limit. The result is
+    ``(x + 4) / 4``. As in Whisper, the last window, which is centred on or near the end of the audio, is left out.
 
     **Each clip is normalised separately.** The "largest value" is that of one channel of one clip, never that of a
     batch. So a clip has the same spectrogram in any batch, and it equals the result of Whisper's own function.
@@ -165,7 +165,6 @@ class LogMelSpectrogram(nn.Module):
         return (torch.maximum(levels, loudest - _RANGE_DECADES) + 4) / 4
 
     def _waveform(self, samples: AudioSamples | Tensor) -> Tensor:
-        """Check the samples, and return them as a tensor."""
         if isinstance(samples, AudioSamples):
             if samples.sample_rate != self.sample_rate:
                 raise InvalidArgumentError(

@@ -173,8 +173,8 @@ class Transform(nn.Module, ABC):
 
     Attributes:
         is_random: Whether `make_params` draws random numbers. If true, it is called once for each clip, and the result
-            is used for this clip in all images of the sample. They must therefore have the same number of clips. If
-            false, it is called separately for each image.
+            is used for this clip in all image tensors of the sample. All of them must therefore have the same number
+            of clips. If false, it is called separately for each image tensor.
 
     Example:
         >>> import torch

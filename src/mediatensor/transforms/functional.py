@@ -40,7 +40,7 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
     `DecoderTransform` describes how they differ from a `Resize` in a decoder.
 
     Args:
-        images: Tensor (..., C, H, W), or any sample.
+        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         size: (height, width) of the result.
 
     Returns:
@@ -90,7 +90,7 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
     """Crop a window.
 
     Args:
-        images: Tensor (..., C, H, W), or any sample.
+        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         top: First row of the window.
         left: First column of the window.
         height: Number of rows of the window.
@@ -120,7 +120,7 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
     If the margins are not whole pixels, the position is rounded to an even number.
 
     Args:
-        images: Tensor (..., C, H, W), or any sample.
+        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         size: (height, width) of the result.
 
     Returns:
@@ -144,7 +144,7 @@ def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, s
     """Crop a window and resize it: `crop`, followed by `resize`.
 
     Args:
-        images: Tensor (..., C, H, W), or any sample.
+        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         top: First row of the window.
         left: First column of the window.
         height: Number of rows of the window.
@@ -171,7 +171,7 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
     """Add a border of one colour around images.
 
     Args:
-        images: Tensor (..., C, H, W), or any sample.
+        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         padding: Number of pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
         fill: Value of the border: one number, or one for each channel, on the scale of the images (0 to 255 for uint8,
             0 to 1 after `to_float`).
@@ -180,8 +180,8 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
         Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
 
     Raises:
-        InvalidArgumentError: if ``padding`` is negative or not of one of these forms, or ``fill`` has neither one
-            number nor one for each channel, or the dtype of the images cannot represent it.
+        InvalidArgumentError: if ``padding`` is negative or does not have one of these forms, or if ``fill`` has a wrong
+            number of values, or values that the dtype of the images cannot represent.
 
     Example:
         >>> import torch
@@ -221,7 +221,7 @@ def horizontal_flip(images: Tensor) -> Tensor:
     """Mirror images left to right.
 
     Args:
-        images: Tensor (..., C, H, W), or any sample.
+        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
 
     Returns:
         Tensor of the same shape and dtype.
@@ -242,7 +242,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     """Subtract a mean from each channel and divide by a standard deviation.
 
     Args:
-        images: Float tensor (..., C, H, W), or any sample of float images.
+        images: Float tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         mean: One number for each channel, on the scale of the images (0 to 1 after `to_float`).
         std: One number above 0 for each channel.
 
@@ -250,8 +250,8 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
         Tensor of the same shape and dtype.
 
     Raises:
-        InvalidArgumentError: if the images are not float or their number of channels differs from the length of
-            ``mean``, ``mean`` and ``std`` differ in length, a value is not finite, or ``std`` is not positive.
+        InvalidArgumentError: if the images are not float, ``mean`` or ``std`` does not have one number for each
+            channel, a value is not finite, or ``std`` is not positive.
 
     Example:
         >>> import torch
@@ -276,7 +276,7 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Convert images to a float dtype. Integer values are scaled to [0, 1].
 
     Args:
-        images: Tensor (..., C, H, W), or any sample.
+        images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         dtype: Float dtype of the result.
 
     Returns:
