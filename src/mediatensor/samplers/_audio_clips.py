@@ -109,7 +109,7 @@ def audio_clips_at_random_timestamps(
 
     Returns:
         Samples float32 (num_clips, channels, samples); all clips have the same length. ``pts_seconds`` has the
-        requested start of each clip; its first sample is the one nearest to this time. ``num_valid_samples`` is the
+        requested start of each clip. The clip's first sample is the one nearest to it. ``num_valid_samples`` is the
         number of decoded samples in each clip, without padding or repetition.
 
     Raises:
@@ -175,7 +175,7 @@ def audio_clips_at_regular_timestamps(
 
     Returns:
         Samples float32 (clips, channels, samples); all clips have the same length. ``pts_seconds`` has the requested
-        start of each clip; its first sample is the one nearest to this time. ``num_valid_samples`` is the number of
+        start of each clip. The clip's first sample is the one nearest to it. ``num_valid_samples`` is the number of
         decoded samples in each clip, without padding or repetition.
 
     Raises:
@@ -294,7 +294,7 @@ def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: flo
 def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: AudioPolicy) -> int:
     """Copy ``samples`` to the start of a silent ``clip`` (channels, length), and return the number of copied samples.
 
-    If there are too few samples, ``policy`` decides about the rest of the clip.
+    If there are too few samples, ``policy`` determines how the rest of the clip is filled.
 
     >>> import torch
     >>> clip = torch.zeros(1, 5)

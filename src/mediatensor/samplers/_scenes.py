@@ -404,8 +404,8 @@ class _CutFinder:
     def _is_flash(self, place: int) -> bool:
         """Return whether the change at a frame is the start or the end of a flash.
 
-        At the start of a flash, the content before the frame comes back soon. At its end, the content of the frame was
-        shown shortly before.
+        At the start of a flash, the content before the frame comes back soon. At the end of a flash, the content of the
+        frame was already shown shortly before.
         """
         frames, rule, frame = self._frames, self._rule, self._frames[place]
         later = (frames[place + k] for k in range(1, rule.max_flash + 1) if place + k < len(frames))

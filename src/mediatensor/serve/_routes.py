@@ -105,7 +105,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
 
 
 class _File(FileResponse):
-    """A response with a file. If the client requests an invalid range of it, the error is JSON as for other calls."""
+    """A response with a file. If the client requests an invalid byte range, the error is JSON, as in other routes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = Headers(scope=scope).get("range", "")

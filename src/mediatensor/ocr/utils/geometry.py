@@ -181,7 +181,7 @@ def order_points(pts: Array) -> Array:
 
 
 def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Separate the boxes that a detector returned from their scores, for each page.
+    """Split the output of a detector into boxes and scores, page by page.
 
     Args:
         boxes: One array for each page. Straight boxes are (N, 5), with the score as the last number of a row. Rotated
@@ -346,8 +346,8 @@ def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int
 
     Args:
         rbboxes: Rotated boxes, each (4, 2).
-        intermed_size: Accepted for compatibility with docTR, which converts coordinates to integers of this size. It
-            has no effect on the result here.
+        intermed_size: Accepted for compatibility with docTR, which multiplies coordinates by it before rounding. It has
+            no effect here.
 
     Returns:
         The corners (4, 2), in the order of `order_points`.

@@ -119,7 +119,7 @@ def _tile(page: Page, width: int) -> Image.Image:
 
 
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
-    """Choose a row of the lane for each track, so that bars do not overlap.
+    """Choose a row within the lane for each track, so that bars do not overlap.
 
     A track gets the first row that is free when it starts. If all rows are occupied, a new one is added, up to the
     maximum number; after that, the track shares the last row.

@@ -253,7 +253,7 @@ def check_seconds(name: str, value: Any) -> float:
 
 
 def _set(owner: object, **values: Any) -> None:
-    """Set attributes of an object whose dataclass is frozen. Only for use in its constructor."""
+    """Set attributes of a frozen dataclass object. Use this only in its constructor."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
 

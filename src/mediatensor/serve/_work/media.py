@@ -36,7 +36,7 @@ _ROUNDED_SECONDS = 0.01
 def inspect(path: str, options: Options) -> dict[str, Any]:
     """Open an upload, and return its kind and properties.
 
-    The option ``kind`` is the kind that is required: ``"pages"``, ``"video"``, or None for either. ``max_pages`` is the
+    The option ``kind`` is the required kind: ``"pages"``, ``"video"``, or None for either. ``max_pages`` is the
     maximum number of pages to read. The options of `read_page` are accepted too. For a document, the result contains
     the indices of the pages to read, under ``pages``.
     """
