@@ -1,4 +1,4 @@
-"""The default class name of text detectors, and a check for installed packages. Names are the same as in docTR."""
+"""The default class name of text detectors, and a check that a package is installed, both named as in docTR."""
 
 from __future__ import annotations
 

@@ -168,15 +168,15 @@ class VisionDataset(AbstractDataset):
 
     The file, or its unpacked folder, must be in docTR's cache folder for datasets. This is
     ``$DOCTR_CACHE_DIR/datasets``, or ``~/.cache/doctr/datasets`` if the environment variable is not set. On first use,
-    the checksum of an archive is verified if it is known, and the archive is unpacked into the same folder.
+    an archive is unpacked into the same folder. If its checksum is known, it is verified beforehand.
 
     Args:
         url: URL of the published file.
         file_name: Name of the file in the cache folder; by default, the name in the URL.
-        file_hash: Start of the SHA-256 of the file; by default, the text between "-" and "." in its name, if any.
-        extract_archive: Whether the file is an archive to unpack. `root` is then the unpacked folder, and otherwise the
-            folder of the file.
-        download: Has no effect. If the file is missing, the error explains where to get and put it.
+        file_hash: First hex digits of the file's SHA-256; by default, the text between "-" and "." in its name, if any.
+        extract_archive: Whether the file is an archive to unpack. If so, `root` is the unpacked folder; otherwise, it
+            is the folder that contains the file.
+        download: Has no effect. If the file is missing, the error explains where to get it and where to put it.
         overwrite: Whether to unpack the archive even if its folder already exists. The old folder is replaced.
         cache_dir: Folder to use instead of ``~/.cache/doctr``.
         cache_subdir: Folder to use instead of ``datasets``.
@@ -225,7 +225,7 @@ class Page(NamedTuple):
     Attributes:
         picture: Name of the image in the folder of the dataset.
         quads: The four corners of each word in pixels, (N, 4, 2): clockwise, starting at the top left of the text.
-        labels: The text of each word. If the image shows a single word, the boxes and texts are of its characters.
+        labels: Text of each word. If the image shows one word, ``quads`` and ``labels`` are for its characters.
     """
 
     picture: str
@@ -281,9 +281,7 @@ class _Words(AbstractDataset):
         return "" if " " in label else label
 
     def _from_crops(self, folder: Path, pages: Iterable[Page], use_polygons: bool) -> Iterator[tuple[str, str]]:
-        """Yield (image path, text) for each word.
-
-        Images are stored in ``folder``, because memory could not hold them all.
+        """Yield (image path, text) for each word. The images are in ``folder``, as memory could not hold them all.
 
         If ``folder`` does not exist, it is first created from ``pages``. As in docTR, ``0.txt`` has the text of
         ``0.png``, and so on.
@@ -353,12 +351,11 @@ class ArchivedWords(_Words, VisionDataset):
         self._fill(self._pages(folder), use_polygons, recognition_task, detection_task)
 
     def _archive(self, train: bool) -> Archive:
-        """Return the archive of the training or test part."""
         url, sha256, name = self.TRAIN if train else self.TEST
         return Archive(name, url, sha256)
 
     def _folder(self, unpacked: Path) -> Path:
-        """Return the folder of images in the unpacked archive."""
+        """Return the folder of the training or test images in the unpacked archive."""
         return inner_folder(unpacked, self._FOLDERS[0 if self.train else 1])
 
     def _pages(self, folder: Path) -> Iterator[Page]:

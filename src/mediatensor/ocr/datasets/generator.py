@@ -44,8 +44,8 @@ def synthesize_text_img(
     Args:
         text: The text.
         font_size: Size of the font in pixels per em.
-        font_family: Name of an installed font, or path of a font file. By default, an installed font that has
-            characters of the text, or else the font that comes with Pillow.
+        font_family: Name of an installed font, or path of a font file. By default, an installed font with at least one
+            character of the text, or else the font that comes with Pillow.
         background_color: Background colour, by default black.
         text_color: Text colour, by default white.
 
@@ -102,7 +102,7 @@ def _fonts_for(text: str) -> tuple[Face, ...]:
 
 
 def _preference(face: Face) -> tuple[int, bool, str]:
-    """Return a key for sorting fonts: first those in ``_FIRST``, and regular fonts before bold and italic ones."""
+    """Return a sort key: first the fonts in ``_FIRST``; of the rest, regular ones before bold and italic ones."""
     place = _FIRST.index(face.name) if face.name in _FIRST else len(_FIRST)
     return place, "-" in face.name and not face.name.endswith("-Regular"), face.name
 
@@ -110,7 +110,7 @@ def _preference(face: Face) -> tuple[int, bool, str]:
 class _TextGenerator(AbstractDataset):
     """Base class of `CharacterGenerator` and `WordGenerator`: draws each text in a font that has all its characters.
 
-    If no font has some character of the vocabulary, a warning is given once.
+    If the vocabulary has characters that none of the fonts can draw, a warning is given once.
     """
 
     def __init__(
@@ -151,7 +151,6 @@ class _TextGenerator(AbstractDataset):
         return tensor_from_pil(picture), target
 
     def _draw_sample(self, index: int) -> tuple[Image.Image, Any]:
-        """Draw the sample at ``index``, and return (image, target)."""
         raise NotImplementedError
 
     def _face_for(self, text: str) -> Face:
@@ -172,12 +171,12 @@ class CharacterGenerator(_TextGenerator):
         num_samples: Number of samples.
         cache_samples: Whether to draw each character in each font when the dataset is created, and keep the images.
         font_family: Name of an installed font, path of a font file, or a list of these. By default, installed fonts
-            that have characters of the vocabulary.
+            that together have as many characters of the vocabulary as possible.
         img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
         sample_transforms: Called with each sample, after ``img_transforms``.
 
     Raises:
-        InvalidArgumentError: The vocabulary is empty, or a number is out of range.
+        InvalidArgumentError: The vocabulary is empty, or ``num_samples`` is negative.
         SourceNotFoundError: (a ValueError) A font does not exist.
 
     Example:
@@ -210,8 +209,8 @@ class CharacterGenerator(_TextGenerator):
 class WordGenerator(_TextGenerator):
     """Images of words of random characters, to train text recognisers.
 
-    The target of a sample is its text. Each access generates a new word with Python's ``random``. With the same
-    ``random.seed()``, the words are always the same, and they are also the same as in docTR.
+    The target of a sample is its text. Each access generates a new word with Python's ``random``. After the same
+    ``random.seed()``, the words are always the same, and equal to docTR's.
 
     Args:
         vocab: The characters of the vocabulary.
@@ -220,12 +219,12 @@ class WordGenerator(_TextGenerator):
         num_samples: Number of samples.
         cache_samples: Whether to draw all words when the dataset is created, and keep the images.
         font_family: Name of an installed font, path of a font file, or a list of these. By default, installed fonts
-            that have characters of the vocabulary.
+            that together have as many characters of the vocabulary as possible.
         img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
         sample_transforms: Called with each sample, after ``img_transforms``.
 
     Raises:
-        InvalidArgumentError: The vocabulary is empty, or a number is out of range.
+        InvalidArgumentError: The vocabulary is empty, or a number of characters or samples is out of range.
         SourceNotFoundError: (a ValueError) A font does not exist.
 
     Example:

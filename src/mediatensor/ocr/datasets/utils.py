@@ -1,4 +1,4 @@
-"""Encode texts as classes of a vocabulary, and prepare the images and boxes of datasets."""
+"""Convert texts to class numbers and back, and prepare the images and boxes of datasets."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
     """Rewrite a string with the characters of a vocabulary.
 
-    White space that is not in the vocabulary is dropped. Any other character that is not in the vocabulary is replaced
-    by its letter without accents or, if the vocabulary does not have this letter either, by ``unknown_char``.
+    White space that is not in the vocabulary is dropped. Any other character that is not in the vocabulary loses its
+    accents. If the result is not in the vocabulary either, it is replaced by ``unknown_char``.
 
     Args:
         input_string: the text.
@@ -146,7 +146,7 @@ def encode_sequences(
     Args:
         sequences: the N strings.
         vocab: the characters of the vocabulary, in the order of their classes.
-        target_size: the width of rows; by default, the width of the longest string.
+        target_size: the width of rows; by default, the width that the longest string needs.
         eos: the class that marks the end of a string. It must not be the class of a character.
         sos: the class that marks the start of a string. It must not be the class of a character.
         pad: the class that fills up a row. It must not be the class of a character.
@@ -214,8 +214,8 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
 
     Args:
         img_path: The image file.
-        geoms: Upright boxes (N, 4) as (xmin, ymin, xmax, ymax), or polygons (N, 4, 2) clockwise from the top left in
-            reading direction, in pixels. Fractions are truncated.
+        geoms: Upright boxes (N, 4) as (xmin, ymin, xmax, ymax), or polygons (N, 4, 2) clockwise from the top left of
+            the text, in pixels. Fractions are truncated.
 
     Returns:
         N images, uint8 (h, w, 3). Polygons are rotated upright. The image of a box outside the page is empty.

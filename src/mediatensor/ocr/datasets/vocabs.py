@@ -1,8 +1,8 @@
 """The character sets of recognition networks: `VOCABS`.
 
 `VOCABS` maps the name of each vocabulary to its characters. Names, characters and their order are the same as in docTR.
-Class ``i`` of a network that was trained with docTR is therefore the character ``vocab[i]``. Besides languages, there
-are vocabularies such as ``"digits"`` and ``"hebrew_vowels"``, from which those of languages are composed.
+Class ``i`` of a network that was trained with docTR is therefore the character ``vocab[i]``. Besides the vocabularies
+of languages, there are smaller ones of which they are composed, such as ``"digits"`` and ``"hebrew_vowels"``.
 
 >>> from mediatensor.ocr.datasets.vocabs import VOCABS
 >>> len(VOCABS["french"]), VOCABS["french"][:12]
@@ -27,9 +27,9 @@ _MULTILINGUAL_SCRIPTS = (
 
 
 def _read_sections() -> dict[str, list[str]]:
-    """Read ``vocabs.txt``, and return the lines of each section by the section's name.
+    """Read ``vocabs.txt``, and return a dict from the name of each section to its lines.
 
-    The file explains its sections.
+    Comments in the file explain the sections.
     """
     sections: dict[str, list[str]] = {}
     for line in Path(__file__).with_name("vocabs.txt").read_text(encoding="utf-8").splitlines():
@@ -58,7 +58,7 @@ def _from_recipe(recipe: str, known: dict[str, str]) -> str:
 
 
 def _build_vocabs() -> dict[str, str]:
-    """Build all vocabularies, and return their characters by name. A vocabulary may be composed of earlier ones."""
+    """Build all vocabularies, and return their characters by name. Some are composed of others."""
     sections = _read_sections()
     vocabs = {
         "latex": "".join(sorted(set(string.ascii_letters + string.digits + "\\{}^_=+-<>()[]/.,| "))),

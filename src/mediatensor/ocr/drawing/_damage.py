@@ -1,4 +1,4 @@
-"""Make clean images look damaged by paper, light, scanners, fax, printers, cameras or compression; and warp sheets.
+"""Imitate the effects of paper, light, scanners, fax, printers, cameras and compression on images; and warp sheets.
 
 Each damage function takes an ``amount``, whose meaning and range depend on the function; see ``_DAMAGES``.
 """
@@ -30,14 +30,14 @@ _TILE = (512, 1536)
 def _grain() -> NDArray[np.float32]:
     """Return Gaussian noise with standard deviation 1.
 
-    It is computed once, because cutting a part out of it is fast.
+    It is computed once. Callers cut random parts out of it, which is faster than computing new noise.
     """
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
 @lru_cache(16)
 def _texture(number: int) -> NDArray[np.float32]:
-    """Return the texture number ``number`` of paper: values in [-1, 1] for fine grain, fibres and uneven light."""
+    """Return paper texture ``number``: values in [-1, 1] that imitate fine grain, fibres and uneven light."""
     rng = np.random.default_rng(100 + number)
     total = np.zeros(_TILE, np.float32)
     for cells, strength in ((4, 1.0), (16, 0.7), (128, 0.5), (512, 0.5))[number % 2 :]:
@@ -60,7 +60,7 @@ def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Rand
 
 
 def papered(size: tuple[int, int], color: Color, strength: float, rng: random.Random) -> Image.Image:
-    """Return an image of blank paper, of size (width, height). Levels differ from ``color`` by up to ``strength``."""
+    """Draw blank paper of ``size`` (width, height). Pixel values differ from ``color`` by up to ``strength``."""
     if strength <= 0:
         return Image.new("RGB", size, color)
     levels = _tile(_texture(rng.randrange(8)), size[1], size[0], rng)[..., None] * strength
@@ -147,7 +147,7 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Darken one side of the image by up to the share ``amount``.
+    """Darken one side of the image. The darkest part loses the share ``amount`` of its light.
 
     The shadow has a soft edge, or increases gradually.
     """
@@ -247,9 +247,9 @@ class Warp:
         size: (width, height) in pixels of the flat sheet, and also of the image that shows it.
         degrees: Counter-clockwise rotation of the sheet.
         scale: Size of the sheet in the image, as a share of the image size.
-        tilt: Perspective across the width and across the height: how much smaller one side appears than the opposite
-            side, as a share.
-        curl: How many pixels the middle of each row of the sheet is lower than the ends of the row.
+        tilt: Perspective (across the width, across the height). For example, 0.1 means that one side appears about 10 %
+            smaller than the opposite side.
+        curl: Bend of the sheet: the middle of each row appears this many pixels lower than the ends of the row.
     """
 
     size: tuple[int, int]
@@ -303,7 +303,7 @@ class Warp:
         return corners
 
     def applied(self, image: Image.Image, background: Image.Image) -> Image.Image:
-        """Draw ``image``, the flat sheet, as this warp shows it, over ``background``."""
+        """Warp ``image``, which shows the flat sheet, and draw the result over ``background``."""
         width, height = self.size
         x = np.linspace(0, width, max(2, width // _STEP) + 1)
         y = np.linspace(0, height, max(2, height // _STEP) + 1)

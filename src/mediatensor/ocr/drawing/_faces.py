@@ -206,14 +206,13 @@ def _families(faces: tuple[Face, ...]) -> tuple[tuple[Face, ...], ...]:
 
 @lru_cache(64)
 def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
-    """Return only those ``faces`` that can draw all ``characters``."""
     return tuple(face for face in faces if face.has(characters))
 
 
 def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
     """Return a random face that has all characters of a text, or ``None`` if there is no such face.
 
-    A family is drawn first, then one of its faces, so large families are not preferred.
+    A family is chosen first, then one of its faces, so large families are not preferred.
     """
     known = _installed() if faces is None else tuple(faces)
     families = _families(known)

@@ -38,7 +38,7 @@ class LineLook:
         above: The text of the line above. Parts of its letters may be visible at the top of the image.
         below: The text of the line below. Parts of its letters may be visible at the bottom of the image.
         leading: Distance between the baselines of consecutive lines, in em.
-        rule: ``""``, ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
+        rule: Lines to add: ``""`` (none), ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
         damage: Damage to apply to the drawn image, as a sequence of (name, amount). Names are blur, contrast, fax,
             jpeg, motion, noise, shadow, sharpen, small, streaks, thermal and video.
 
@@ -88,7 +88,7 @@ class DrawnLine:
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
     """Return ``rng`` as a `random.Random`.
 
-    A NumPy Generator is replaced by a new one, seeded with a number drawn from it.
+    A NumPy Generator supplies the seed of a new `random.Random`.
     """
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
@@ -108,7 +108,7 @@ def draw_line(
 
     Args:
         text: The text, without line breaks.
-        rng: The random generator. If it is a NumPy Generator, only a seed is drawn from it.
+        rng: The random generator. If it is a NumPy Generator, it only supplies a seed.
         face: The font face; ``None`` picks one of ``faces`` that has all characters of the text.
         look: The look of the line; ``None`` picks a random look of the style.
         style: One of `STYLES`.
@@ -153,12 +153,12 @@ def draw_random_line(
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
     Args:
-        rng: The random generator. If it is a NumPy Generator, only a seed is drawn from it.
+        rng: The random generator. If it is a NumPy Generator, it only supplies a seed.
         languages: Keys of `TEXTS`. Each line is in one of these languages, all equally likely.
         characters: The characters that the text may contain, in addition to spaces; ``None`` means all characters.
         faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
         style: One of `STYLES`.
-        texts: Your own lines of text, from which parts are drawn instead of the built-in texts; see `read_texts`.
+        texts: Your own lines of text. Parts of them are drawn instead of the built-in texts; see `read_texts`.
 
     Raises:
         InvalidArgumentError: if no face has the characters of the text, or an argument is invalid.
@@ -189,8 +189,8 @@ def draw_random_line(
 def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
     """Draw a text without background, and return (mask, position).
 
-    The mask is 255 where there is ink, and is cropped to the ink. The position (left, top) is where its top left corner
-    lies, relative to the point where the baseline starts.
+    The mask is 255 where there is ink, and is cropped to the ink. The position is the (left, top) of the mask, relative
+    to the point where the baseline starts.
     """
     font = face.at(look.em_px)
     if look.tracking and not is_shaped(text):
@@ -313,7 +313,7 @@ def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") 
     """Return a random look of a line.
 
     Args:
-        rng: The random generator. If it is a NumPy Generator, only a seed is drawn from it.
+        rng: The random generator. If it is a NumPy Generator, it only supplies a seed.
         style: ``"clean"`` (black on white without damage), ``"print"``, ``"scan"``, ``"fax"``, ``"receipt"``,
             ``"camera"``, ``"screen"``, ``"video"``, or ``"mixed"`` for a random style.
 

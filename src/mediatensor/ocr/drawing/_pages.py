@@ -471,7 +471,7 @@ def draw_random_page(
     The same arguments and the same state of ``rng`` give the same page, on a machine with the same fonts.
 
     Args:
-        rng: The random generator. If it is a NumPy Generator, only a seed is drawn from it.
+        rng: The random generator. If it is a NumPy Generator, it only supplies a seed.
         kind: One of `PAGE_KINDS`.
         languages: Keys of `TEXTS`. The page uses one of these languages.
         size: (width, height) in pixels; ``None`` means the usual paper size of the kind at a random resolution.

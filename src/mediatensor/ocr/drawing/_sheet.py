@@ -94,7 +94,7 @@ class Sheet:
 
     @contextmanager
     def region(self, kind: str, table: Callable[[], DrawnTable | None] = lambda: None) -> Iterator[None]:
-        """Record everything that the ``with`` block draws as one region."""
+        """Record all that the ``with`` block draws as one region. Afterwards, ``table()`` returns its table, if any."""
         lines, boxes, self._lines, self._boxes = self._lines, self._boxes, [], []
         yield
         polygons = [line.polygon for line in self._lines] + self._boxes
@@ -254,9 +254,9 @@ class Sheet:
         return red, green, blue
 
     def picture(self, x0: float, y0: float, x1: float, y1: float, *, chart: bool | None = None) -> None:
-        """Draw a random photograph, or a random chart without text if ``chart`` is true.
+        """Draw a random photograph or, if ``chart`` is true, a random chart without text.
 
-        ``None`` leaves the choice to chance.
+        If ``chart`` is ``None``, one of the two is chosen at random.
         """
         left, top, width, height = round(x0), round(y0), max(8, round(x1 - x0)), max(8, round(y1 - y0))
         rng = self.rng
@@ -369,8 +369,8 @@ def draw_grid(
 ) -> float:
     """Draw the rows of a table, and return the y of the bottom of the last row that was drawn.
 
-    ``edges`` are the x of all vertical lines between and around the columns. ``y`` is the top. Rows that would end
-    below ``stop`` are left out. ``rows`` maps, for each row, the index of a column to the cell that starts there.
+    ``edges`` are the x positions of the left and right edges of all columns. ``y`` is the top. Rows that would end
+    below ``stop`` are left out. Each of ``rows`` maps column indices to the cells that start in these columns.
 
     ``look`` is one of: ``"ruled"`` (lines around all cells), ``"rows"`` (lines between rows), ``"book"`` (lines at the
     top, at the bottom and under the head), ``"zebra"`` (every other row filled), ``"open"`` (no lines).
@@ -428,5 +428,5 @@ def draw_grid(
 
 
 def plain_row(texts: list[str], aligns: list[str]) -> dict[int, _Cell]:
-    """Return a row for `draw_grid` with one cell in each column. ``aligns`` are their alignments."""
+    """Return a row for `draw_grid` with one cell in each column. ``aligns`` are the alignments of the cells."""
     return {at: _Cell(text, align=align) for at, (text, align) in enumerate(zip(texts, aligns, strict=True))}

@@ -103,9 +103,9 @@ def letters_of(language: str) -> str:
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """Return which letters may come after each pair of letters: a dict from the pair to the letters seen after it.
+    """Return a dict from each pair of consecutive letters to the letters that follow it in words of the language.
 
-    A letter that often comes after a pair is repeated as often. Spaces stand for the start and the end of words.
+    A letter is repeated as often as it follows the pair. Spaces stand for the start and the end of words.
     """
     followers: dict[str, str] = {}
     for word in words_of(language):
@@ -340,7 +340,7 @@ def random_text(
         rng: The random generator.
         languages: Keys of `TEXTS`. The line is in one of these languages, all equally likely.
         characters: The characters that the line may contain, in addition to spaces; ``None`` means all characters.
-        texts: Your own lines of text, from which a part is returned instead of a built-in text.
+        texts: Your own lines of text. If given, a part of one of them is returned instead of a built-in text.
 
     Raises:
         InvalidArgumentError: if a language is unknown, or ``languages`` or ``characters`` is empty.
