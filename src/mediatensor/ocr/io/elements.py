@@ -144,7 +144,7 @@ class Page(PageExportsMixin):
 
 
 class KIEPage(KIEPageExportsMixin):
-    """A page of key information extraction: its image, and predictions grouped by class.
+    """A page with the result of key information extraction: its image, and predictions grouped by class.
 
     Args:
         predictions: A dictionary from the name of each class to its list of predictions.

@@ -177,11 +177,10 @@ class _Exports(Element, Generic[_HocrType]):
 
         Cells that span rows or columns are merged. Header rows are bold, and stay in view while you scroll. If all
         cells of a column look like 12 or 0.75, the column is stored as numbers. All other cells stay text, even if they
-        begin with ``=``. Numbers such as 3.597 also keep their column as text, because in some countries they mean
-        3597.
+        begin with ``=``. Columns with numbers such as 3.597 also stay text, because in some countries this means 3597.
 
         Args:
-            path: The file to write, if any. It appears under its name only when it is complete.
+            path: The file to write, if any. It gets this name only when it is complete.
 
         Returns:
             The contents of the file. If there are no tables, it has one empty sheet.
@@ -208,7 +207,7 @@ class _Exports(Element, Generic[_HocrType]):
         visible, but search and copy still find it. To redact the name, also remove its words from the page.
 
         Args:
-            path: The file to write, if any. It appears under its name only when it is complete.
+            path: The file to write, if any. It gets this name only when it is complete.
             **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
 
         Returns:
@@ -283,8 +282,8 @@ class PageExportsMixin(_PageExports, TextPage):
         """Export the page, without its image, as nested dictionaries of plain types.
 
         Args:
-            reading_order: Whether to export new blocks, one for each paragraph, in reading order, as all other formats
-                do. If ``False``, ``page.blocks`` are exported as they are.
+            reading_order: Whether to sort the content into reading order, with a block for each paragraph, as all other
+                formats do. If ``False``, ``page.blocks`` are exported as they are.
             characters: Whether to include the characters of each word, if they are known.
 
         Returns:

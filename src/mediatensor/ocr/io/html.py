@@ -126,9 +126,9 @@ def read_html(url: str, **kwargs: Any) -> bytes:
     """Print a web page to a PDF file. Needs the extra ``html``.
 
     What a page can load is restricted. A page that was fetched by https can load images and styles only by https; a
-    page that was fetched by http can use both. Neither can make this function read local files. If the page is itself a
-    local file, it can load nothing else. If you trust the page, you can lift these restrictions with a ``url_fetcher``
-    such as ``weasyprint.urls.URLFetcher()``.
+    page that was fetched by http can use both. Neither page can make this function read local files. A page that is
+    itself a local file can load no other file or URL. If you trust the page, you can lift these restrictions with a
+    ``url_fetcher`` such as ``weasyprint.urls.URLFetcher()``.
 
     Args:
         url: The URL of the page, or any other first argument of ``weasyprint.HTML``, such as the path of a file.

@@ -35,10 +35,10 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """Assemble a page from ``bands``, which are parts of the image from top to bottom, each a list of colour planes.
+    """Assemble a page from ``bands``: (index of the first row, colour planes) for each part, from top to bottom.
 
-    ``layout`` is the meaning of the planes. ``width`` and ``height`` are the size before the image is turned upright.
-    Transparent parts become white.
+    ``layout`` states the channel of each plane. ``width`` and ``height`` are the size before the image is turned
+    upright. Transparent parts become white.
     """
     page = np.empty((height, width, 3), np.uint8)
     wanted = Layout.RGB_ALPHA if layout.has_alpha else Layout.RGB
@@ -104,7 +104,7 @@ def upright(page: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 def resized(page: NDArray[np.uint8], size: Sequence[int]) -> NDArray[np.uint8]:
     """Resize a page to (height, width) bilinearly.
 
-    Where it shrinks, pixels are averaged, so thin strokes stay visible.
+    If the page shrinks, pixels are averaged, so thin strokes stay visible.
     """
     height, width = size
     if page.shape[:2] == (height, width):
@@ -302,7 +302,7 @@ class ImageDocument(PageSource):
             return self._frame_of_animation(number)
 
     def stored(self, number: int) -> Picture | None:
-        """Return the compressed data of a page for use in a PDF without decoding them.
+        """Return the compressed data of a page as they are stored, to be copied into a PDF.
 
         Return ``None`` if PDF does not support such data, or if the page is to be resized.
         """

@@ -316,7 +316,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         The content serves to find the structure of the page, such as its tables. It has the words of `text_layer`, in
         the same order, with their font size and weight. Rules are lines, thin rectangles, and the edges of other
         rectangles. Pictures are embedded images, and drawings with curves or slanting lines. Coordinates are in points
-        (1/72 inch) at any resolution. The page is rotated and cropped as when it is rendered.
+        (1/72 inch) at any resolution. Rotation and cropping are the same as in the rendered image.
 
         An image that covers nearly the whole page is not among the pictures, because such a page is a scan. Use
         `mediatensor.ocr.structure.content_of_picture` to find the rules of a scan.
@@ -365,7 +365,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
 class PageOfFile:
     """A function object that reads page ``index`` of ``pages`` each time it is called, and returns the image.
 
-    If ``is_readable`` is false, it returns an image without pixels.
+    If ``is_readable`` is false, the page is known to be unreadable, and an image without pixels is returned.
     """
 
     pages: Any

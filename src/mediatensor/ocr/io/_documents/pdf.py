@@ -118,7 +118,7 @@ def _letters(codes: NDArray[np.uint32]) -> list[str]:
 class PdfDocument(PageSource):
     """A PDF file as a document. For a file on disk, only its path is kept; for any other source, all its bytes.
 
-    If ``timeout_seconds`` is given, PDFium runs in a separate process, which may spend this long on each page.
+    If ``timeout_seconds`` is given, PDFium runs in a separate process, which is killed if a page takes longer.
     Otherwise, PDFium runs in this process without a limit. Errors are raised as in `read_pdf`.
     """
 
@@ -212,7 +212,7 @@ def _content_of(drawn: DrawnPage) -> PageContent:
 
 
 def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Choose one style for a word: the style of the character whose size is the median of the word's characters.
+    """Return the style of a word: the row of ``styles`` that has the median font size.
 
     Return NaN if no character has a known size.
     """

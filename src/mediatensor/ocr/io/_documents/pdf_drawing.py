@@ -119,9 +119,9 @@ def _styles(
 ) -> array[float]:
     """Return the style of each of the ``count`` characters of a text page, as described in `DrawnPage`.
 
-    Text that is drawn before an image, and lies where the image is, is hidden by the image. ``places`` and ``covers``
-    serve to detect this: ``places`` maps the address of an object to its position in the drawing order, and ``covers``
-    lists (position in the drawing order, box) for each image.
+    An image hides text that was drawn at its place before it. To detect such text, ``places`` maps the address of an
+    object to its position in the drawing order, and ``covers`` lists (position in the drawing order, box) for each
+    image.
     """
     raw = import_pdfium().raw
     styles = array("d")
@@ -390,7 +390,7 @@ def _is_level(x0: float, y0: float, x1: float, y1: float) -> bool:
 def _shared(one: _Box, other: _Box) -> _Box | None:
     """Return the intersection of two boxes, or ``None`` if they do not touch.
 
-    Boxes may have width or height 0, because a box around a horizontal or vertical line has.
+    Boxes can have width or height 0. The box around a horizontal line, for example, has height 0.
     """
     left, bottom = max(one[0], other[0]), max(one[1], other[1])
     right, top = min(one[2], other[2]), min(one[3], other[3])

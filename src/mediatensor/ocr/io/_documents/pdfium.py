@@ -116,7 +116,7 @@ class _KeepingErrors:
 
 
 class KeyedPdf:
-    """Base class of PDF files that are opened only when needed. Opened documents are stored by the number ``_key``.
+    """Base class of PDF files that are opened when needed. ``_key`` is the key under which an open document is stored.
 
     Objects can be pickled, and used after a fork.
     """
@@ -349,7 +349,7 @@ def page_as_shown(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> 
 
     Form fields and annotations are separate from the content of a page, so functions that read the content miss them.
     PDFium can merge them into the content ("flatten" the page), but this changes the document and the boxes of the
-    page. The page is therefore merged in a second copy of the document, which ``copy`` opens. Coordinates are the same
+    page. The merging is therefore done in a second copy of the document, which ``copy`` opens. Coordinates are the same
     in both pages. If no form fields or annotations are drawn on the page, both are the same object.
 
     Raises:

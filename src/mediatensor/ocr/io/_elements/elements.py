@@ -56,9 +56,9 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
     """Return the smallest geometry that encloses all ``geometries``.
 
     If all are upright boxes, the result is a box. Otherwise, it is the rotated rectangle of least area. Its first
-    corner is chosen so that it has the same reading direction as most ``geometries``: a line of upside-down words is
-    itself upside down. The rectangle is an array if all ``geometries`` are arrays. If there are none, the result is an
-    empty box at the origin.
+    corner is chosen so that the rectangle has the same reading direction as most ``geometries``: a line of upside-down
+    words is itself upside down. The rectangle is an array if all ``geometries`` are arrays. If there are none, the
+    result is an empty box at the origin.
     """
     if not geometries:
         return _NO_EXTENT
@@ -85,8 +85,8 @@ def mean_score(scores: Iterable[float]) -> float:
 class Element(Nested):
     """Base class of all elements: a node of the tree that represents a document.
 
-    A subclass lists the names of its lists of children (such as "words") in ``_children_names``. It lists the names of
-    all other attributes that are exported in ``_exported_keys``.
+    In a subclass, ``_children_names`` has the names of the attributes that are lists of children (such as "words").
+    ``_exported_keys`` has the names of all other attributes to export.
 
     Args:
         **kwargs: The lists of children, by name.
@@ -332,8 +332,8 @@ class Word(TextElement):
         confidence: The recogniser's confidence that the text is right, in [0, 1].
         geometry: Position of the word, as for `Character`.
         objectness_score: The detector's confidence that there is text, in [0, 1].
-        crop_orientation: Rotation of the word's crop in degrees, and the confidence that it is right: ``{"value": 0,
-            "confidence": None}``.
+        crop_orientation: Rotation of the word's crop in degrees, and the confidence that it is right, such as
+            ``{"value": 0, "confidence": None}``.
         characters: The characters with their positions, if the recogniser reports them. `export` includes them only if
             you ask for them.
 
@@ -406,7 +406,7 @@ class UnreadLine(TextElement):
             ``min_confidence``. ``"gaps"``: the text is in the result, but some ink of the line was not read.
             ``"script"``: the model cannot read the script of the line.
         value: The text that was read. For the reason ``"script"``, it is empty, or consists of characters that only
-            look similar.
+            look like the printed ones.
         confidence: The confidence of ``value``, in [0, 1].
         script: If ``reason`` is ``"script"``, the ISO 15924 name of the script, such as "Cyrillic"; or "Vietnamese" for
             Latin letters that carry two marks at once. Otherwise ``None``.

@@ -154,7 +154,7 @@ class TableCell(TextElement):
 
 
 class Table(Element):
-    """A table as a grid of cells. The words of its cells are only here, and not also in the blocks of the page.
+    """A table as a grid of cells. The words in its cells are not repeated in the blocks of the page.
 
     Args:
         cells: The cells, in any order.
@@ -416,7 +416,7 @@ class PageBase(Element):
         return f"dimensions={self.dimensions}{error}" + (f"\nunread={len(self.unread)}" if self.unread else "")
 
     def _export_stored(self, characters: bool) -> dict[str, Any]:
-        """Export the page without changing the order of its content."""
+        """Export the page with its content in the stored order."""
         exported = Element.export(self, characters=characters)
         if self.error is not None:
             exported["error"] = self.error
@@ -464,7 +464,7 @@ class PageBase(Element):
 
     @classmethod
     def _stored_page(cls, save_dict: dict[str, Any], page: PageImage | None) -> dict[str, Any]:
-        """Read the constructor arguments that `TextPage` and `PredictionPage` share from an exported dictionary."""
+        """Convert ``save_dict`` to those constructor arguments that `TextPage` and `PredictionPage` have in common."""
         values = cls._stored_values(save_dict)
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page

@@ -124,7 +124,7 @@ def _area_title(region: Region) -> str:
 def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str, int]) -> None:
     """Add a region to the page as an area that contains one paragraph with all its lines.
 
-    ``counters`` has the numbers for the next identifiers, which have the same form as in docTR.
+    ``counters`` has the next number for each kind of identifier. Identifiers have the same form as in docTR.
     """
     number = counters[region.kind]
     # In identifiers, all characters except letters, digits, ".", "-" and "_" become "_".
@@ -147,7 +147,7 @@ def _add_line(
 ) -> None:
     """Add a line and its words to a paragraph.
 
-    ``area`` is (kind, prefix, number) of the area that contains the paragraph, from which identifiers are formed.
+    Identifiers are formed from ``area``: (kind, prefix, number) of the area that contains the paragraph.
     """
     kind, prefix, number = area
     counters["line"] += kind == "block"

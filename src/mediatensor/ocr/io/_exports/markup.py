@@ -77,8 +77,8 @@ class MarkdownExporter(TextFormat):
 class AsciiDocExporter(TextFormat):
     """Export to AsciiDoc.
 
-    Special characters are written as character references. Backslashes would be visible wherever the character after
-    them happens to have no special meaning.
+    Special characters are written as character references, not escaped by backslashes. AsciiDoc displays a backslash if
+    the next character has no special meaning at this place.
 
     Example:
         >>> import numpy as np
@@ -172,7 +172,7 @@ class HTMLExporter(TextFormat):
     def render_table(self, table: Table, escape: bool = True) -> str:
         """Return the table as a ``<table>``. Cells that span rows or columns have ``rowspan`` or ``colspan``.
 
-        Cells of header rows are ``<th>``. If there are no header rows, the cells of the first row are.
+        Cells of header rows are ``<th>``. If there are no header rows, the first row is used as one.
         """
         num_header_rows = table.num_header_rows or 1
         grid = table.to_grid()

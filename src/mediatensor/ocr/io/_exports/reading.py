@@ -1,4 +1,4 @@
-"""Put the content of a page into reading order: blocks and tables, the words of a line, and predictions.
+"""Put the content of a page into reading order: its blocks and tables, the words of each line, or its predictions.
 
 The order of boxes is computed by `ocr._reading_order`. This module applies it to elements.
 """
@@ -50,9 +50,9 @@ def _extents(geometries: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
-    """Convert ``segments``, each the indices of lines that belong together, to items, each of which becomes a block.
+    """Group lines into items, which become blocks. Each of ``segments`` has the indices of lines that belong together.
 
-    A segment becomes one item, except in regions of list items, where all lines of the same region become one item.
+    A segment becomes one item. In list items, consecutive lines of the same layout region become one item instead.
     """
     items: list[_Item] = []
     last_region = -1
@@ -81,8 +81,8 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
         direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
     Returns:
-        A tuple of: the list of blocks and tables in order; a list with the type of each one's layout region, or
-        ``None``; and the reading direction.
+        The list of blocks and tables in order; for each of them, the type of its layout region, or ``None``; and the
+        reading direction.
 
     Raises:
         InvalidArgumentError: if ``direction`` is invalid.
@@ -145,7 +145,7 @@ def heading_levels(page: TextPage, items: Sequence[Block | Table]) -> list[int]:
 
 
 def unread_lines(page: PageBase) -> list[UnreadLine]:
-    """Return the unread lines of a page, except lines of which a part was read: these are already in the blocks."""
+    """Return the unread lines of a page. Partly read lines are left out, because they are already in the blocks."""
     return [line for line in page.unread if line.reason != "gaps"]
 
 
@@ -160,8 +160,8 @@ _Others = TypeVar("_Others", Table, UnreadLine)
 def _insert(page: PageBase, items: Sequence[Block | Table], others: Sequence[_Others]) -> list[Block | Table | _Others]:
     """Insert ``others`` between ``items``, which are in reading order.
 
-    Each of the others is compared with the nearest item in the same column. If the item starts above the middle of the
-    other, the other comes after it. Otherwise, it comes before it.
+    The middle of each of ``others`` is compared with the top of the nearest item in the same column. If the middle is
+    lower, the element is inserted after the item, and otherwise before it.
     """
     ordered: list[Block | Table | _Others] = []
     if not items:
@@ -189,8 +189,8 @@ def _upright_geometries(
 ) -> tuple[list[Any], list[Any]]:
     """Return the geometries of ``elements`` and of ``regions`` after turning the page upright.
 
-    If geometries have four corners, these show how the page is rotated. For boxes, the rotation is the
-    ``crop_orientation`` that most words have.
+    If there are only upright boxes, the rotation of the page is the ``crop_orientation`` that most words have.
+    Otherwise, it is measured on the corners of the words.
     """
     lines = [line for item in elements for line in (item.lines if isinstance(item, Block) else [item])]
     words = [word for line in lines if isinstance(line, Line) for word in line.words]
@@ -216,7 +216,7 @@ def _quarter_turns(words: Sequence[Word]) -> int:
 
 
 def _rotate_back(geometry: Any, quarters: int) -> Any:
-    """Return the box of ``geometry`` after the page was turned counter-clockwise by this number of quarter turns."""
+    """Return the upright box around ``geometry`` after ``quarters`` counter-clockwise quarter turns of the page."""
     points = np.asarray(geometry, dtype=np.float64)
     for _ in range(quarters):
         points = np.stack([points[:, 1], 1 - points[:, 0]], axis=1)
@@ -230,10 +230,10 @@ def _rows(
     kinds: Sequence[tuple[str | None, int]],
     direction: str,
 ) -> list[list[int]]:
-    """Group elements into rows, given as lists of indices.
+    """Group ``boxes`` into rows, and return the indices of the boxes in each row.
 
     Lines form a row if they are at the same height and have the same entry in ``kinds``, that is, (type, number) of
-    their layout region. Each of the remaining elements is a row of its own. ``boxes`` has the boxes of ``lines`` first.
+    their layout region. The boxes of ``lines`` come first. Each box after them (of a table) is a row of its own.
     """
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:
@@ -294,7 +294,7 @@ def _without_slope(page: PageBase, lines: Sequence[Line], boxes: NDArray[np.floa
 def _make_blocks(items: list[_Item], elements: Sequence[Line | Table], blocks: Sequence[Block]) -> list[Block | Table]:
     """Return a block for each item that consists of lines, and the table for each item that is a table.
 
-    Artefacts of a block in ``blocks`` go to the new block that contains the first of its lines.
+    The artefacts of each old block (in ``blocks``) go to the new block that contains the first of its lines.
     """
     owners = {id(line): index for index, block in enumerate(blocks) for line in block.lines}
     waiting = {index: block.artefacts for index, block in enumerate(blocks) if block.artefacts}

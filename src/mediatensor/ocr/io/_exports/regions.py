@@ -58,7 +58,7 @@ class Place:
 
     @classmethod
     def of(cls, geometry: Geometry, width: int, height: int) -> Place:
-        """Convert a geometry, in fractions of the page's size, to pixels of a page of this width and height."""
+        """Convert a geometry from fractions of the page's size to pixels, for a page of this width and height."""
         points = np.nan_to_num(np.asarray(geometry, dtype=np.float64).reshape(-1, 2), nan=0.0)
         return cls.at(np.clip(points, *_REACH) * (width, height))
 
@@ -183,8 +183,8 @@ def page_regions(
     """Yield the regions of a page with positions in pixels.
 
     The pixels are those of an image of ``size`` (height, width), by default of the page's own size. With
-    ``reading_order``, unread lines are yielded between the blocks and tables, where a reader would come to them.
-    Otherwise, and on pages of predictions, they come last.
+    ``reading_order``, unread lines are yielded between the blocks and tables, according to their position. Otherwise,
+    and on pages of predictions, they come last.
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):

@@ -72,7 +72,7 @@ end"""
 
 
 def _font_file(name: str) -> bytes:
-    """Return the invisible font as a TrueType file, with its stored name replaced by ``name`` of the same length.
+    """Return the invisible font as a TrueType file with this name, which must be as long as ``_NAME``.
 
     The font has three glyphs: one for missing characters, an empty box for text, and a space. Each font that is added
     to a page needs a different name, because PDFium merges fonts of the same name.
@@ -144,9 +144,9 @@ def _place_words(
 ) -> list[_PlacedText]:
     """Return all words of ``rows`` with their positions on the page, except words that the page already has as text.
 
-    ``matrix`` (3, 2) maps (x, y, 1) in pixels, where y points down, to points, where y points up. ``own_letters``, of
-    shape (N, 2), are the centres, in points, of the letters that the page already has. A word counts as present if its
-    box contains at least half as many of these letters as the word has characters.
+    ``matrix`` (3, 2) maps (x, y, 1) in pixels (y axis down) to units of 1/72 inch, called points (y axis up).
+    ``own_letters``, of shape (N, 2), are the centres, in points, of the letters that the page already has. A word
+    counts as present if its box contains at least half as many of these letters as the word has characters.
 
     If the positions of the words in a table cell are unknown, the width of the cell is divided between them in
     proportion to their lengths.
@@ -186,8 +186,8 @@ def _place_words(
 def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDArray[np.float64]) -> list[bool]:
     """Return for each word whether the page already has it as text.
 
-    This is assumed if the word's quad contains at least half as many of the ``letters``, given by their centres (N, 2),
-    as the word has characters.
+    ``letters`` (N, 2) are the centres of the letters that the page has. A word counts as present if its quad contains
+    at least half as many letters as the word has characters.
     """
     letters = letters[letters[:, 1].argsort()]
     are_known = []
@@ -284,7 +284,7 @@ def _visual_order(text: str) -> str:
     """Return the characters of a text as they appear from left to right, the order that PDF programs expect.
 
     Text with right-to-left letters is reversed, except for numbers and left-to-right words in it. For a single word,
-    this equals the bidirectional algorithm (UAX #9).
+    the result is the same as with the bidirectional algorithm (UAX #9).
     """
     if not any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text):
         return text
@@ -474,10 +474,10 @@ class PDFExporter:
 
 
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
-    """Return the PDF file to which pages are added and from which pages are removed to make the result.
+    """Return the PDF file on which the result is based, or ``None`` to start with an empty file.
 
-    It is the first PDF file that a page comes from, if its pages occur in ascending order. Otherwise, return ``None``
-    to start with an empty file.
+    It is the first PDF file that a page comes from, provided that all pages from this file are in ascending order.
+    The result is made by adding other pages to it, and removing pages that are not needed.
     """
     first = next((origin[0] for origin in origins if origin is not None), None)
     numbers = [number for document, number in filter(None, origins) if document is first]

@@ -234,7 +234,7 @@ def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iter
 def _page_items(
     page: TextPage, direction: str, include_furniture: bool
 ) -> Iterator[tuple[Block | Table, str | None, list[Cell]]]:
-    """Yield (block or table, label, cells) in reading order. The cells are the lines of a block; a table has none.
+    """Yield (block or table, type of its layout region, cells) in reading order. Only blocks have cells: their lines.
 
     Coordinates are in units of the page's width, after turning the page upright. On right-to-left pages, x is mirrored.
     """
@@ -277,7 +277,7 @@ def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
 class TextFormat:
     """Base class of text formats.
 
-    To define a format, subclass it, and override its headings, lists, tables or breaks.
+    A subclass defines a format by overriding the class attributes and some of the methods.
     """
 
     headings: ClassVar[dict[str, str]] = {}
@@ -307,9 +307,9 @@ class TextFormat:
         raise NotImplementedError
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """Return a heading. ``kind`` is a key of `headings`.
+        """Return the mark ``headings[kind]``, such as ``"## "``, followed by ``text``.
 
-        At deeper levels, the first character of the mark is repeated more often, up to six characters in all.
+        Each level after the first repeats the first character of the mark once more (``"### "``), up to six in all.
         """
         mark = self.headings[kind]
         return mark[:1] * min(level - 1, _DEEPEST - len(mark) + 1) + mark + text
@@ -323,7 +323,7 @@ class TextFormat:
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Join rows of cells, each as a line of its own.
+        """Join ``rows``, each the text of one row of cells, so that each becomes a line.
 
         With ``escape``, also escape markup at the start of each line.
         """
@@ -337,7 +337,6 @@ class TextFormat:
         return ""
 
     def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
-        """Render consecutive parts that all have this kind."""
         if kind == "table":
             return [self.render_table(part.table, escape) for part in parts if part.table is not None]
         texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
