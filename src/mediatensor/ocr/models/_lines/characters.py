@@ -9,9 +9,9 @@ fits the neighbouring characters best is chosen. "Best" is decided by how often 
 eighteen languages and in numbers. ``letters.npz`` stores these counts, which ``benchmarks/calibration/letters.py``
 computed from the manual pages of a Debian system.
 
-A character is replaced only if the word also has certain characters. It must then fit their kind: only a digit or a
-sign can stand among digits, and no digit among letters. Clearly recognised characters stay, so ``5O2`` remains ``5O2``.
-A word that consists of one uncertain character also stays.
+A character is replaced only if the word also has clearly recognised characters. The replacement must fit these: among
+digits, it must be a digit or a sign; among letters, anything but a digit. Clearly recognised characters stay. A word
+that consists of one uncertain character also stays.
 """
 
 from __future__ import annotations
@@ -203,15 +203,15 @@ def is_east_asian(character: str) -> bool:
 def is_look_alike(character: str) -> bool:
     """Return whether networks tend to confuse a character with a similar Latin one.
 
-    This applies to multiplication signs, which look like x and hyphens, and to East Asian signs such as a full-width
-    comma.
+    These are the multiplication cross (like x), the middle dot (like a hyphen), and East Asian signs such as a
+    full-width comma.
     """
     sign = FIRST_EAST_ASIAN <= ord(character[:1] or " ") < LAST_EAST_ASIAN and not is_east_asian(character)
     return sign or character in MULTIPLICATION_SIGNS
 
 
 def fold_character(character: str) -> str:
-    """Return the symbol that stands for a character in the counts: its lower-case form, or ``0`` for any digit."""
+    """Return the symbol by which a character is counted: its lower-case form, or ``0`` for any digit."""
     lower = character.lower()
     return "0" if character.isdecimal() else lower if len(lower) == 1 else character
 
@@ -340,12 +340,12 @@ def correct_spelling(
 def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) -> Callable[[str], bool] | None:
     """Return a function that tests whether a character can replace ``values[place]``, or ``None`` if none can.
 
-    The other characters of the word decide, as far as they are certain. Among digits, only digits and signs of numbers
-    are accepted. Among letters, everything but digits is accepted. ``None`` is returned if the word has no certain
-    letters or digits, has letters of a script without counts, or is an e-mail address.
+    The other characters of the word decide, if they are sure (see ``SURE_PROBABILITY``). Among digits, only digits and
+    signs of numbers are accepted; among letters, everything but digits. ``None`` is returned if no letter or digit is
+    sure, if the word has letters of a script without counts, or if it is an e-mail address.
 
-    A word with both letters and digits, such as a part number, is left as it is, with one exception: a lower-case
-    letter in a word without certain lower-case letters can be replaced by anything but a lower-case letter.
+    A word with both letters and digits, such as a part number, is left as it is, with one exception: if no lower-case
+    letter is sure, a lower-case ``values[place]`` can be replaced by anything but another lower-case letter.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":

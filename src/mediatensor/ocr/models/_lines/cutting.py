@@ -45,7 +45,7 @@ def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
 
 
 def as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Convert upright boxes (N, 5) or rotated boxes (N, 5, 2), both with scores, to quads (N, 4, 2) without."""
+    """Convert boxes with scores, upright (N, 5) or rotated (N, 5, 2), to quads (N, 4, 2) without scores."""
     return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
 
 
@@ -168,7 +168,7 @@ def cut_lines(page: Tensor, quads: npt.NDArray[np.floating], height: int, max_wi
 def line_cuts(
     page: Tensor, quads: npt.NDArray[np.floating], height: int, max_width: int
 ) -> list[Callable[[], LineBatch]]:
-    """Plan how to crop lines from a page in batches, and return a function for each batch that does so.
+    """Divide the lines of a page into batches, and return a function for each batch that crops its lines.
 
     The functions can be called in any thread. The lines of a batch are padded to the same width.
 

@@ -276,7 +276,7 @@ def read_page_lines(
         quads: The lines, (N, 4, 2), relative to the page, with corners clockwise from the top left of the page.
         scores: The detector's score for each line, (N,).
         turns: The turn of each line, in degrees.
-        readings: For lines that were already read, the reading by index of the line. They are not read again.
+        readings: Maps the index of each line that was already read to its reading. These lines are not read again.
         straight: Whether to return straight boxes that enclose the words, rather than quads.
         second_chance: Whether to read a line again, upside down, if the first reading has a low confidence.
         min_confidence: Lines whose expected share of correct words is lower than this are left out of the words, and
@@ -284,7 +284,7 @@ def read_page_lines(
         split_after: Characters that end a word, in addition to spaces.
         report_scripts: Whether to list lines in a script that the model cannot read as unread; otherwise they are
             treated like all other lines.
-        script_readers: For some scripts that ``model`` cannot read, a recogniser for lines in that script.
+        script_readers: Maps names of scripts that ``model`` cannot read to recognisers for lines in these scripts.
     """
     shape = (page.shape[1], page.shape[2])
     known = dict(readings or {})

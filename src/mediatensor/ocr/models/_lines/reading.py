@@ -147,7 +147,7 @@ class LineRecognizer(Protocol):
         right_to_left: Whether the model returns right-to-left text in visual order, from left to right.
 
     A model that can detect scripts that it cannot read has an additional attribute ``script_classifier``, a
-    `ScriptClassifier`. Its output contains the scores of this classifier as ``"scripts"``, in addition to ``"steps"``.
+    `ScriptClassifier`. The model's output then also contains the classifier's scores, as ``"scripts"``.
     """
 
     cfg: dict[str, Any]

@@ -126,8 +126,8 @@ def line_evidence(
     """Collect the evidence of each line about the page's turn.
 
     ``quads`` (N, 4, 2) are the lines, relative to the page, with corners clockwise from the top left of the page.
-    ``upside_down`` and ``confidences`` are results for each line, as in `LineEvidence`. Before they are computed, the
-    crops of the lines that `lines_are_tall` selects must be rotated.
+    ``upside_down`` and ``confidences`` are results for each line, as in `LineEvidence`. ``upside_down`` must refer to
+    rotated crops for lines that `lines_are_tall` selects.
     """
     for name, argument in (("upside_down", upside_down), ("confidences", confidences)):
         if argument is not None and len(argument) != len(quads):
@@ -306,8 +306,8 @@ def turns_of_straight_lines(
 ) -> tuple[IntArray, dict[int, LineReading]]:
     """Choose the best of the readings of each line of an upright page; only lines along a margin are turned.
 
-    ``readings`` are the result of `read_straight_lines`. Return the turn of each line in degrees clockwise (N,), and
-    its reading at this turn by index of the line.
+    ``readings`` are the result of `read_straight_lines`. Return the turn of each line in degrees clockwise (N,), and a
+    dict from the index of each line to its reading at this turn.
     """
     turns = np.zeros(len(quads), dtype=np.int64)
     widths, heights = line_sizes(scale_to_pixels(quads, shape))
@@ -396,7 +396,7 @@ def _mean(
 ) -> float:
     """Return the mean of ``confidences`` at one ``turn`` over the ``chosen`` lines, weighted with ``weights``.
 
-    Keys of ``confidences`` are the index of a line and then a turn; keys of ``weights`` are indices of lines.
+    ``confidences[line][turn]`` and ``weights[line]`` belong to the line with index ``line``.
     """
     total = sum(weights[index] for index in chosen)
     return sum(weights[index] * confidences[index][turn] for index in chosen) / max(total, 1e-9)
