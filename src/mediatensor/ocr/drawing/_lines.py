@@ -262,7 +262,7 @@ def _render(text: str, face: Face, look: LineLook, rng: random.Random) -> Image.
 
 
 def _warp(canvas: Image.Image, look: LineLook, baseline: int) -> Image.Image:
-    """Slant, rotate and curl the line that is drawn on ``canvas``. ``baseline`` is the y of its baseline."""
+    """Slant, rotate and curl the line that is drawn on ``canvas``. ``baseline`` is the y of the line's baseline."""
     if look.slant or look.turn:
         turn, middle = math.tan(math.radians(look.turn)), canvas.width / 2
         # Map from the result to the source: x depends on the row (slant), y on the column (turn).

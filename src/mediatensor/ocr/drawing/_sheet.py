@@ -188,7 +188,7 @@ class Sheet:
         ink: Color | None = None,
         indent: float = 0.0,
     ) -> float:
-        """Write a text in lines that are at most ``width`` wide, and return the baseline for the line after it.
+        """Write a text in lines that are at most ``width`` wide, and return the baseline for the next line.
 
         ``align`` is left, right, centre or justify. Lines whose baseline would be below ``stop`` are left out.
         ``indent`` is the extra margin on the left of all lines but the first.

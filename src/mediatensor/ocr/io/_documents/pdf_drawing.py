@@ -119,7 +119,7 @@ def _styles(
 ) -> array[float]:
     """Return the style of each of the ``count`` characters of a text page, as described in `DrawnPage`.
 
-    An image hides text that was drawn at its place before it. To detect such text, ``places`` maps the address of an
+    Text is hidden by an image that is drawn later at the same place. To detect this, ``places`` maps the address of an
     object to its position in the drawing order, and ``covers`` lists (position in the drawing order, box) for each
     image.
     """

@@ -154,7 +154,7 @@ class OpenPdf(KeyedPdf):
     def __call__(self) -> Iterator[Any]:
         """Open the file if necessary, and return its pypdfium2 document for the duration of a ``with`` block.
 
-        The block holds `pdfium_lock`.
+        `pdfium_lock` is held until the end of the block.
 
         Raises:
             OpenError: if PDFium cannot open the file.

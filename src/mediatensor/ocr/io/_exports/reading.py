@@ -122,9 +122,9 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
-    """Return the blocks of a page in their present order, with the tables inserted at their places.
+    """Return a list of the blocks of a page in their present order, with the tables inserted at their places.
 
-    The second list has the type of each block's or table's layout region, or ``None``.
+    The second list has the type of the layout region of each of these, or ``None``.
     """
     items: list[Block | Table] = _insert(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
@@ -209,7 +209,7 @@ def _upright_geometries(
 
 
 def _quarter_turns(words: Sequence[Word]) -> int:
-    """Return by how many quarter turns clockwise most of the words are rotated, from 0 to 3."""
+    """Return the clockwise rotation of most of the words, in quarter turns from 0 to 3."""
     turns = [word.crop_orientation.get("value") or 0 for word in words]
     quarters, counts = np.unique(np.round(np.array(turns, dtype=np.float64) / 90).astype(int) % 4, return_counts=True)
     return int(quarters[counts.argmax()]) if len(turns) else 0

@@ -182,9 +182,9 @@ def page_regions(
 ) -> Iterator[Region]:
     """Yield the regions of a page with positions in pixels.
 
-    The pixels are those of an image of ``size`` (height, width), by default of the page's own size. With
-    ``reading_order``, unread lines are yielded between the blocks and tables, according to their position. Otherwise,
-    and on pages of predictions, they come last.
+    Positions refer to an image of ``size`` (height, width), by default the page's own size. With ``reading_order``,
+    unread lines are yielded between the blocks and tables, according to their position. Otherwise, and on pages of
+    predictions, they come last.
     """
     height, width = size or page.dimensions
     if hasattr(page, "predictions"):

@@ -323,7 +323,7 @@ class TextFormat:
         return "\n".join(self.finalize_line(line) if escape else line for line in lines)
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Join ``rows``, each the text of one row of cells, so that each becomes a line.
+        """Join ``rows`` with line breaks. Each is the text of one row of cells.
 
         With ``escape``, also escape markup at the start of each line.
         """

@@ -69,9 +69,9 @@ _LIKE_SIGNS = frozenset(".,;:")
 class CtcCharacters:
     """The characters of all sequences (lines) of a batch, as decoded by `ctc_best_path`.
 
-    The first five arrays have an element for each character: first all characters of sequence 0, then all of sequence
-    1, and so on. Sequence ``i`` has the elements ``offsets[i]`` to ``offsets[i + 1] - 1``. A character comes from one
-    or more consecutive time steps with the same class, called its run.
+    The first five attributes have an element for each character: first all characters of sequence 0, then all of
+    sequence 1, and so on. Sequence ``i`` has the elements ``offsets[i]`` to ``offsets[i + 1] - 1``. A character comes
+    from one or more consecutive time steps with the same class, called its run.
 
     Attributes:
         labels: The class of each character.
@@ -203,8 +203,8 @@ def is_east_asian(character: str) -> bool:
 def is_look_alike(character: str) -> bool:
     """Return whether networks tend to confuse a character with a similar Latin one.
 
-    These are the multiplication cross (like x), the middle dot (like a hyphen), and East Asian signs such as a
-    full-width comma.
+    Such characters are the multiplication cross (like x), the middle dot (like a hyphen), and East Asian signs such as
+    a full-width comma.
     """
     sign = FIRST_EAST_ASIAN <= ord(character[:1] or " ") < LAST_EAST_ASIAN and not is_east_asian(character)
     return sign or character in MULTIPLICATION_SIGNS
@@ -276,8 +276,8 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
     """Load the counts, and return (numbers, characters, shapes).
 
-    ``numbers`` maps each symbol to the number that encodes it. The other two give probabilities of sequences: of
-    symbols of `fold_character`, and of symbols of `shape_of`.
+    ``numbers`` maps each symbol to the number that encodes it. ``characters`` and ``shapes`` give the probability of a
+    symbol after other symbols; the symbols are those of `fold_character` and of `shape_of`.
     """
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}

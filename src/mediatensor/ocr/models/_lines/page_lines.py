@@ -56,8 +56,8 @@ class FoundLine:
     """A line or word box that was cropped and read.
 
     Attributes:
-        place: The cropped box, in the form that `cut_words` accepts and relative to the page: four corners (4, 2), of
-            which the first is where the text starts, or a straight box (4,).
+        place: The box that was cropped, relative to the page: four corners (4, 2), of which the first is where the text
+            starts, or a straight box (4,).
         value: The text.
         confidence: The probability that the text is right.
         unread: The reason why all or part of the line is missing from the page's text, as in `UnreadLine`; ``None`` if
@@ -282,8 +282,8 @@ def read_page_lines(
         min_confidence: Lines whose expected share of correct words is lower than this are left out of the words, and
             listed as unread.
         split_after: Characters that end a word, in addition to spaces.
-        report_scripts: Whether to list lines in a script that the model cannot read as unread; otherwise they are
-            treated like all other lines.
+        report_scripts: Whether to list a line as unread if the model cannot read its script. Otherwise, it is treated
+            like all other lines.
         script_readers: Maps names of scripts that ``model`` cannot read to recognisers for lines in these scripts.
     """
     shape = (page.shape[1], page.shape[2])

@@ -87,7 +87,7 @@ class ScriptClassifier(nn.Module):
 
 
 def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps: int, share_right: float) -> str | None:
-    """Return the script of a line that the recogniser cannot read; ``None`` if it can read the line.
+    """Return the script of a line if the recogniser cannot read it, or ``None`` if it can.
 
     ``names`` and ``scores`` (classes,) are the classes of a `ScriptClassifier` and their log probabilities.
     ``num_steps`` is the length of the line, and ``share_right`` the share of its words that is expected to be correct.
@@ -171,7 +171,7 @@ class LineReading:
             a line.
         has_gaps: Whether the line has ink to which no recognised character belongs.
         script: The name of the script if the recogniser cannot read it, otherwise ``None``. If it is set, ``words``
-            consist of letters that only look similar.
+            consist of letters that only look like the printed ones.
     """
 
     words: list[LineWord]
