@@ -74,8 +74,8 @@ class WhitelistHandle:
 class _Restriction:
     """Forward hook on the last layer of a recogniser that makes it avoid some characters; see `add_whitelist`.
 
-    The score of each class in ``targets`` is raised to the score of the class at the same index in ``sources`` if that
-    is greater. The ``forbidden`` classes are excluded.
+    Each class in ``targets`` gets the score of the class at the same index in ``sources``, if this score is higher. The
+    ``forbidden`` classes are never read.
     """
 
     forbidden: torch.Tensor
@@ -118,9 +118,9 @@ def add_whitelist(
             are ignored.
         strategy: With ``"mask"``, the allowed character with the highest score is read. With ``"nearest"``, each
             forbidden character passes its score to the closest allowed character, so that ``ä`` is read as ``a``.
-        mapping: How ``"nearest"`` finds the closest character. ``"anyascii"`` (or ``None``) removes accents from the
-            letter. ``"weights"`` compares the directions of the weights in the last layer. A dict from forbidden to
-            allowed characters takes precedence over accent removal.
+        mapping: How ``"nearest"`` finds the closest character. ``"anyascii"`` (or ``None``) compares letters without
+            their accents. ``"weights"`` compares the directions of their weights in the last layer. A dict maps
+            forbidden to allowed characters; letters that it lacks are compared without accents.
 
     Returns:
         A handle that removes the restriction: call ``remove()``, or use it in a ``with`` statement.
@@ -300,9 +300,9 @@ def export_model_to_onnx(
         input_names: Names of the inputs in the file. By default ``"input"``, and ``"masks"`` for a second input.
         output_names: Names of the outputs in the file. By default ``"logits"``, and also ``"pred_boxes"`` if there are
             two inputs.
-        dynamic_axes: Axes of inputs and outputs whose size may vary, as for `torch.onnx.export`. By default, the first
-            axis of each input and output may vary, and the axes that the model declares: height and width of a page for
-            the default detector, and the width of a line for the default recogniser.
+        dynamic_axes: Axes of inputs and outputs whose size may vary, as for `torch.onnx.export`. By default, these are
+            the first axis of each input and output, the height and width of pages for the default detector, and the
+            width of lines for the default recogniser.
         **kwargs: Options of `torch.onnx.export`.
 
     Returns:

@@ -83,8 +83,8 @@ def ocr_predictor(
         pretrained_backbone: Load only the weights of the backbones, if ``pretrained`` is false.
         assume_straight_pages: Return upright boxes. Pages must be upright, or turned by 90, 180 or 270 degrees. The
             turn is detected from the lines, and stored in ``page.orientation``. Words are then read on the upright
-            page, but boxes are relative to the original page. If false, boxes are quads in reading direction, and pages
-            may be turned by any angle.
+            page, but boxes are relative to the original page. If false, pages can be turned by any angle, and a box is
+            four points, clockwise from the top left of its text.
         preserve_aspect_ratio: Scale both sides of a page by the same factor for the detector.
         symmetric_pad: Pad a page on all sides, if the detector needs padding.
         export_as_straight_boxes: Return upright boxes even around rotated text.
@@ -101,7 +101,8 @@ def ocr_predictor(
             read on any page; or kinds of regions, such as ``"Page-footer"``, whose text and tables are dropped.
         detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
             Words inside tables then do not belong to any block. This also finds regions, as ``detect_layout`` does.
-        table_arch: The network for the cells of tables that ``layout_arch`` finds; same values as ``layout_arch``.
+        table_arch: The network that finds the cells of the tables found by ``layout_arch``. It is given in the same
+            way.
         fields: Fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that `FieldRule`
             objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The default is True
             with ``detect_layout``, else False.
@@ -252,8 +253,8 @@ def video_text_predictor(
         the CPU.
 
     Raises:
-        InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser cannot read whole
-            lines or a language.
+        InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser reads only words
+            or lacks most letters of a language.
         WeightsNotFoundError: There are no weights on this machine; the message says what to install.
 
     Example:

@@ -104,9 +104,9 @@ class SARDecoder(nn.Module):
     def forward(self, features: torch.Tensor, holistic: torch.Tensor, gt: torch.Tensor | None = None) -> torch.Tensor:
         """Return the scores of the characters at each step, (N, max_length, C).
 
-        The first input of the LSTM is ``holistic`` (N, units), the output of the encoder. Every later input is the
-        character of the step before: the true character if ``gt`` (N, max_length) is given, otherwise the predicted
-        character.
+        The LSTM first gets ``holistic`` (N, units), the output of the encoder, then a start vector. Every later input
+        is the character of the step before: the true character if ``gt`` (N, max_length) is given, otherwise the
+        predicted character.
         """
         projected = self.attention_module.feat_conv(features)
         first = second = (torch.zeros_like(holistic), torch.zeros_like(holistic))
@@ -133,9 +133,9 @@ class SAR(RecognitionModel):
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
-        rnn_units: Number of units of all LSTMs; must equal both the number of feature channels and ``embedding_units``.
+        rnn_units: Number of units of each LSTM; must equal both the number of feature channels and ``embedding_units``.
         embedding_units: Width of the character embeddings.
-        attention_units: Number of channels in which features and LSTM state are compared to compute the attention.
+        attention_units: Number of channels to which features and LSTM state are projected for the attention.
         max_length: Maximum number of characters of a word.
         dropout_prob: Dropout probability.
         input_shape: Channels, height and width of the images; other sizes are accepted.
@@ -184,9 +184,9 @@ class SAR(RecognitionModel):
         return self.decoder.output_dense, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of character classes, filled up with end tokens. Also return the word lengths.
+        """Encode words as rows of class indices, padded with end tokens. Also return the word lengths.
 
-        Words longer than the model's limit are truncated.
+        Words longer than ``self.max_length`` are truncated.
         """
         encoded = encode_sequences(list(gts), self.vocab, target_size=self.max_length, eos=len(self.vocab))
         return encoded, [min(len(word), self.max_length) for word in gts]

@@ -1,6 +1,6 @@
 """Cut words that are too wide for a network of fixed width into overlapping pieces, and join the texts of the pieces.
 
-The rules are the same as docTR's, so that models return the same words as there.
+The rules are the same as docTR's, so that models return the same words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ one character has index 0.
 
 @dataclass(frozen=True)
 class CropPieces:
-    """The positions of one crop's pieces in the list of the pieces of all crops.
+    """Where the pieces of one crop are in the list of all pieces.
 
     Attributes:
         start: Index of the crop's first piece.
@@ -39,7 +39,7 @@ class CropPieces:
 def split_crops(
     crops: Sequence[torch.Tensor], max_ratio: float, target_ratio: float, split_overlap_ratio: float
 ) -> tuple[list[torch.Tensor], list[CropPieces]]:
-    """Cut wide crops (..., H, W) into overlapping pieces. Return all pieces, and the range of pieces of each crop.
+    """Cut wide crops (..., H, W) into overlapping pieces. Return the pieces, and which of them belong to which crop.
 
     A crop is cut only if its ratio of width to height exceeds ``max_ratio``. Each of its pieces then has the ratio
     ``target_ratio``, and overlaps the previous piece by ``split_overlap_ratio`` of a piece's width. The last piece ends
@@ -96,9 +96,9 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
     """Join two texts, read in overlapping image pieces, so that the characters in the overlap are not repeated.
 
     The cut between the pieces may run through the last character of ``a`` and the first character of ``b``, so these
-    two are ignored. If there are overlaps in which all remaining characters agree, the one whose length is closest to
-    the expected length is used. Otherwise, the number of differing characters plus the difference from the expected
-    length is minimised.
+    two are ignored. Of all overlaps whose remaining characters agree, the one closest to the expected length is used.
+    If there are none, the overlap with the smallest sum of differing characters and difference from the expected length
+    is used.
 
     Args:
         a: The left text.

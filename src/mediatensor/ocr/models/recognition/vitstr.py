@@ -75,7 +75,7 @@ class ViTSTR(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start token, character classes and end tokens. Also return the word lengths."""
+        """Encode words as rows of a start token, class indices and end tokens. Also return the word lengths."""
         return encode_with_marks(gts, self.vocab, self.max_length - 2)
 
     @staticmethod

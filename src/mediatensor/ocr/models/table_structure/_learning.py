@@ -124,7 +124,7 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 
 
 def _radius(width: float, height: float) -> float:
-    """Return the distance in pixels by which the corners of a box can be off with an overlap of at least `_OVERLAP`.
+    """Return by how many pixels the corners of a box can be off if its overlap must be at least `_OVERLAP`.
 
     See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The quadratic equations are solved as in the
     first published code, which other implementations follow.
@@ -175,8 +175,8 @@ def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> 
 def _triangles(quad: NDArray[np.float64]) -> list[list[int]]:
     """Divide a quadrangle into triangles, given as indices of its corners.
 
-    A convex quadrangle is divided into two Delaunay triangles. Otherwise there are three triangles around the corner
-    that lies inside the triangle of the other corners.
+    A convex quadrangle is divided into two Delaunay triangles. Otherwise one corner lies inside the triangle that the
+    other three form, and three triangles meet at this corner.
     """
     turns = [_cross(quad[corner - 1], quad[corner], quad[(corner + 1) % 4]) for corner in range(4)]
     if min(turns) * max(turns) < 0:
@@ -230,9 +230,9 @@ def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _take_pixels(values: Tensor, pixels: Tensor) -> Tensor:
-    """Return the C channels of maps (N, C, h, w) at the given pixels: (..., C).
+    """Return the values (..., C) of the maps ``values`` (N, C, h, w) at ``pixels``.
 
-    ``pixels`` is (3, ...): image index, row and column.
+    ``pixels`` (3, ...) has the image index, row and column.
     """
     return values[pixels[0], :, pixels[1], pixels[2]]
 
@@ -250,7 +250,7 @@ def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
 
 
 def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return the mean error of the predicted offsets of centers and corners within their pixels."""
+    """Return the mean error of the subpixel offsets that are predicted for centers and corners."""
     found = torch.cat([_take_pixels(maps["reg"], truth.centers), _take_pixels(maps["reg"], truth.corners)])
     wanted = torch.cat([truth.center_offsets, truth.corner_offsets])
     return (found - wanted).abs().sum() / (wanted.numel() + _SMALL_NUMBER)
@@ -276,7 +276,7 @@ def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     """Return the error of the predicted column and row coordinates, and of the number of columns and rows of each cell.
 
-    This includes the error of the spans that follow from the coordinates at the corners of each cell.
+    Spans are compared twice: as predicted, and as differences of the coordinates at the corners of each cell.
     """
     nearly = (1 - (truth.logical - truth.logical.round()).abs()) ** 2
     wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()

@@ -128,7 +128,7 @@ class Aggregation(nn.Module):
             )
 
     def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
-        """Return a merged map for each feature map, of the same size."""
+        """Return, for each feature map, a merged map of the same size."""
         merged = list(features[-1:])
         found = [merged[-1]]
         for step, finer in enumerate(reversed(features[:-1])):
@@ -181,10 +181,10 @@ class TableCenterNetPostProcessor:
 
         Args:
             maps: The maps that the network predicts, by name. ``hm``, (N, 2, h, w), has the scores of centers and
-                corners before the sigmoid, and ``reg``, (N, 2, h, w), their offsets within pixels. ``ct2cn`` and
-                ``cn2ct``, (N, 8, h, w) each, have the vectors from the corners of a cell to its center and from the
-                centers of adjacent cells to a corner. ``lc``, (N, 2, h, w), has column and row coordinates, counted
-                from 1. ``sp``, (N, 2, h, w), has the number of columns and rows of a cell.
+                corners before the sigmoid, and ``reg``, (N, 2, h, w), their subpixel offsets. ``ct2cn``, (N, 8, h, w),
+                has the vectors from a cell's corners to its center. ``cn2ct``, (N, 8, h, w), has the vectors to a
+                corner from the centers of the cells around it. ``lc``, (N, 2, h, w), has column and row coordinates,
+                counted from 1. ``sp``, (N, 2, h, w), has the number of columns and rows of a cell.
 
         Returns:
             A dict for each image. ``polygons``, float32 (K, 4) or (K, 4, 2), are relative to the image. ``scores`` are
@@ -230,8 +230,8 @@ class TableCenterNetPostProcessor:
 def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, most: int) -> _Points:
     """Return the centers or corners at the pixels of ``peaks`` (h, w) with a score of at least ``threshold``.
 
-    Only the ``most`` highest scores are kept. ``offsets`` and ``ways`` are maps of the offsets within pixels, and of
-    the vectors between centers and corners.
+    Only the ``most`` highest scores are kept. The map ``offsets`` has the subpixel offsets of the points, and the map
+    ``ways`` the vectors between centers and corners.
     """
     rows, columns = np.nonzero((peaks >= threshold) & (peaks > 0))
     order = np.argsort(-peaks[rows, columns], kind="stable")[:most]
@@ -244,15 +244,15 @@ def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, 
 def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) -> tuple[NDArray[np.intp], int]:
     """Match the four corners of a cell, predicted from its center, with detected corners.
 
-    A detected corner belongs to the cell if one of the centers that it points to is inside the cell. It is compared
-    only with the corner of the cell that is nearest to it.
+    A detected corner belongs to the cell if one of the centers that it points to is inside the cell. Of the cell's four
+    corners, it is compared only with the nearest one.
 
     Returns:
-        The index of the nearest detected corner for each corner of the cell, (4,), or -1 if there is none; and a count
-        that shows how certain the cell is. The detected corners are examined in order, and the count increases whenever
-        one is at least as near as all those before it.
+        For each corner of the cell, the index of the nearest detected corner, (4,), or -1 if there is none; and a
+        count, which is higher for cells that are more certain. It increases whenever a detected corner is at least as
+        near as all detected corners before it.
 
-    ``extents`` are the least and the greatest x and y of each of ``corners.quads``.
+    ``extents`` are the smallest and the largest x and y of each quadrangle in ``corners.quads``.
     """
     low, high = extents
     near = np.flatnonzero(((low <= quad.max(axis=0)) & (high >= quad.min(axis=0))).all(axis=1))
@@ -309,9 +309,9 @@ def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]
 def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) -> tuple[int, int]:
     """Return a cell's first and last column, or its first and last row, counted from 0.
 
-    ``begins`` are the coordinates, counted from 1, of the two corners at the cell's start, and ``ends`` of the two
-    corners at its end, one more than the last column or row. The side whose two coordinates are closer is used, and the
-    other side follows from ``span``, the predicted number of columns or rows.
+    ``begins`` and ``ends`` are the coordinates of the two corners at the start and at the end of the cell. They count
+    from 1, and ``ends`` are one more than the last column or row. The pair that agrees better is used, and the other
+    end follows from ``span``, the predicted number of columns or rows.
     """
     length = max(1, int(span))
     first, last = (sorted(max(1, int(np.rint(value))) for value in side) for side in (begins, ends))
@@ -335,8 +335,8 @@ class TableCenterNet(nn.Module):
         heads: Number of channels of each output map, by name.
         head_conv: Number of channels of the layer before each output map.
         first_level: Index of the first feature map that is used.
-        last_level: Index after the last feature map from which the outputs are computed directly. Coarser feature maps
-            are only merged into these.
+        last_level: The outputs are computed from the feature maps before this index. Coarser feature maps are only
+            merged into these.
         center_thresh: Cells with a lower score are dropped.
         corner_thresh: Corners with a lower score are ignored.
         center_k: Maximum number of cells to consider.

@@ -102,7 +102,7 @@ class TrackGroup:
 
     @property
     def legibility(self) -> float:
-        """The probability that the letters of all lines were read correctly, computed from all their readings."""
+        """The probability that the letters of all lines are right; see `LineTrack.legibility`."""
         return float(np.prod([line.legibility for line in self.lines]))
 
     @property
@@ -122,7 +122,7 @@ class TrackGroup:
 
     @property
     def unsteadiness(self) -> float:
-        """The variation of the text's visible share, which is the share of its strokes that are visible in a frame.
+        """How much the visible share of the text's strokes varies from frame to frame.
 
         Fades at the start and the end are left out.
         """
@@ -263,7 +263,7 @@ def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> Non
 
 
 def tie_growing_texts(ended: Sequence[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Link each text in ``ended`` to the longer text that replaced it, if words are written one after the other."""
+    """Link each text in ``ended`` to the longer text that replaced it, as when a caption is written word by word."""
     for shorter in ended:
         if shorter.places or (shorter.continued_by is not None and shorter.continued_by.rolled_from is shorter):
             continue
@@ -310,9 +310,9 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 
 
 def is_better(other: LineTrack, line: LineTrack) -> bool:
-    """Return whether ``other`` is a clearly better reading of the place where ``line`` is.
+    """Return whether ``other`` is at the same place as ``line`` and is clearly the better reading.
 
-    It must be there in most frames of ``line``, and have clearly more letters or a clearly higher confidence.
+    It must be shown there in most frames of ``line``, and have clearly more letters or a clearly higher confidence.
     """
     if other is line or other.places or line.places or not other.readings:
         return False

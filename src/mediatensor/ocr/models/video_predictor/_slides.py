@@ -1,8 +1,8 @@
-"""Detect pages that are shown without motion, such as slides, and use the lines of text on a page to confirm it.
+"""Detect pages that are shown without motion, and decide by their lines of text which of them are slides.
 
-Pages are detected on downscaled luma frames. The ink of a page is its strong edges. A page lasts as long as most of the
-ink that it had at first, and at least half of all its ink, are visible. Therefore bullet points that are added do not
-start a new page. Regions that keep moving, such as a speaker's window, are excluded.
+Pages are detected on downscaled luma frames. The ink of a page is its strong edges. A page lasts as long as most of its
+initial ink and at least half of all its ink are visible. Bullet points that are added therefore do not start a new
+page. Regions that keep moving, such as a speaker's window, are excluded.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ class SlideWatch:
         return ended
 
     def _update(self, page: StillPage, small: Gray, seconds: float) -> None:
-        """Add to the page what has changed in the video and no longer moves, such as new bullet points.
+        """Add new still content, such as bullet points, to the page.
 
-        A page that has now been shown for long enough becomes established. Then the first frame that shows it is looked
-        for among the recent frames.
+        Once the page has been shown for long enough, it becomes established. The recent frames are then searched for
+        the first frame that shows it.
         """
         if self._rested is not None:
             at_rest = (_difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
@@ -193,7 +193,7 @@ class SlideWatch:
 
 
 def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int) -> bool:
-    """Return whether a page is a slide: it must have several lines or a large one, and not only captions.
+    """Return whether a page is a slide: apart from captions, it must show several lines or a large one.
 
     ``top`` is the first pixel row of the region of the video that is read. ``height`` is the height of the whole frame
     in pixels.
@@ -208,7 +208,7 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 def is_on_page(line: LineTrack, page: StillPage) -> bool:
     """Return whether a line belongs to a page: it appears when the page appears, or stays until the page disappears.
 
-    Captions do neither. While the line fades in or out, the page need not be visible.
+    Captions do neither. Only frames in which the line fades can be outside the frames of the page.
     """
     first, last = line.root.first_frame, line.last_frame
     if last < page.first_frame or first > page.last_frame:

@@ -139,7 +139,7 @@ class LineTrack:
 
     @property
     def legibility(self) -> float:
-        """The probability that the letters of `text` are right, if its readings are independent of each other.
+        """The probability that the letters of `text` are right, assuming that its readings are independent.
 
         Punctuation is ignored. Readings of long lines count as equal even if about one letter in ten differs, because
         the recogniser reads music notes at the ends of lines as letters.
@@ -150,7 +150,7 @@ class LineTrack:
 
     @property
     def script(self) -> str | None:
-        """The name of the script, if most readings found a script that the recogniser cannot read, else None."""
+        """The most frequent ``script`` of the readings: a script that the recogniser cannot read, or None."""
         scripts = [reading.script for reading in self.readings]
         return max(scripts, key=scripts.count, default=None)
 
@@ -203,9 +203,9 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """Return the mean of the frames that show the line, in which a moving background is blurred, and discard it.
+        """Return the mean of the frames that show the line, or None if too few frames show it. Free its memory.
 
-        Return None if too few frames show the line.
+        In the mean, a moving background is blurred.
         """
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
@@ -218,7 +218,7 @@ class LineTrack:
         self.first_frame = self.earliest_frame = frame
 
     def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
-        """Replace the template after the strokes were measured again, and the shares and frames that depend on it."""
+        """Store strokes that were measured again, with the visible shares and the frame range that follow from them."""
         self.template, self.shares = template, list(shares)
         self.first_frame, self.last_frame, self.num_missed = first_frame, last_frame, 0
         self._sum, self._num_summed = None, 0
@@ -426,7 +426,7 @@ class LineTracker:
     def _frame_of_growth(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
         """Return the frame in which ``shorter``, after it was read, grew into ``longer``, or 0 if it did not.
 
-        The two texts share most strokes, so only the additional part of ``longer`` is searched in the frames.
+        The two texts share most strokes, so the frames are searched only for the additional part of ``longer``.
         """
         left, top, right, bottom = longer.box
         end = max(shorter.box[2], left)
@@ -518,8 +518,8 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
 def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int = 0) -> int:
     """Return the number of buffered frames over which a text faded in steadily, or 0 if there was no fade.
 
-    The count starts at the last frame. A fade is also found if it ended at most ``most_at_rest`` steps of
-    `FADE_STEP_SECONDS` before it.
+    Frames are counted back from the last one. The fade must have ended at most ``most_at_rest`` steps of
+    `FADE_STEP_SECONDS` before the last frame.
     """
     step = next(
         (

@@ -107,7 +107,7 @@ class Template:
     def change(self, difference: npt.NDArray[np.float32]) -> float:
         """Return how much the pixels of the strokes change on average between two frames.
 
-        ``difference`` is the difference of the frames in the region of `part`.
+        ``difference`` is the difference between the results of `part` for the two frames.
         """
         return float(np.abs(difference[self._weights != 0]).mean())
 
@@ -118,8 +118,7 @@ class Template:
     def brightness(self, luma: Gray) -> Brightness:
         """Return the mean brightness of the strokes in each of `NUM_PARTS` parts of the text, from left to right.
 
-        The result is (2, NUM_PARTS): strokes brighter than their surroundings, then darker strokes; NaN in parts with
-        few.
+        The result is (2, NUM_PARTS): first bright strokes, then dark strokes; NaN for parts with few stroke pixels.
         """
         pixels = self.part(luma).ravel()
         means = np.full((2, NUM_PARTS), np.nan, np.float32)

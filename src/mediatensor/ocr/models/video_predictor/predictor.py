@@ -435,8 +435,8 @@ class TextStream(Iterator[TextTrack]):
     def _note_missing(self, seconds: float | None) -> None:
         """Note in `problems` which frames could not be decoded between the last decoded frame and the time ``seconds``.
 
-        With None, all frames up to the end of the file are checked, and whether the file is truncated. Frames are
-        identified by their times, because in damaged files most missing frames have no frame number.
+        If ``seconds`` is None, check all frames up to the end of the file, and note if the file is truncated. Frames
+        are identified by their times, because in damaged files most missing frames have no frame number.
         """
         times = self._promised
         here = after = len(times)
@@ -621,7 +621,7 @@ class TextStream(Iterator[TextTrack]):
 
 
 def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
-    """Return each position of a line that rolls up, after the first frame in which the line is there."""
+    """Return the positions of a line that rolls up, each as (first frame at this position, box)."""
     stages = line.stages
     return [
         (stage.first_frame, stage.box)
