@@ -101,8 +101,7 @@ def ocr_predictor(
             read on any page; or kinds of regions, such as ``"Page-footer"``, whose text and tables are dropped.
         detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
             Words inside tables then do not belong to any block. This also finds regions, as ``detect_layout`` does.
-        table_arch: The network that finds the cells of the tables found by ``layout_arch``. It is given in the same
-            way.
+        table_arch: The network that finds cells in the tables that ``layout_arch`` finds, given like ``layout_arch``.
         fields: Fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that `FieldRule`
             objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The default is True
             with ``detect_layout``, else False.

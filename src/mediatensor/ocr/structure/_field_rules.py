@@ -1,4 +1,4 @@
-"""Rules that describe the fields of a page and the printed forms of values, with sets for receipts and invoices."""
+"""Rules for finding fields on a page, rule sets for receipts and invoices, and functions that parse printed values."""
 
 from __future__ import annotations
 
@@ -250,8 +250,8 @@ class FieldRule:
         not_labels: Texts that rule out a label in the same row. For example, a rule for the total has "sub total" here.
 
     Raises:
-        InvalidArgumentError: An argument has an unknown value, the rule has neither labels nor a pattern nor a kind
-            other than ``"text"``, or the pattern is not a regular expression.
+        InvalidArgumentError: An argument has an unknown value, a rule of the kind ``"text"`` has neither labels nor a
+            pattern, or the pattern is not a regular expression.
 
     Note:
         Patterns are matched row by row, against the first 200 characters of each row. Python's ``re`` has no time

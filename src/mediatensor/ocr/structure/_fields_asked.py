@@ -68,7 +68,7 @@ _TOP_ROWS = 10
 
 @dataclass(frozen=True)
 class _Label:
-    """A place where a row of the page has one of the labels of the field that is asked for.
+    """An occurrence of one of a field's labels in the text of a row.
 
     ``rank`` is the index of that label among the field's labels, and ``sureness`` is the confidence of the match.
     """
@@ -176,8 +176,8 @@ def _squashed(text: str) -> str:
 def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[int, int, int, float]]]:
     """Find where labels occur in the rows of a page, even with one or two misread letters.
 
-    ``wanted`` are the labels after `_squashed`. Return the occurrences of each label as (index of the row, start and
-    end in the text of the row, confidence).
+    ``wanted`` are labels that `_squashed` has normalised. The result maps each of them to its occurrences, as (row
+    index, start and end in the text of the row, confidence).
     """
     by_ends: dict[str, list[str]] = defaultdict(list)
     for label in wanted:
@@ -421,7 +421,7 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
 def _amounts_due(page: _Page) -> set[Decimal]:
     """Return the amounts that the customer may have had to pay.
 
-    Each is an amount of cash on the receipt minus an amount of change on the receipt. All such pairs are returned.
+    Each is a positive difference between an amount of cash and an amount of change on the receipt.
     """
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}

@@ -446,7 +446,7 @@ def _pairs_below(
 def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
     """Pair the label in the upper left corner of a ruled box with the text below it.
 
-    A pair whose label is smaller than the text gets a higher score.
+    A pair whose label is smaller than the text gets a higher score. Phrases in ``apart`` are left out.
     """
     cells: dict[Box, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):

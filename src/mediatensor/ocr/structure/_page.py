@@ -46,7 +46,7 @@ def _no_turns() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class PageContent:
-    """The content of an upright page from which its structure is found: words, rules (straight lines) and pictures.
+    """The words, rules (straight lines) and pictures of an upright page: the input of functions such as `find_tables`.
 
     Coordinates are in pixels or points, x to the right and y down from the top left corner.
 
@@ -65,8 +65,8 @@ class PageContent:
             images.
         is_bold: bool (N,): whether each word is bold, as stated in a PDF file or measured by stroke thickness.
         turns: int64 (N,): clockwise rotation of each word in degrees: 0, 90, 180 or 270. It is 0 in most images.
-        is_unread_scan: Whether the page of a PDF file is a scan without its text: embedded pictures cover it, and there
-            are no hidden words. Any words on such a page, such as stamps or filled-in fields, were added later.
+        is_unread_scan: Whether a PDF page is a scan whose text is not in the file: embedded pictures cover it, and
+            there are no hidden words. Any words on such a page, such as stamps or filled-in fields, were added later.
     """
 
     width: float

@@ -30,9 +30,9 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Row:
-    """Phrases that are side by side, with their joint text: one space between words, two spaces between phrases.
+    """Phrases that are side by side.
 
-    ``starts`` has the offset of each word in ``text``.
+    ``text`` has one space between words and two spaces between phrases. ``starts`` has the offset of each word in it.
     """
 
     phrases: tuple[Phrase, ...]
@@ -86,7 +86,7 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
 
 
 def _size(content: PageContent, first: int, second: int) -> float:
-    """Estimate the type size at two neighbouring words, from their heights and their mean character width."""
+    """Estimate the type size of two neighbouring words from their heights and their mean character width."""
     heights = content.boxes[[first, second], 3] - content.boxes[[first, second], 1]
     widths = content.boxes[[first, second], 2] - content.boxes[[first, second], 0]
     lengths = [len(content.texts[word].strip()) for word in (first, second)]

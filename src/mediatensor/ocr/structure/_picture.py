@@ -172,9 +172,9 @@ def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], flo
 def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> Boxes:
     """Return the boxes of pictures on a page, float64 (N, 4).
 
-    ``ink`` is how much each pixel differs from the paper. Pieces are areas of connected ink, except words, backgrounds
-    of words, and rules. A picture consists of pieces that are close together, and of the axes and the frame around
-    them.
+    ``ink`` is how much each pixel differs from the paper. A picture consists of areas of connected ink that are close
+    together, and of the axes and the frame around them. Words, backgrounds of words, and other rules do not belong to
+    it.
     """
     pieces, is_flat, darkness = _pieces(ink, words, rules, em)
     found = []

@@ -124,7 +124,7 @@ def painted(
 class _Letters(NamedTuple):
     """Positions of the letters on a page, so that their strokes are not mistaken for rules.
 
-    The fields with a value for each place are grids of blocks, (rows, columns).
+    ``within`` and ``stroke`` have a value for each block of a grid, (rows, columns).
     """
 
     within: NDArray[np.bool_]
@@ -149,7 +149,7 @@ class _Letters(NamedTuple):
         return cls(within, 0.6, near * np.int64(_MIN_UNDERLINE * em))
 
     def paired(self) -> _Letters:
-        """Return the same places for blocks that are twice as wide, as needed to find dotted lines."""
+        """Return the same positions for blocks that are twice as wide, as needed to find dotted lines."""
         near = np.pad(self.stroke > 0, ((0, 0), (0, self.stroke.shape[1] % 2)))
         near = near[:, ::2] | near[:, 1::2]
         return _Letters(near, 0.15, np.zeros(near.shape, np.int64))
@@ -212,7 +212,7 @@ def _trim_ends(
 
     Args:
         parts: The parts, whose ends are at the borders of blocks.
-        rows: float64 (N,): middle row of each part in ``is_line``.
+        rows: float64 (N,): row of ``is_line`` at the middle of each part.
         is_line: bool (H, W / 2): the pixels that belong to edges or dots.
         first, last: int64 (N,): column of the first pixel of each part, and the column after its last pixel.
         has_gaps: Whether the parts are lines of dots or dashes.
@@ -273,8 +273,8 @@ def _fit_lines(
     """Fit a straight line through each group of connected blocks.
 
     ``rows``, ``columns`` and ``names`` are the position and the group of each block. Lines that are short, uneven, too
-    steep, or probably letters are dropped. Return the remaining lines and, for each of them, its blocks per column, its
-    first column and its last column.
+    steep, or probably letters are dropped. Return the remaining lines, and for each line its mean number of blocks per
+    column, its first column and its last column.
     """
     num = int(names.max(initial=0)) + 1
     count = np.bincount(names, minlength=num)
@@ -350,7 +350,7 @@ class _Pairs(NamedTuple):
 
 
 def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
-    """Join parts into rules: the upper and lower edge of a rule, and parts that follow each other on a line.
+    """Join the parts of each rule: its upper and lower edge, and pieces that follow each other on a line.
 
     Return the boxes of the rules that are at least ``min_length`` long.
     """

@@ -76,7 +76,7 @@ class Block:
 
     @cached_property
     def is_prose(self) -> bool:
-        """Whether the block is running text: several lines of mostly letters, at least half of them nearly full."""
+        """Whether the block is prose: several lines of mostly letters, at least half of them nearly as wide as it."""
         if len(self.lines) < 2 or self.width < 10 * self.size:
             return False
         full = [line for line in self.lines if line.width > 0.75 * self.width]
@@ -158,8 +158,8 @@ def _nearest(
 ) -> int:
     """Return the index of the line that is nearest above or below line ``index``, or -1 if there is none.
 
-    ``candidates`` are the lines on that side, nearest first. The result is also -1 if the nearest line overlaps too
-    little horizontally or is too far away, or if two lines at this height are side by side.
+    ``candidates`` are the lines above it or the lines below it, nearest first. The result is also -1 if the nearest
+    line overlaps too little horizontally or is too far away, or if two lines at this height are side by side.
     """
     if len(candidates) == 0:
         return -1
@@ -236,7 +236,7 @@ def _usual_size(lines: list[TextLine]) -> float:
 
 
 def _edges(lines: list[TextLine]) -> tuple[float, float]:
-    """Return the left and right edge of a column of lines. Up to a tenth of the lines extend beyond each edge."""
+    """Return the left and right edge of a column of lines. Up to a tenth of the lines can extend beyond each edge."""
     lefts, rights = sorted(line.box[0] for line in lines), sorted(line.box[2] for line in lines)
     return lefts[len(lefts) // 10], rights[-1 - len(rights) // 10]
 
@@ -244,7 +244,7 @@ def _edges(lines: list[TextLine]) -> tuple[float, float]:
 def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Block]:
     """Split lines in the same type into paragraphs or list items.
 
-    A new one starts at an indent or at the mark of a list item, and after a line that ends early.
+    A new paragraph or item starts at an indent or at the mark of a list item, and after a line that ends early.
     """
     if len(lines) == 1:
         return [Block((lines[0],), column)]
@@ -417,7 +417,7 @@ def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
 def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], outer: Boxes, size: float) -> bool:
     """Extend large pictures by the labels next to them, in place. Return whether any picture has changed.
 
-    ``boxes`` are the pictures found so far, and ``members`` the indices of their labels.
+    ``boxes`` are the pictures found so far. ``members`` has the indices of their labels in ``outer``, the text blocks.
     """
     changed = False
     taken = set().union(*members) if members else set()
@@ -451,7 +451,7 @@ def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], o
 def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float) -> bool:
     """Join pictures that are close together, in place. Return whether any were joined.
 
-    Two pictures stay separate if there is one of the ``walls``, which are tables and running text, between them.
+    Two pictures stay separate if a table or running text (``walls``) is between them.
     """
     changed = False
     index = 0

@@ -130,7 +130,7 @@ def _sureness(block: Block) -> float:
 
 
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Find page headers and footers: up to three rows of blocks at the top and bottom, apart from the text."""
+    """Find page headers and footers: up to three rows of blocks at the top and at the bottom."""
     for top in (True, False):
         # Footers are found as headers of the page turned upside down.
         parts, others, rules = (
@@ -250,7 +250,6 @@ def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 
 
 def _is_math(word: str) -> bool:
-    """Return whether a word looks like a part of a formula."""
     if any(character in OPERATORS for character in word):
         return True
     letters = [character for character in word if character.isalpha()]
@@ -361,7 +360,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook) -> bool:
 def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
     """Return whether a block stands out as a short line, as headings do.
 
-    There must be more space above it than usual, and below it longer running text that starts at the same left edge.
+    The space above it must be wide. Below it, there must be longer running text with the same left edge.
     """
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width

@@ -97,8 +97,8 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
     """Return the top and bottom of each word as if it had letters with ascenders and descenders, float64 (N, 2).
 
-    Boxes may enclose only the ink, so the boxes of words without such letters are less high. The missing height is
-    measured on the words of the page.
+    If boxes enclose only the ink, words without such letters have lower boxes. The missing height is estimated from the
+    other words of the page.
     """
     heights = boxes[:, 3] - boxes[:, 1]
     rises = np.array(
@@ -227,7 +227,7 @@ def _cut_at_gutters(
 ) -> NDArray[np.int64]:
     """Split lines at gutters, the white space between columns of text.
 
-    ``following`` is the index of the next word after each word. Return a copy that has -1 for the words before a
+    ``following`` is the index of the next word after each word. In the result, it is -1 for the last word before a
     gutter.
     """
     firsts = np.flatnonzero(following >= 0)
@@ -252,8 +252,8 @@ def _cut_at_gutters(
 def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
     """Find gutters on a grid over the page.
 
-    Return, for each cell, the height of the white space that the cell is part of, in cells (0 if there is none); and
-    the side of a cell in the unit of the page.
+    Return, for each cell, the length of the vertical white space through it, in cells (0 if it has ink); and the side
+    of a cell in the unit of the page.
     """
     cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
     rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2

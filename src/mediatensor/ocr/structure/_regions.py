@@ -396,10 +396,10 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
 
 
 def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:
-    """Return whether the halves ``first`` and ``second`` of a hyphenated word form a compound that has a hyphen.
+    """Return whether ``first`` and ``second``, the halves of a hyphenated word, are a compound with a hyphen.
 
-    They do if ``whole``, the text of the page, has them with a hyphen or as two separate words. ``known`` are all words
-    of the page.
+    They are if ``whole``, the text of the page, has them with a hyphen or as two separate words. ``known`` are all
+    words of the page.
     """
     if f"{first}-{second}" in whole:
         return True

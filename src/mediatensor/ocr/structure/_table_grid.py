@@ -35,8 +35,8 @@ _YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
 class _Line:
     """A line of text in a table.
 
-    ``spans`` has the first and the last column that each of the ``runs`` covers. ``numbers`` has the columns with a
-    number.
+    ``spans`` has the first and the last column that each of the ``runs`` covers. ``numbers`` has the columns in which
+    the line has a number.
     """
 
     runs: list[Run]
@@ -141,7 +141,7 @@ class _Grid:
     def _bands(
         self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
     ) -> list[tuple[list[_Line], float]]:
-        """Divide the table into bands at its horizontal rules. Return the lines in each band and its lower end."""
+        """Divide the table into bands at its horizontal rules. Return, for each band, its lines and its lower end."""
         per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
         inner = np.asarray(ruled_ys[1:-1])
         for line in runs_by_line:
@@ -200,7 +200,7 @@ class _Grid:
         return parts
 
     def _has_post(self, at: int, y: float) -> bool:
-        """Return whether there is a vertical rule at the position ``y`` of the column edge with the index ``at``."""
+        """Return whether the column edge with the index ``at`` has a vertical rule at the height ``y``."""
         if not self.is_ruled[at]:
             return False
         posts = self.area.vertical
@@ -246,7 +246,7 @@ class _Grid:
         return " ".join(self.content.texts[word] for word in run.words)
 
     def _split_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
-        """Split a band into the lines of the table head and the lines of the body, where no rule separates them."""
+        """Split a band that has both head and body into the lines of the head and the lines of the body."""
         first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
         # A label directly above the numbers is the first line of a wrapped label, so it belongs to the body.
         while first > 0 and band[first - 1].columns == {0} and first > 1:
@@ -357,7 +357,7 @@ class _Grid:
         return rows
 
     def _rows_by_space(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group lines into rows at the gaps that are clearly wider than others.
+        """Group lines into rows at the gaps that are clearly wider than the other gaps.
 
         Return an empty list if all gaps are similar, or if the groups do not look like rows.
         """
@@ -570,7 +570,7 @@ class _Grid:
     def _columns_of_head(
         self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """Return the first and last of the columns that a head is centred above, or None if it has only one column.
+        """Return the first and last of the columns that a head is centred above, or None if it is above only one.
 
         ``text`` is the column of the head, and ``middle`` is the middle of its text. Columns that have a head of their
         own in this row are not included.

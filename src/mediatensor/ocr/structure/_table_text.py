@@ -87,7 +87,7 @@ def type_height(boxes: NDArray[np.float64]) -> float:
 
 
 def cut_leaders(content: PageContent, max_words: int) -> PageContent:
-    """Shorten word boxes by the leaders in them, which are dots between a label and its number.
+    """Cut off leaders, the dots between a label and its number, from the ends of word boxes.
 
     All words after the first ``max_words`` are dropped.
     """
@@ -110,7 +110,7 @@ def cut_leaders(content: PageContent, max_words: int) -> PageContent:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is a number, as "(12%)", or stands for a missing number, as "-" or "n.a."."""
+    """Return whether a text is a number, such as "(12%)", or stands for a missing one, such as "-" or "n.a."."""
     return _NUMBER.match(text.strip()) is not None
 
 
@@ -329,9 +329,9 @@ def column_gaps(
 def _split_valleys(
     valleys: Sequence[tuple[int, int]], bins: Sequence[Sequence[tuple[int, int]]]
 ) -> list[tuple[int, int]]:
-    """Split gaps at the few runs inside them, because such runs are the entries of a nearly empty column.
+    """Split gaps between columns at the few runs inside them, which are the entries of a nearly empty column.
 
-    ``valleys`` are the gaps, and ``bins`` are the runs of each line.
+    ``valleys`` are the gaps, and ``bins`` the runs of each line, all as (start, end).
     """
     starts = np.array([first for first, _ in valleys])
     inside: list[list[tuple[int, int]]] = [[] for _ in valleys]

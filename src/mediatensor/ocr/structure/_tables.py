@@ -30,7 +30,7 @@ _RELATION_SHARE = 0.05
 
 
 def find_tables(content: PageContent) -> list[FoundTable]:
-    """Find the tables of a page, with rules around all cells, with some rules, or with only gaps between columns.
+    """Find the tables of a page: fully ruled tables, tables with some rules, and tables with only gaps between columns.
 
     The three kinds are found one after the other. First, connected rules form a lattice, and each opening of the
     lattice is a cell. Second, horizontal rules with the same left and right ends can enclose a table whose columns are
@@ -93,7 +93,7 @@ def find_tables(content: PageContent) -> list[FoundTable]:
 def _drop_rules_through_words(
     content: PageContent, horizontal: Segments, vertical: Segments, em: float
 ) -> tuple[Segments, Segments]:
-    """Drop lines that cut through words, so they are not rules: letter strokes, bars of charts, strikethrough."""
+    """Drop or shorten lines that cut through words, such as letter strokes, bars of charts and strikethrough."""
     boxes = content.boxes
     order = np.argsort(boxes[:, 0])
     lefts = boxes[order, 0]
@@ -164,7 +164,7 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
 
 
 def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
-    """Return whether a table is really part of a picture, such as a chart, or a group of formulas.
+    """Return whether a table is really a group of formulas, or part of a picture such as a chart.
 
     Shaded cells can be mistaken for a picture. Therefore a ruled table with text in most cells is always a table.
     """

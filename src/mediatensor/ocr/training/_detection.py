@@ -51,7 +51,7 @@ class PageBatch:
 
 @dataclass(frozen=True)
 class _PageBatches:
-    """Puts page images in batches. To get the same size, pages are scaled, and padded on all sides."""
+    """Puts page images in batches. Pages are scaled, and padded on all sides, to the same size."""
 
     pre_processor: PreProcessor
     flips_channels: bool
@@ -90,7 +90,7 @@ def _place_boxes(boxes: NDArray[np.float64], place: Placement) -> NDArray[np.flo
 
 
 def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the corners of boxes: two of upright boxes (K, 4), as (K, 2, 2), or four of quadrangles (K, 4, 2)."""
+    """Return two corners of each upright box (K, 4), as (K, 2, 2), or the four corners of quadrangles (K, 4, 2)."""
     return boxes.reshape(len(boxes), 4 if boxes.ndim == 3 else 2, 2)
 
 
@@ -135,9 +135,8 @@ def _change_page(sample: Sample) -> Sample:
 def changed_page(image: Tensor, boxes: NDArray[np.float64]) -> tuple[Tensor, NDArray[np.float64]]:
     """Change the image of a page at random, to augment training data.
 
-    Usually a random part is cut out. Colours, contrast, sharpness and noise change.
-
-    Random numbers come from torch's global generator.
+    Usually the page is cropped to a random part. Colours, contrast, sharpness and noise change. Random numbers come
+    from torch's global generator.
 
     Args:
         image: The page, uint8 (3, H, W).
@@ -187,7 +186,7 @@ def _change_colors(image: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Cropping:
-    """Cuts a random square out of a page; see `cropped_page`. With ``augment``, size and colours are also random."""
+    """Cuts a random square out of a page; see `cropped_page`. ``augment`` also randomises its scale and colours."""
 
     page_size: int
     crop_size: int
@@ -288,11 +287,11 @@ class Detection(Learner):
 
     @torch.no_grad()
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Choose the thresholds with which the network's probability map is converted to boxes.
+        """Set the thresholds that convert the network's probability map to boxes, and return them.
 
-        The thresholds with the best score on the first pages of the dataset are set and returned. An architecture's
-        default thresholds suit networks that were trained for days. After a short training, probabilities fall slowly
-        at the edges of text, so the defaults would give boxes that are too large.
+        The thresholds with the best score on the first pages of the dataset are chosen. An architecture's default
+        thresholds suit networks that were trained for days. After a short training, probabilities fall slowly at the
+        edges of text, so the defaults would give boxes that are too large.
         """
         predictor, post = detection_predictor(model), model.postprocessor
         device = next(model.parameters()).device
@@ -336,7 +335,6 @@ class Detection(Learner):
 
 
 def _to_upright(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Convert quadrangles to upright boxes, (K, 4)."""
     return boxes_around(boxes).astype(np.float64) if boxes.ndim == 3 else boxes
 
 

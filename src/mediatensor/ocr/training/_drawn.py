@@ -70,18 +70,14 @@ class DrawnLines(MediaDataset):
 
 @dataclass(frozen=True)
 class _Faces:
-    """The fonts with which a recipe draws."""
-
     faces: tuple[Face, ...]
 
     def close(self) -> None:
-        """Do nothing: a recipe must be able to close what it opened, but no file is open here."""
+        """Do nothing. Recipes close what they have opened, but fonts are not open files."""
 
 
 @dataclass(frozen=True)
 class _DrawnLineRecipe(Recipe):
-    """Draws the image of a text line; see `drawn_lines`."""
-
     languages: tuple[str, ...]
     characters: str | None
     texts: tuple[str, ...]
@@ -122,7 +118,7 @@ def drawn_lines(
 
     ``Sample.image`` is uint8 (3, H, W), and ``Sample.label`` is the text. Texts include prices, dates, codes and
     addresses. Fonts, sizes, colours and kinds of paper vary, and so do the simulated scanners and cameras. Use such
-    lines for training if you have only few real lines, and for `fit(keep=...)`. The same seed gives the same lines.
+    lines if you have few real lines to train on, or as rehearsal data for `fit`. The same seed gives the same lines.
 
     Args:
         num_lines: Number of lines per epoch.
@@ -173,8 +169,6 @@ class DrawnPages(MediaDataset):
 
 @dataclass(frozen=True)
 class _DrawnPageRecipe(Recipe):
-    """Draws the image of a page; see `drawn_pages`."""
-
     kind: str
     languages: tuple[str, ...]
     texts: tuple[str, ...]

@@ -69,8 +69,8 @@ def evaluate(
             ``extra["text"]``. For a detector, it is the boxes relative to the page, in ``extra["boxes"]``: (N, 4),
             (N, 4, 2), or a dict of such arrays by class. docTR's `Sample` objects, with the truth in ``target``, are
             also accepted. A row counts as failed if the dataset skips it or replaces it by another row.
-        iou_threshold: A box counts as found if its intersection over union with a box from the detector is at least
-            this value.
+        iou_threshold: A true box counts as found if its intersection over union with a box from the detector is at
+            least this value.
         num_worst: Number of rows to keep with their images: those with the most errors.
         name: Name of the model in reports; by default ``model`` if it is a name or path, else the class of the network.
         device: Device to move the model to. By default, it is not moved.
@@ -206,7 +206,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 
 
 class _Rows:
-    """The rows of a dataset with what a model predicts for them, the time that this takes, and the rows that failed.
+    """Iterates over the rows of a dataset with the model's predictions. Records the latency and the rows that failed.
 
     ``wanted`` is ``"text"`` or ``"boxes"``, the kind of truth in each row.
     """

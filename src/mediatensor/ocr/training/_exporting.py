@@ -1,4 +1,4 @@
-"""Implements `export_lines`, which cuts lines out of documents, with texts that you correct and then train on."""
+"""Implements `export_lines`, which cuts lines out of documents and reads their texts, for correction and training."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class LineFolder:
         return self._folder / "correct.html"
 
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
-        """Return the existing images whose names lines of ``documents`` would get. Each is mapped to its document.
+        """Return the existing images whose names belong to one of ``documents``, each mapped to its document.
 
         ``documents`` maps each document to the text with which the names of its images start.
         """
@@ -146,7 +146,7 @@ class LineFolder:
     ) -> list[dict[str, Any]]:
         """Write an image for each line of a page. Return the rows that describe the lines, which `add` takes.
 
-        The image names start with ``stem``, and a number after it if another document already uses this stem.
+        The image names start with ``stem``. A number is added to it if another document already uses this stem.
         """
         begin = self._free_stem(stem, source) + (f"-p{page_index + 1:04d}" if has_pages else "")
         rows = []

@@ -101,12 +101,12 @@ def fit(
         learning_rate: Peak learning rate (default 2e-4, or 1e-3 for random weights). The last layer of a pretrained
             recogniser learns five times as fast, because it maps shapes to characters.
         weight_decay: Weight decay of weight matrices. Biases, scales and the last layer do not have weight decay.
-        warmup: The learning rate rises in this share of all steps.
+        warmup: Share of all steps in which the learning rate rises.
         ema_decay: In each step, the averaged weights keep this share of their previous value. The share is smaller at
             the start.
         clip_norm: Gradients with a larger norm are scaled down to this norm.
         keep_weight: Weight of the loss for ``keep``, relative to the loss for ``train``.
-        blend: The written weights are a mean of trained and initial weights. This is the share of the trained weights.
+        blend: Share of the trained weights in the written weights. The rest is the share of the initial weights.
             Characters added by ``extend_vocab`` are not blended. With a value below 1, the network forgets less
             (Wortsman et al., "Robust fine-tuning of zero-shot models", 2022, https://arxiv.org/abs/2109.01903).
         patience: Training stops when this number of epochs has passed without a better score. By default, it never
@@ -132,8 +132,8 @@ def fit(
 
     Raises:
         InvalidArgumentError: An argument is invalid, a text contains a character that the recogniser does not know, the
-            training is already complete, the saved state belongs to a training with other arguments, or a file would be
-            replaced that is an input or does not come from a training.
+            training is already complete, the saved state belongs to a training with other arguments, or training would
+            replace an input file or a file that does not come from a training.
         TrainingError: The gradients are no longer finite. The best weights so far remain in ``out``.
         WeightsNotFoundError: The pretrained weights to start from are not on this machine.
         WriteError: A file cannot be written. Existing files are kept.

@@ -73,7 +73,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """The arguments of `fit` that affect the resulting weights, and the numbers of rows.
+    """The arguments of `fit` that affect the resulting weights, and the numbers of rows in ``train`` and ``keep``.
 
     A training can be resumed only with the same settings.
     """
@@ -363,7 +363,6 @@ class Training:
         return self.path.with_suffix(".state.pt")
 
     def _save(self) -> None:
-        """Write the state from which the training can be resumed."""
         if not _is_first():
             return
         state = {
@@ -426,7 +425,7 @@ class Training:
 
 
 def _parameter_groups(model: nn.Module, settings: FitSettings) -> list[dict[str, Any]]:
-    """Return parameter groups for the optimiser: matrices, which have weight decay, others, and the last layer."""
+    """Return the optimiser's parameter groups: matrices with weight decay, other parameters, and the last layer."""
     head = list(model.score_layer()[0].parameters()) if hasattr(model, "score_layer") else []  # type: ignore[operator]
     in_head = {id(parameter) for parameter in head}
     decayed = [value for value in model.parameters() if value.ndim > 1 and id(value) not in in_head]
@@ -444,7 +443,7 @@ def _parameter_groups(model: nn.Module, settings: FitSettings) -> list[dict[str,
 
 
 def _rate(share: float, warmup: float) -> float:
-    """Return the learning rate, relative to its peak, at ``share`` of all steps, from 0 to 1."""
+    """Return the learning rate relative to its peak. ``share`` is the progress of the training, from 0 to 1."""
     if share < warmup:
         return max(share / warmup, _LAST_RATE)
     falling = (1 + math.cos(math.pi * (share - warmup) / max(1 - warmup, 1e-9))) / 2

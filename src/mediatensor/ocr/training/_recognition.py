@@ -35,7 +35,7 @@ _FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
 class Learner(ABC):
-    """Base class of learners. A learner has everything that differs between kinds of networks in training and scoring.
+    """Base class of learners. A learner has the parts of training and scoring that depend on the kind of network.
 
     ``model`` is the network, on its device. ``task`` is its task, as named in model cards.
     """
@@ -80,8 +80,8 @@ class Learner(ABC):
 class TextBatch:
     """A batch of images, (N, 3, H, W), with their texts.
 
-    For networks that read lines, images are RGB from 0 to 1, and pixels outside them are NaN. For networks that read
-    words, images are already normalised, and ``placements`` has their positions in the network input.
+    For networks that read lines, images are RGB from 0 to 1, padded with NaN. For networks that read words, images are
+    already normalised, and ``placements`` has their positions in the network input.
     """
 
     data: Tensor
@@ -153,8 +153,8 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
 class Recognition(Learner):
     """Learner that trains a text recogniser.
 
-    ``distils`` is whether to keep a copy of the model before training, which `keeping_loss` needs. ``is_new`` is
-    whether the weights are random, so that training needs a flat start; see `loss`.
+    ``distils`` is whether to keep a copy of the initial model, which `keeping_loss` needs. ``is_new`` is whether the
+    weights are random, so that training needs a flat start; see `loss`.
     """
 
     task = "recognition"
@@ -207,9 +207,9 @@ class Recognition(Learner):
     def loss(self, model: Any, batch: TextBatch, share: float = 1.0) -> Tensor:
         """Return the mean loss over the lines of a batch.
 
-        A network with random weights and CTC learns nothing for thousands of steps. A flat start helps, as in speech
-        recognition (Young et al., "The HTK Book", 2006). A term is added to the loss that expects each character where
-        it would be if all characters had the same width. The weight of this term falls to 0 in the first half of the
+        A CTC network with random weights learns nothing for thousands of steps. A flat start helps, as in speech
+        recognition (Young et al., "The HTK Book", 2006). A second term of the loss expects each character where it
+        would be if all characters had the same width. The weight of this term falls to 0 in the first half of the
         training.
         """
         weight = _FLAT_WEIGHT * (1 - share / _FLAT_SHARE)
@@ -268,9 +268,9 @@ class Recognition(Learner):
 
 
 def _flat_classes(batch: TextBatch, num_steps: int, vocab: str) -> Tensor:
-    """Return the expected class of each of the T steps, (N, T), if all characters of a word had the same width.
+    """Return the class of each step, (N, num_steps), as if all characters of a word had the same width.
 
-    The class is -100 for steps outside the word, which the loss ignores.
+    Steps outside the word have the class -100, which the loss ignores.
     """
     classes = torch.full((len(batch.texts), num_steps), -100)
     for row, (text, place) in enumerate(zip(batch.texts, batch.placements or (), strict=True)):

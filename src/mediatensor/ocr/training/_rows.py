@@ -1,4 +1,4 @@
-"""Datasets of text lines, and of pages with text boxes, that are read from files. Also random changes of images."""
+"""Datasets of text lines and of pages with text boxes, read from files, and functions that change images at random."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LineDataset(WordCrops):
             * a folder of images, each with a text file next to it: ``0001.png`` with ``0001.gt.txt`` or ``0001.txt``,
               as in OCR-D, Kraken and Tesseract. Images without a text are left out;
             * a file ``labels.json``, ``{file: text}``, next to a folder ``images``, as in docTR;
-            * any other source of `WordCrops`: pages with the boxes and texts of their lines, items, mappings.
+            * any other source of `WordCrops`: items, mappings, or pages with the boxes and texts of their lines.
         images: Folder in which the image files of a manifest are. By default, this is the folder of the manifest, or a
             folder next to the manifest that has the same name without the suffix.
         options: Arguments of `WordCrops`: ``transform``, ``box_unit``, ``max_pixels``, ``on_error``, ``seed``...
@@ -276,8 +276,6 @@ class PageDataset(MediaDataset):
 
 @dataclass(frozen=True)
 class _PageRecipe(Recipe):
-    """Reads the image of a page and its boxes; see `PageDataset`."""
-
     used_columns: ClassVar[frozenset[str]] = WORD_COLUMNS
 
     options: DocumentOptions = field(default_factory=DocumentOptions)
@@ -336,8 +334,6 @@ def _items_of_labels(file: Path) -> ListedItems:
 
 
 class _ChangedRecipe(Recipe):
-    """Applies a function to the samples of another recipe."""
-
     def __init__(self, recipe: Recipe, change: Callable[[Sample], Sample]) -> None:
         self.recipe, self.change = recipe, change
         self.used_columns = recipe.used_columns  # type: ignore[misc]
@@ -363,7 +359,7 @@ def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> M
 
 
 def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
-    """Yield the first ``num_rows`` rows of an epoch, or all rows, in lists of up to ``at_once`` rows.
+    """Yield the first ``num_rows`` rows of an epoch (None: all rows) in lists of up to ``at_once`` rows.
 
     Rows without an image, such as skipped rows, are left out.
     """

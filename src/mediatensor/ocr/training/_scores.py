@@ -421,7 +421,7 @@ class DetectionEvaluation(Evaluation):
 def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
     """Return the score of each character, most errors first.
 
-    ``pairs`` counts how often each true character was read as each character, as (true, read).
+    ``pairs`` maps each pair (true character, character read in its place) to its count.
     """
     counts: dict[str, Counter[str]] = {}
     for (true, read), number in pairs.items():

@@ -25,7 +25,7 @@ class RecognitionPredictor(nn.Module):
     """Reads image crops of any size that each contain a word or a line.
 
     Args:
-        pre_processor: Resizes crops and puts them in batches, for a model that reads words. None for a model that reads
+        pre_processor: For a model that reads words: resizes crops and puts them in batches. None for a model that reads
             lines.
         model: The network.
         split_wide_crops: Whether to cut crops that are much wider than the network's input into overlapping parts. Only

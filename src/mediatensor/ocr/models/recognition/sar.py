@@ -78,7 +78,7 @@ class AttentionModule(nn.Module):
 
 
 class SARDecoder(nn.Module):
-    """An LSTM with attention to the image that decodes a word character by character."""
+    """An LSTM that decodes a word character by character, with attention to the image."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Find the cells of tables: prepare the images, run the network, and convert its cells to positions in the images."""
+"""Find the cells of tables: prepare images, run the network, and convert the cells it finds to image coordinates."""
 
 from __future__ import annotations
 

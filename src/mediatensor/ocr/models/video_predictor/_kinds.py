@@ -245,7 +245,7 @@ class KindJudge:
 
 
 def join_interrupted(ended: list[LineTrack], active: Sequence[LineTrack]) -> None:
-    """Join tracks of the same text at the same position if there is no pause between them.
+    """Join tracks that show the same text at the same position, at most `MAX_GAP` frames apart.
 
     A line that is invisible for a moment, for example over a bright background, is detected again and gets a second
     track. Each track in ``ended`` that was added to another track is removed from ``ended``.
