@@ -39,11 +39,11 @@ _MAX_LEAPS = 1000
 
 
 def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
-    """Convert decoded frames to the rate and the channels of the output, join them, and return a range of the result.
+    """Convert decoded frames to the rate and the channels of the output, and join them to one float32 tensor.
 
     ``slices`` are the decoded frames, in order; together they have the samples [plan.start, plan.stop) of the stream.
-    Return the samples [plan.first, plan.last), counted at the rate of the output, as float32 of shape (channels,
-    samples). ``expected_length`` is an estimate of the number of decoded samples, for allocating memory.
+    Return the samples [plan.first, plan.last) of the output, as (channels, samples). ``expected_length`` is an estimate
+    of the number of decoded samples, for allocating memory.
     """
     parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
     if len(parts) == 1:
@@ -55,7 +55,7 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
     """Group slices into runs that can be converted as one: consecutive samples with the same `SampleForm`.
 
-    When a run is resampled, a gap between time stamps also ends it.
+    A gap in the time stamps also ends a run that must be resampled.
     """
     output = plan.output
     run: _CopiedRun | _ResampledRun | None = None
@@ -86,8 +86,7 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
 class _Run(ABC):
     """Consecutive samples of the stream with the same `SampleForm`, which are copied or resampled into the result.
 
-    ``position`` is the number of the run's first sample. As in a `FrameSlice`, it counts samples of the stream, or of
-    the section if the run is in a section.
+    ``position`` is the number of the run's first sample, counted as in a `FrameSlice`.
     """
 
     is_resampled: bool
@@ -137,9 +136,9 @@ class _Run(ABC):
             self._take(memory)
 
     def part(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Return the samples that this run contributes to samples [first, last) of the output.
+        """Return this run's samples within the output's range [first, last).
 
-        The part ends at `limit`, where the next run starts. Call this method only once, because it uses up the samples.
+        If `limit` is set, cut or pad the result to end there. Call this only once, because it uses up the samples.
         """
         self._empty_queue()
         samples = self._finish(first, last)
@@ -161,9 +160,9 @@ class _Run(ABC):
 
     @abstractmethod
     def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Convert the samples that are left, and return this run's part of samples [first, last) of the output.
+        """Convert the remaining samples. Return this run's samples within the output's range [first, last).
 
-        Unlike in `part`, the run does not end at `limit`.
+        `part` then makes the result end at `limit`.
         """
 
 
@@ -206,8 +205,8 @@ class _CopiedRun(_Run):
 class _ResampledRun(_Run):
     """Samples that FFmpeg's resampler converts to the sample rate and channels of the output.
 
-    Output samples must lie at the same times as if the whole stream was resampled. Therefore the run begins with a few
-    silent samples, which start at a time for which both input and output have a sample.
+    Output samples must lie at the same times as if the whole stream was resampled. Therefore a few silent samples are
+    added before the run. The first of them is at a time at which input and output both have a sample.
     """
 
     is_resampled = True

@@ -1,16 +1,16 @@
 """Compute which samples of a stream to decode for a requested time range. Pure functions, without I/O.
 
-A time range is first converted to samples of the output, and these to samples of the stream. If the two sample rates
-are equal, both are the same samples. Otherwise FFmpeg resamples, and its filter needs some additional samples of the
-stream on both sides::
+A time range is first converted to a range of output samples, and this range to a range of the stream's samples. If the
+two sample rates are equal, both ranges are the same. Otherwise FFmpeg resamples, and its filter needs some additional
+samples of the stream on both sides::
 
     output                  first ............. last
     stream    start [ filter |                   | filter ] stop
 
-This module also computes the sample at which a decoded frame starts from the frame's time stamp (`SampleClock`).
+From the time stamp of a decoded frame, this module also computes the sample at which the frame starts (`SampleClock`).
 Containers round time stamps to their ticks (Matroska to milliseconds). However, all frames of a stream usually have the
-same length, so their starts are evenly spaced. A frame is placed at the possible start that is nearest to its rounded
-time stamp.
+same length, so their starts are evenly spaced. A frame is taken to start at the evenly spaced position that is nearest
+to its rounded time stamp.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OutputFormat:
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
     """Return both arguments as ints that FFmpeg's resampler accepts.
 
-    ``None``, which selects the stream's value, is kept.
+    Return ``None`` for an argument that is ``None``, which means the stream's own value.
     """
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
@@ -104,8 +104,8 @@ class SamplePlan:
 def input_range(first: int, last: int | None, input_rate: int, output_rate: int) -> tuple[int, int | None]:
     """Compute the input samples that the resampler needs in order to make samples [first, last) of the output.
 
-    Its filter needs additional samples on both sides. The range starts at a time for which both input and output have a
-    sample. Resampling from there gives the same output samples as resampling from sample 0.
+    The resampler's filter needs additional samples on both sides. The range starts at a time at which input and output
+    both have a sample, so that resampling from there gives the same output as resampling from sample 0.
 
     >>> input_range(16_000, 32_000, 48_000, 48_000), input_range(16_000, 32_000, 44_100, 16_000)
     ((16000, 32000), (43659, 88382))
@@ -119,7 +119,7 @@ def input_range(first: int, last: int | None, input_rate: int, output_rate: int)
 
 
 def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
-    """Convert a sample number to another sample rate. Between two samples, return the later one.
+    """Convert the number of a sample to another sample rate. If the result is not a whole number, round it up.
 
     >>> rescale_up(3, 44_100, 44_100), rescale_up(3, 44_100, 16_000)
     (3, 2)
@@ -153,8 +153,8 @@ def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) 
 def sample_offset(seconds: float, begin_seconds: float, sample_rate: int) -> int:
     """Return the number of the sample nearest to a time in seconds. Sample 0 is at ``begin_seconds``.
 
-    A time halfway between two samples gives the later one. ``round`` would give the even one; two chunks that meet at
-    such a time would then overlap or leave a gap.
+    A time halfway between two samples is rounded up. Python's ``round`` would choose the even number, so two chunks
+    that meet at such a time would overlap or leave a gap.
 
     >>> [sample_offset(k / 4, 0.0, 2) for k in range(5)]
     [0, 1, 1, 2, 2]
@@ -177,7 +177,7 @@ def sample_range(start: float, stop: float | None, begin_seconds: float, sample_
 def check_range(start_seconds: float, stop_seconds: float | None) -> tuple[float, float | None]:
     """Return (start, stop) as floats; raise `InvalidArgumentError` unless both are finite and start <= stop.
 
-    A ``stop_seconds`` of ``None``, the end of the stream, is kept.
+    If ``stop_seconds`` is ``None``, which means the end of the stream, the returned stop is ``None``.
 
     >>> check_range(0, None)
     (0.0, None)
@@ -236,7 +236,7 @@ _ROUNDING_SAMPLES = 4.5
 
 @dataclass(frozen=True)
 class SampleClock:
-    """Computes the sample at which a frame starts from the frame's time stamp.
+    """Computes, from the time stamp of a frame, the sample at which the frame starts.
 
     Sample 0 is the first sample of the stream's first frame.
     """
@@ -251,7 +251,6 @@ class SampleClock:
     # Computed once: fractions are slow, and the ratio is used for every frame.
     @cached_property
     def ratio(self) -> tuple[int, int]:
-        """``samples_per_tick`` as (numerator, denominator)."""
         return self.samples_per_tick.numerator, self.samples_per_tick.denominator
 
     def position(self, pts: int) -> int:
@@ -269,7 +268,7 @@ class SampleClock:
         return self.certain_position(pts)[0]
 
     def certain_position(self, pts: int) -> tuple[int, bool]:
-        """Return `position`, and whether it is certain.
+        """Return the result of `position`, and whether it is certain.
 
         It is uncertain if the frame is too far from the grid. After a gap, for example, a frame can start anywhere.
         """
@@ -285,12 +284,12 @@ class SampleClock:
         return math.floor(shifted + 0.5), False
 
     def pts_before(self, position: int) -> int:
-        """Return the latest time stamp whose frame starts at or before sample ``position`` even after rounding."""
+        """Return the latest time stamp whose frame certainly starts at or before ``position``, despite rounding."""
         return self.begin_pts + math.floor((position - self.tolerance - self.shift) / float(self.samples_per_tick))
 
 
 def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
-    """Return whether a tick is too long to give the exact sample, so that time stamps of frames had to be rounded.
+    """Return whether a sample is not a whole number of ticks, so that time stamps of frames had to be rounded.
 
     >>> [has_coarse_ticks(ratio) for ratio in (Fraction(44100, 14112000), Fraction(48000, 90000), Fraction(441, 10))]
     [False, True, True]

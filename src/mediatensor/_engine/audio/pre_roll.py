@@ -94,7 +94,7 @@ def stores_timestamps(format_name: str) -> bool:
 def is_late_by_a_frame(format_name: str, codec: str) -> bool:
     """Return whether time stamps of packets can be one frame late, as for WMA in ASF.
 
-    There, a packet can start with the end of the previous packet's frame but have the time of the frame after it.
+    In ASF, a packet can begin with the rest of the previous packet's frame, but state the time of the next frame.
     """
     return format_name == _LATE_FORMAT and codec.startswith(_LATE_CODECS)
 
@@ -170,8 +170,8 @@ _FAMILY_AT, _NUM_STREAMS_AT = 18, 19
 def begins_with_narrow_band(packet: bytes) -> bool:
     """Return whether ``packet``, the first packet of an Opus stream, contains speech in narrow band.
 
-    FFmpeg returns 24 samples fewer for this packet, and 24 more when the bandwidth changes later. Time stamps ignore
-    this, so they do not determine the number of a sample in such a stream.
+    For such a packet, FFmpeg returns 24 samples fewer, and makes up for them when the bandwidth changes later. Time
+    stamps do not reflect this, so they do not show at which sample a frame starts.
 
     >>> begins_with_narrow_band(bytes([1 << 3, 0])), begins_with_narrow_band(bytes([9 << 3, 0]))
     (True, False)
@@ -180,10 +180,10 @@ def begins_with_narrow_band(packet: bytes) -> bool:
 
 
 class OpusMemory:
-    """Tracks when an Opus decoder that started in the middle of a stream has become right.
+    """Decides from which packet on an Opus decoder that started in the middle of a stream decodes correctly.
 
-    From then on, it gives the same samples as a decoder that started at the beginning. ``header`` is the identification
-    header of the stream (``OpusHead``).
+    From that packet on, it gives the same samples as a decoder that started at the beginning. ``header`` is the
+    identification header of the stream (``OpusHead``).
 
     >>> memory = OpusMemory(b"OpusHead")
     >>> pause, speech = bytes([9 << 3, 0]), bytes([9 << 3, 128])
@@ -243,8 +243,8 @@ def _length(packet: bytes) -> int:
 def _is_pause(packet: bytes) -> bool:
     """Return whether a speech packet contains a single frame that is marked as silent throughout.
 
-    Each channel has one mark for every 20 ms of the frame, followed by one bit that announces redundant data for lost
-    packets. These bits are at the start of the frame, the second channel's after the first channel's.
+    The frame starts with the bits of the first channel, followed by the bits of the second. Each channel has one mark
+    for every 20 ms, and then one bit that is set if the frame repeats data for lost packets.
     """
     if len(packet) < 2 or packet[0] & 3:
         return False
@@ -257,7 +257,7 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return the position at which the self-delimited frames that start at ``at`` end (RFC 6716, B).
+    """Return where, in a packet of several Opus streams, the stream that starts at ``at`` ends (RFC 6716, B).
 
     In a broken packet, this position can be past the end of the packet.
     """

@@ -154,8 +154,8 @@ class SoundReader(AudioReader):
     def _seek_walking(self, timestamp: int) -> bool:
         """Seek to a frame by reading frame headers one after another.
 
-        Use FFmpeg's own seek instead if it is exact for this file, or if the source is remote and reading headers is
-        slow.
+        Use FFmpeg's own seek instead if it is exact for this file, or if the source is remote, because reading headers
+        is then slow.
         """
         self._next = None
         walk, first = self._walk, self._first
@@ -226,10 +226,10 @@ class SoundReader(AudioReader):
         return frames if first.duration * time_base * frames.sample_rate == frames.samples_per_frame else None
 
     def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
-        """Seek to an Ogg page from which samples can be counted, because the pages show where its first packet ends.
+        """Seek to an Ogg page, and determine the time stamp from which to count the samples after it.
 
-        Returns False if no such page is found, and raises `UnknownPositionError` if the stream does not allow this
-        method.
+        Return False if the pages there do not show at which sample the page's first packet ends. Raise
+        `UnknownPositionError` if samples cannot be counted in this stream.
         """
         first = self._first
         if first is None or self._vorbis_begin is None or isinstance(self.byte_reader, RangeReader):

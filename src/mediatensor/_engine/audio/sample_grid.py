@@ -53,8 +53,8 @@ class SampleGrid:
 def sample_grid(decoder: SoundDecoder) -> SampleGrid:
     """Return the `SampleGrid` of a decoder.
 
-    The decoder may resample, and its metadata describe the stream before that. So this function reads an empty range,
-    and takes the sample rate and number of channels from the result.
+    If the decoder resamples, its metadata do not describe its output. So this function reads an empty range, and takes
+    the sample rate and number of channels from the result.
     """
     begin_seconds = decoder.metadata.begin_stream_seconds
     (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
@@ -64,8 +64,8 @@ def sample_grid(decoder: SoundDecoder) -> SampleGrid:
 def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
     """Return the samples [first, last) of each span as (channels, samples). Spans must have 0 <= first <= last.
 
-    A result is shorter than its span if the span extends past the end of the stream, which can be earlier than the
-    header states.
+    A result is shorter than its span if the stream has a gap in the span, or ends there (perhaps earlier than its
+    header states).
     """
     ranges = [(grid.seconds(first), grid.seconds(last)) for first, last in spans]
     try:
@@ -107,7 +107,7 @@ def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, sample
 
     ``samples`` are the existing samples of [first, last). A decoder returns the samples before and after a gap as one
     tensor, so the place of the gap is unknown. If samples are missing, the two halves of the span are read separately,
-    and so on, until the gap is found.
+    then the halves of these, until the gap is found.
     """
     max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
     runs: dict[int, Tensor] = {}

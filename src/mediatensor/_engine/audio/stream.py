@@ -104,7 +104,6 @@ class AudioStream:
 
     @property
     def clock(self) -> SampleClock:
-        """The clock that converts the time stamp of a frame to the number of its first sample."""
         if self._clock is None:
             self._decode_beginning()
         assert self._clock is not None
@@ -262,7 +261,7 @@ class AudioStream:
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
         """Start decoding for a range that starts at sample ``start``.
 
-        Return the decoded packets and their first sample. After a seek, this first sample is unknown and ``None``. The
+        Return the decoded packets, and the number of their first sample. After a seek, this number is ``None``, and the
         caller must derive it from time stamps.
         """
         if self._can_seek:
@@ -278,9 +277,9 @@ class AudioStream:
         return self._rewind.replay(start or 0)
 
     def _packets_before(self, start: int) -> Iterable[Any] | None:
-        """Seek to the pre-roll of a range that starts at sample ``start``. Return the packets that were read there.
+        """Seek to the pre-roll of a range that starts at sample ``start``. Return the packets read while seeking.
 
-        The decoder must get these packets before those that follow in the file. Return ``None`` if no seek gets there.
+        Feed these to the decoder first. Return ``None`` if seeking fails or the range starts too early for a pre-roll.
         """
         for pre_roll in self._pre_rolls:
             if start <= pre_roll:
@@ -299,8 +298,7 @@ class AudioStream:
     def _seek(self, pts: int) -> list[Any] | None:
         """Seek to the last packet whose time stamp is at most ``pts``.
 
-        Return this packet and, if there is one, the next. Both have been read from the file. Return ``None`` if seeking
-        fails.
+        Read and return this packet and, if there is one, the packet after it. Return ``None`` if seeking fails.
         """
         self._beginning, self._after_beginning = [], None
         reader = self.reader
@@ -341,7 +339,7 @@ class AudioStream:
         return is_right
 
     def _opus_packets(self, packets: list[Any], memory: OpusMemory) -> Iterator[Any]:
-        """Yield ``packets``, then read and yield more until, according to ``memory``, a new decoder has become right.
+        """Yield ``packets``, then read and yield more, until ``memory`` shows that a new decoder decodes correctly.
 
         Raises `UnknownPositionError` if the decoder would decode one of these further packets wrongly.
         """
@@ -424,7 +422,7 @@ class AudioStream:
 class _RewindBuffer:
     """Keeps the most recent frames of a stream that is decoded from the beginning.
 
-    If the next range starts at one of them, decoding does not have to start again.
+    If the next range starts in one of these frames, decoding need not start again at the beginning.
     """
 
     def __init__(self, decoded: Iterator[DecodedPacket], num_channels: int) -> None:
@@ -479,10 +477,7 @@ class _Section:
     length: int = 0
 
     def take(self, frame: Any) -> FrameSlice:
-        """Count the samples of the section's next frame, and return the wanted ones as a slice.
-
-        The slice can be empty.
-        """
+        """Count the samples of the section's next frame. Return the wanted ones as a slice, which can be empty."""
         position, num_samples = self.length, frame.samples
         self.length += num_samples
         first = max(0, self.start - position)
@@ -500,9 +495,9 @@ class _Section:
 class _BetweenFiles:
     """Decides, in a joined file, whether undecodable data between two audio frames are damage.
 
-    FFmpeg returns tags and file headers between the joined files as packets. These data are not damage: tags;
-    undecodable data right before a tag or before the first frame of a file; and data between a tag and the next frame,
-    because FFmpeg finds false frames in images within tags.
+    FFmpeg returns the tags and file headers between joined files as packets. These are not damage, and neither are
+    undecodable data directly before a tag or a file header, or between a tag and the next frame. FFmpeg finds such
+    data, for example, in images within tags.
     """
 
     def __init__(self) -> None:
@@ -513,9 +508,9 @@ class _BetweenFiles:
         self.is_active = False
 
     def damage(self, packet: Any | None, error: UndecodablePacketError | None) -> UndecodablePacketError | None:
-        """Take the next packet and its decoding error. Return the error to raise, or ``None`` if there is no damage.
+        """Take the next packet and its decoding error. Return the error to raise, or ``None``.
 
-        This can be the error of the previous packet, which is kept until the next packet shows whether it was damage.
+        Only the next packet shows whether an error is damage, so the returned error can be the previous packet's.
         ``packet`` is ``None`` at the end of the file.
         """
         found = self._kept or error

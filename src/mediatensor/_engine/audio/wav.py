@@ -28,7 +28,7 @@ _NUM_IDENTITY_BYTES = 4096
 
 @dataclass
 class WavFile:
-    """The file of a `WavDecoder`, which can be pickled. Once opened, it has the size and first bytes of the file."""
+    """The file of a `WavDecoder`. It can be pickled. `open` stores its size and first bytes, to detect changes."""
 
     source: Source
     size: int | None = None  # of the file in bytes; `None` before the first opening
@@ -36,7 +36,6 @@ class WavFile:
 
     @classmethod
     def of(cls, source: object) -> WavFile:
-        """Make the `WavFile` for ``source``, any source that `WavDecoder` accepts."""
         made = make_source(source)
         if isinstance(made, UrlSource) and made.url.startswith("file:"):
             made = PathSource(made.url.removeprefix("file:"))
@@ -62,7 +61,7 @@ class WavFile:
 
 
 class WavBytes:
-    """An open WAV file from which `view` reads bytes. A `HandlePool` lends and closes it."""
+    """An open WAV file from which `view` reads bytes. It is a handle of a `HandlePool`."""
 
     keeps_interrupts = False  # no C code calls the reader
 
@@ -113,15 +112,15 @@ _NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
-    """Return how many bytes before the first sample `convert_samples` needs in ``raw``."""
+    """Return how many bytes ``raw`` must have before the first sample when it is passed to `convert_samples`."""
     return 1 if encoding.num_bytes == 3 else 0
 
 
 def convert_samples(raw: memoryview, encoding: SampleEncoding, samples: NDArray[np.float32]) -> None:
     """Convert the stored bytes ``raw`` to floats, and write them to ``samples``, an array (channels, samples).
 
-    Integers are scaled to [-1, 1), and floats are rounded to float32. ``raw`` has the interleaved samples, after as
-    many other bytes as `num_lead_bytes` returns.
+    Integers are scaled to [-1, 1), and floats are rounded to float32. ``raw`` starts with `num_lead_bytes` bytes of any
+    value, followed by the interleaved samples.
     """
     stored = _integers_of_24_bits(raw, encoding) if encoding.num_bytes == 3 else np.frombuffer(raw, _dtype(encoding))
     with np.errstate(over="ignore", invalid="ignore"):  # a double beyond float32 is infinite, as in C

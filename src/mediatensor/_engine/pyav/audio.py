@@ -89,7 +89,7 @@ class AudioReader(StreamReader):
         self._context, self._decoder = context, PacketDecoder(context)
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
-        """Decode ``packets``, which have been read already, then all packets up to the end of the file.
+        """Decode ``packets``, which the caller has already read, then all packets from there to the end of the file.
 
         For each packet, yield (packet, its frames, ``None``), or (packet, [], the error) if it cannot be decoded. At
         the end, yield ``None`` instead of a packet, with the frames that the codec has held back.
@@ -164,7 +164,7 @@ class SampleQueue:
     def append(self, frame: Any) -> bool:
         """Add all samples of a frame to the queue.
 
-        Return ``False``, and add nothing, if the queue does not take the frame.
+        Return ``False``, and add nothing, if `takes` returns ``False`` for the frame.
         """
         if not self.takes(frame):
             return False
@@ -295,7 +295,7 @@ def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -
 
 
 def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float32]:
-    """Return the samples of a planar float frame. `AudioFrame.to_ndarray` would crash if there are eight planes."""
+    """Return the samples of a planar float frame. `AudioFrame.to_ndarray` would crash for eight planes."""
     planes = (memoryview(frame.planes[channel]) for channel in range(num_channels))
     return np.stack([np.frombuffer(plane, np.float32, frame.samples) for plane in planes])
 
