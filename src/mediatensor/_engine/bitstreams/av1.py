@@ -24,7 +24,7 @@ _FRAME_HEADER_BYTES = 16
 
 
 class Av1Content:
-    """Determines whether a packet shows a frame: a new one, or an earlier one again (5.9.2).
+    """Determines whether a packet shows a frame, either a new frame or an earlier frame once more (5.9.2).
 
     If a packet shows several frames, the result is `PacketContent.UNCERTAIN`.
     """
@@ -49,10 +49,10 @@ class Av1Content:
         return PacketContent.PICTURE if num_shown else PacketContent.NO_PICTURE
 
     def is_plain(self, head: bytes, size: int) -> bool:
-        """Return whether a packet contains only one unit, and this unit is a shown frame.
+        """Return whether a packet needs no further parsing, because its only unit is a shown frame.
 
-        Such packets need no further parsing. ``head`` has the first bytes of the packet, and ``size`` is its size in
-        bytes. There can also be a temporal delimiter before the unit.
+        A temporal delimiter before the unit is allowed. ``head`` has the first bytes of the packet, and ``size`` is its
+        size in bytes.
         """
         position = 2 if head.startswith(_DELIMITER_UNIT) else 0
         try:

@@ -1,7 +1,7 @@
-"""Determine what packets contain from their bytes, without decoding them, for all codecs. Pure functions on bytes.
+"""Determine from their bytes what packets contain, without decoding them, for all codecs. Pure functions on bytes.
 
 The parsers for H.264, HEVC, AV1 and MPEG are in modules with these names. The parsers for VP8, VP9, Dirac and the
-checksums of FFV1 are here. `PacketInspector` combines the parsers for reading all packets of a stream.
+checksums of FFV1 are here. `PacketInspector` uses all of them to inspect the packets of a stream in file order.
 
 References are to RFC 6386 (VP8), the VP9 bitstream specification, and the Dirac specification.
 """
@@ -47,8 +47,8 @@ def content_parser(codec: str | None, extradata: bytes) -> Callable[[memoryview]
     codecs, a packet can consist of the end of a sequence, or of data that do not belong to a picture. If the content
     cannot be determined, the function usually returns `PacketContent.PICTURE`.
 
-    Pass packets to the function in file order, from the first packet. ``extradata`` is the codec's configuration
-    record. If the codec has none, it consists of headers in the same form as in packets.
+    Pass packets to the function in file order, from the first packet. ``extradata`` is the codec's configuration record
+    or, if the codec has no such record, headers in the same form as in packets.
 
     >>> classify = content_parser("mpeg2video", b"")
     >>> classify(memoryview(b"\\0\\0\\1\\xb7"))  # sequence_end_code
@@ -92,11 +92,11 @@ def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryvi
     The function returns `Disposable.NO` for all packets of VP9 and of codecs without a rule in this package, and for
     packets that the rules do not cover. Even a VP9 frame that updates no reference (refresh_frame_flags of 0) is
     needed: it passes its motion vectors to the next frame (VP9 bitstream specification, 7.2: UsePrevFrameMvs). It can
-    also pass probabilities (refresh_frame_context), a segmentation map and loop filter deltas (7.2.8, 7.2.10). Only the
-    next packet states whether its frame uses these values.
+    also pass probabilities (refresh_frame_context), a segmentation map and loop filter deltas (7.2.8, 7.2.10). Whether
+    the next frame uses these values is only stated in its own packet.
 
     Pass packets to the function in decode order, starting at any key frame. If parameter sets change within the stream,
-    the function can miss disposable packets, but a packet that it declares disposable always is.
+    the function can return `Disposable.NO` for a disposable packet, but `Disposable.YES` is always right.
     """
     make = _DISPOSABLE.get(codec or "")
     if make is None:
@@ -311,7 +311,7 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 def _crc32(data: memoryview, register: int) -> int:
     """Continue a CRC-32 over ``data`` from the value ``register``, and return the new value of the register.
 
-    zlib inverts this value before and after. This function undoes both inversions.
+    zlib inverts the register before and after its work. This function undoes both inversions.
     """
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
 
@@ -327,12 +327,12 @@ class Finding(NamedTuple):
 
 
 class PacketInspector:
-    """Inspects the packets of a stream in file order, quickly in most cases.
+    """Inspects the packets of a stream in file order.
 
-    Nearly all packets are plain: they have one picture, which is shown and follows the previous one. Checking this in
-    the first bytes of a packet is much faster than parsing the whole packet. So call `pass_plain` for each packet, with
-    its first bytes (`HEAD_BYTES`, or all if there are fewer) and its size. It returns True if the packet is plain. If
-    it returns False, call `inspect`.
+    Nearly all packets are plain: they have one picture, which is shown, and no picture is missing before it. Checking
+    this in the first bytes of a packet is much faster than parsing the whole packet. So call `pass_plain` for each
+    packet, with its first bytes (`HEAD_BYTES`, or all if there are fewer) and its size. It returns True if the packet
+    is plain. If it returns False, call `inspect`.
     """
 
     pass_plain: Callable[[bytes, int], bool]
@@ -356,8 +356,8 @@ class PacketInspector:
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
         """Determine the facts about a packet for which `pass_plain` returned False.
 
-        ``before`` is the previous packet, or ``None`` if there is none. It is needed if `pass_plain` returned True for
-        it, because only its first bytes have been read then.
+        ``before`` is the previous packet, or ``None`` if there is none. If `pass_plain` returned True for it, only its
+        first bytes were parsed, so its end is parsed now.
         """
         content = self._content_of(packet)
         return Finding(

@@ -12,7 +12,7 @@ two, than the frame_num of the previous reference picture. An IDR picture has 0 
     frame_num     0   1   2   3   3   3   4
                           └ lost: after 1 comes 3
 
-If the last reference pictures before an IDR picture are lost, this cannot be detected, but no later picture needs them.
+Loss of the last reference pictures before an IDR picture cannot be detected, but later pictures do not need these.
 
 **Disposable pictures.** Decoding can skip a packet if no other picture needs it. This is true if all its slices have a
 nal_ref_idc of 0 (7.4.1). No other picture refers to such a picture or derives its own frame_num (7.4.3) or picture
@@ -126,10 +126,10 @@ _Reference = tuple[bytes, int, int, _SequenceParameters, _PictureParameters]
 class H264Parser:
     """Parses the packets of a stream in decode order, each once.
 
-    Its attributes describe the packet that was parsed last. If the parser cannot tell whether a picture was lost,
-    ``follows`` is true. Examples are missing parameter sets, the packet after an unparsable packet, streams in which
-    frame_num is allowed to skip values (gaps_in_frame_num_value_allowed_flag), and a repeated frame_num. If it cannot
-    tell whether a picture is disposable, ``is_disposable`` is false. Units of other layers and views are skipped.
+    Its attributes describe the packet that was parsed last. In case of doubt, ``follows`` is true and ``is_disposable``
+    is false. Whether a picture was lost is in doubt if parameter sets are missing, if the previous packet could not be
+    parsed, if frame_num repeats, and in streams in which it is allowed to skip values
+    (gaps_in_frame_num_value_allowed_flag). Units of other layers and views are skipped.
 
     ``extradata`` is an ``avcC`` record, or parameter sets after start codes. With ``is_thorough``, the parser also
     checks the frame_num of pictures that are not references. It then detects a loss one picture earlier, and detects it
@@ -178,12 +178,11 @@ class H264Parser:
         self._last_reference = None
 
     def read_plain(self, head: bytes, size: int) -> bool:
-        """Parse only the first bytes of the next packet.
+        """Return whether the first bytes of the next packet show that it is plain. If not, call `read` with the packet.
 
-        Return whether they show that it is plain; if not, call `read`. A plain packet has one picture, which is a frame
-        and follows the previous reference picture. Before its first slice there are only a delimiter and supplemental
-        information, and parameter sets if units follow start codes. If units follow their lengths, the slice must be
-        the last unit. If they follow start codes, this is not checked.
+        A plain packet has one picture, which is a whole frame, and no reference picture is missing before it. Only a
+        delimiter, supplemental information and, in streams with start codes, parameter sets are allowed before its
+        first slice. The slice must be the last unit; in streams with start codes, this is not checked.
 
         ``head`` is the first `HEAD_BYTES` of the packet, or the whole packet if it is shorter. ``size`` is the size of
         the packet. This method does not update the attributes, and does not determine whether the picture is
@@ -235,9 +234,9 @@ class H264Parser:
         return True
 
     def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
-        """Find frame_num in a slice whose first 32 bits are ``bits``, and store its place in ``_number_places``.
+        """Find the place of frame_num in a slice that starts with the 32 bits ``bits``. Store it in ``_number_places``.
 
-        Return this place, or ``None`` if a parameter set is missing or the header is too long.
+        Return the place, or ``None`` if a parameter set is missing or the fields before frame_num are too long.
         """
         first_bits = bits >> 32 - _SHORT_PREFIX_BITS
         prefix = _short_prefix(first_bits)
@@ -353,7 +352,7 @@ class H264Parser:
             self._pictures[identifier] = picture
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
-        """Return the possible picture structures of a slice: its structure under each sequence parameter set so far.
+        """Return the possible picture structures of a slice: one for each sequence parameter set read so far.
 
         The set contains ``None`` if the slice header ends early.
         """
@@ -398,7 +397,7 @@ class H264Parser:
 
 
 def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Split units at start codes inside them, except for slices. Return the (start, stop) of all resulting units."""
+    """Split units that contain start codes, unless they are slices. Return the (start, stop) of all resulting units."""
     return [
         span
         for start, stop in spans
@@ -409,7 +408,7 @@ def _with_units_within(packet: memoryview, spans: list[tuple[int, int]]) -> list
 def _slice_prefix(head: bytes) -> tuple[int, int]:
     """Parse the first fields of a slice header. Return (their number of bits, identifier of the picture parameter set).
 
-    The next field is frame_num, or the colour plane if slices state it.
+    The field after them is frame_num, or the colour plane if the stream's slices state one.
     """
     bits = BitReader(head)
     bits.exp_golomb(), bits.exp_golomb()  # first macroblock, slice type

@@ -121,7 +121,7 @@ class HevcBreaks:
     def find(self, packet: memoryview, before: memoryview | None = None) -> str | None:
         """Return the reason if the decoder can drop pictures at this packet, otherwise ``None``.
 
-        ``before`` is the previous packet, which is needed if `pass_plain` returned True for it.
+        ``before`` is the previous packet. Pass it if `pass_plain` returned True for it.
         """
         if self._has_passed and before is not None:
             self._has_ended, self._has_passed = _parse_structure(before, self._length_size)[2], False
@@ -135,12 +135,11 @@ class HevcBreaks:
         return "packets of several pictures" if len(pictures) > 1 else reason
 
     def pass_plain(self, head: bytes, size: int) -> bool:
-        """Parse only the first bytes of the next packet.
+        """Return whether the first bytes of the next packet show that it is plain. If not, call `find` with the packet.
 
-        Return whether they show that it is plain; if not, call `find`. A plain packet has one picture, which is in the
-        base layer and not a key frame. Before its first slice there are only supplemental information and a delimiter.
-        If units follow their lengths, the slice must be the last unit. If they follow start codes, this is not checked.
-        ``head`` has the first bytes of the packet, and ``size`` is its size.
+        A plain packet has one picture, which is in the base layer and not a key frame. Only supplemental information
+        and a delimiter are allowed before its first slice. The slice must be the last unit; in streams with start
+        codes, this is not checked. ``head`` has the first bytes of the packet, and ``size`` is its size.
         """
         if not self._has_begun:
             return False
@@ -182,8 +181,8 @@ def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[
     """Find the pictures and the ends of sequences in a packet.
 
     Return (the first three bytes of each picture, whether a sequence ends before the first picture, whether one ends
-    after it). In streams with start codes, FFmpeg makes packets of one picture; the end of a sequence is at the start
-    or the end of a packet.
+    after it). In streams with start codes, each of FFmpeg's packets has one picture, and a sequence can only end at the
+    start or the end of a packet.
     """
     pictures: list[bytes] = []
     ends = [False, False]
@@ -208,7 +207,7 @@ def _parse_structure(packet: memoryview, length_size: int | None) -> tuple[list[
 
 
 def begins_incomplete(packet: memoryview, extradata: bytes) -> bool:
-    """Return whether the first picture of this packet is not a key frame, so that decoding cannot start there."""
+    """Return whether decoding cannot start at this packet, because its first picture is not a key frame."""
     with suppress(ValueError):
         for unit in nal_units(packet, hevc_length_size(extradata)):
             if _kind(unit) < _NUM_PICTURE_KINDS:

@@ -50,8 +50,8 @@ _MPEG2_END = b"\0\0\1\xb7"
 def mpeg2_content(packet: memoryview) -> PacketContent:
     """Determine the content of an MPEG-1 or MPEG-2 packet.
 
-    If a slice or an unknown unit comes before the first picture header, the data are foreign, because slices only occur
-    after a picture header (6.2.1, start codes).
+    The result is `PacketContent.FOREIGN` if a slice or an unknown unit comes before the first picture header, because
+    slices only occur after a picture header (6.2.1, start codes).
     """
     match = _DECISIVE.search(packet)
     if match is not None:
@@ -95,7 +95,7 @@ def _are_paired(fields: list[int]) -> bool:
 
 
 class Mpeg4Content:
-    """Determines whether an MPEG-4 part 2 packet has a VOP (a picture), and whether it is marked as not coded (6.2.5).
+    """Determines whether an MPEG-4 part 2 packet has a VOP (a picture), and whether the VOP is coded (6.2.5).
 
     A VOP that is not coded repeats the previous VOP. FFmpeg returns a frame for it only at the end of a stream. In a
     stream with B-VOPs, such a VOP can also make FFmpeg lose other frames, so the number of frames is uncertain.
@@ -189,8 +189,8 @@ class Mpeg4Pictures:
 class MpegBreaks:
     """Finds packets at which the decoder drops or damages pictures, because the stream changes in the middle.
 
-    If a packet's header states another picture size than before, the decoder drops a picture that it has not returned
-    yet. After a packet that contains only the end of a sequence, B pictures of MPEG-1 and 2 lack a reference picture.
+    If a header in a packet changes the picture size, the decoder drops a picture that it has not returned yet. After a
+    packet that contains only the end of a sequence, B pictures of MPEG-1 and 2 lack a reference picture.
 
     ``extradata`` has headers in the same form as in packets. ``is_at_start`` means that `find` gets the first packet of
     the stream, whose headers can differ from ``extradata``.
@@ -259,7 +259,7 @@ class _Layer:
 
 
 def _parse_layer(layer: bytes) -> _Layer:
-    """Parse the header of a video object layer. It starts after the start code. Raise ValueError if it ends early."""
+    """Parse the header of a video object layer, without its start code. Raise ValueError if it ends early."""
     bits = BitReader(layer)
     bits.read(1 + 8)  # random_accessible_vol, video_object_type_indication
     verid = 1

@@ -7,9 +7,9 @@ instead::
     presentation times          0   3   1   2     right: the order of times is the order of the frames
     decode times                0   1   2   3     wrong: the codec returns I0, B1, B2, P3
 
-In MPEG-1, 2 and 4, only B pictures are shown earlier than pictures before them in the file. So the types of the
-pictures determine their order. In H.264 and HEVC, each picture has a number in presentation order (picture order
-count). When both the time stamp and this number decrease from one packet to the next, the time stamps must be
+In MPEG-1, 2 and 4, only a B picture can be shown earlier than a picture that comes before it in the file. So the types
+of the pictures determine their order. In H.264 and HEVC, each picture has a number in presentation order (picture order
+count). If the time stamp and this number both decrease from one packet to the next, the time stamps are certainly
 presentation times, and no further check is needed.
 
 References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H.265.
@@ -45,7 +45,7 @@ _SLICE_BYTES = 64
 class PictureOrder(Protocol):
     """Checks, packet by packet, whether time stamps agree with the order in which the decoder returns pictures.
 
-    ``reason`` states why the orders can differ. It is ``None`` as long as they agree.
+    ``reason`` states why they can disagree. It is ``None`` as long as they agree.
     """
 
     reason: str | None
@@ -60,7 +60,7 @@ class PictureOrder(Protocol):
 def picture_order(codec: str | None, extradata: bytes, reorder_depth: int) -> PictureOrder | None:
     """Return a `PictureOrder` for checking a stream from its first packet, or ``None`` if its codec does not reorder.
 
-    ``reorder_depth`` is the number of pictures that the decoder holds back for reordering, as known before decoding.
+    ``reorder_depth`` is the number of pictures that the decoder holds back for reordering, according to FFmpeg.
     """
     if codec in ("mpeg1video", "mpeg2video"):
         return _Mpeg2Order()
@@ -90,7 +90,7 @@ def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
 class _MpegOrder:
     """Checks the order of MPEG pictures, given which of them are B pictures.
 
-    The decoder returns a B picture at once. It returns any other picture when the next picture that is not B arrives::
+    The decoder returns a B picture immediately, and any other picture only when the next non-B picture arrives::
 
         packets         I0  P3  B1  B2  P6  B4  B5
         returned            I0  B1  B2  P3  B4  B5  P6
@@ -173,7 +173,7 @@ class _Mpeg4Order(_MpegOrder):
 class _Counts:
     """Reads the picture order counts of packets, and compares each with the previous one.
 
-    ``has_restarted`` means that counts restarted at the last picture. It is then returned after all previous pictures.
+    ``has_restarted`` means that counts restarted at the last picture, which is returned after all earlier pictures.
     """
 
     def __init__(self, length_size: int | None) -> None:
@@ -190,10 +190,7 @@ class _Counts:
         return self._count.last
 
     def grows(self, packet: memoryview) -> bool:
-        """Read the next packet.
-
-        Return whether the decoder certainly returns its picture after the previous packet's picture.
-        """
+        """Read the next packet. Return whether its picture is certainly returned after the previous one."""
         self.has_restarted = False
         with suppress(ValueError, IndexError, KeyError):
             for unit in _first_units(packet, self._length_size):
@@ -237,7 +234,7 @@ class _CountedOrder:
 class _UnknownOrder:
     """Checks the order of pictures of codecs that have no parser here.
 
-    If a time stamp is lower than the previous packet's, the time stamps are taken as presentation times.
+    If any time stamp is lower than the one before it, all of them are assumed to be presentation times.
     """
 
     def __init__(self) -> None:
@@ -290,9 +287,9 @@ class _OrderCount:
     last: int | None = None  # the count of the previous picture in file order
 
     def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
-        """Process the next picture, given the lower bits of its count.
+        """Process the next picture. Return whether its count is higher than the previous picture's.
 
-        Return whether its count is higher than the previous one. ``num_bits`` is the number of these bits.
+        ``low_bits`` is the number in the lower ``num_bits`` bits of its count.
         """
         span = 1 << num_bits
         count = self.reference - self.reference % span + low_bits

@@ -11,9 +11,9 @@ be at these positions, and the last frame must end at the end of the audio. In j
 frame can be off by some bytes.
 
 **Vorbis.** The header of an Ogg page states the sample at which the page's last complete packet ends. FFmpeg miscounts
-the samples of a short block after a long block, both when reading and when writing, so many packets have wrong times.
-This module counts them instead. The first byte of a packet determines the size of its block. The number of samples that
-a packet gives is a quarter of the sum of its own and the previous block size::
+the samples of a short block after a long block, both when reading and when writing, so the times of many packets are
+wrong. This module counts the samples itself. The first byte of a packet determines the size of its block. A packet
+gives this number of samples: a quarter of the sum of its own and the previous block size::
 
     block            2048   256   256  2048  2048
     samples          1024   576   128   576  1024
@@ -109,7 +109,7 @@ class ConstantFrames:
     def is_frame(self, data: Any, size: int, may_be_longer: bool) -> bool:
         """Return whether a packet of ``size`` bytes contains exactly one whole frame.
 
-        With ``may_be_longer``, other bytes can follow the frame in the packet.
+        If ``may_be_longer``, other bytes are allowed after the frame.
         """
         value = int.from_bytes(memoryview(data)[:_HEADER_BYTES], "big")
         rest = size - self.length.numerator // self.length.denominator
@@ -140,8 +140,8 @@ def header_key(data: bytes) -> int | None:
 def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
     """Return the frame positions of an MP3 file, or ``None`` if its bit rate is not certainly constant.
 
-    Also return ``None`` for other formats, if bytes other than tags follow the audio, and if the encoder's tag states a
-    different number of frames.
+    Also return ``None`` if the file has another format, if bytes other than tags follow the audio, or if the encoder's
+    tag states a different number of frames.
     """
     begin = after_id3(read_at)
     first = _parse_header(read_at(begin, _HEADER_BYTES))
@@ -309,9 +309,8 @@ def _walk_frames(data: bytes, key: int) -> Iterator[int]:
 def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, Fraction] | None:
     """Find how an encoder rounded frame lengths.
 
-    Return (bytes of a frame before rounding, phase) as in `ConstantFrames`. ``offsets`` are the positions of the first
-    frames, and ``length`` is the expected number of bytes before rounding. Return ``None`` if no values explain the
-    positions.
+    Return the ``length`` and the ``phase`` of the `ConstantFrames`, or ``None`` if no values explain the positions.
+    ``offsets`` are the positions of the first frames, and ``length`` is the expected size of a frame before rounding.
     """
     if len(offsets) < _MIN_FRAMES_SEEN:
         return None
@@ -414,7 +413,7 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 def _split_headers(extradata: bytes) -> list[bytes] | None:
     """Return the three headers in ``extradata``, or ``None`` if it is invalid.
 
-    Before the headers, there are a count and the lengths of the first two, encoded as in an Ogg page.
+    The headers come after their count and the lengths of the first two, which are encoded as in an Ogg page.
     """
     if not extradata.startswith(b"\x02"):
         return None
@@ -432,10 +431,10 @@ def _split_headers(extradata: bytes) -> list[bytes] | None:
 
 
 def first_packet_end(read_at: ReadAt, position: int, modes: VorbisModes) -> tuple[int, int] | None:
-    """Find the sample at which the first packet of an Ogg page ends, from the page at ``position`` and later pages.
+    """Return (size of the first packet that starts on an Ogg page, sample at which this packet ends).
 
-    This is the first packet that starts on the page. Return (size of the packet in bytes, sample at which it ends), or
-    ``None`` unless two pages agree on this sample. ``modes`` are the modes of the stream.
+    The page is at byte ``position``. ``modes`` are the modes of the stream. The sample is computed from this page and
+    later pages. Return ``None`` unless two pages agree on it.
     """
     stop = position + _MAX_BYTES
     serial: int | None = None

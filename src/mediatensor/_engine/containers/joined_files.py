@@ -1,9 +1,9 @@
 """Detect files that were joined end to end, or whose end is missing. Pure functions on bytes.
 
-**Joined files.** Players play the result of ``cat a.flac b.flac`` to its end. But times restart at the second part. A
-seek to a time can therefore end in either part, and the header describes only the first part. To detect joined files,
-this module reads at several places. In the formats here, pages, frames or blocks have numbers or times, which only grow
-in a file of one part::
+**Joined files.** Players play the result of ``cat a.flac b.flac`` to its end, although times restart at the second
+part. A seek to a time can therefore end in either part, and the header describes only the first part. To detect joined
+files, this module reads at several places. In the formats that it checks, pages, frames or blocks have numbers or
+times. In a file of one part, these never decrease::
 
     one part       |0    1    2    3    4    5    6    7 |
     joined         |0    1    2    3 |0    1    2    3   |
@@ -261,10 +261,10 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
 
 
 def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Find pairs of adjacent FLAC frames at ``places``. For each, yield (first sample, one past the last sample).
+    """Yield (first sample, one past the last sample) for each pair of adjacent FLAC frames at ``places``.
 
     Audio data can look like a frame header. It is not mistaken for a frame, because no header with the next number
-    follows.
+    comes after it.
     """
     for (number, length, is_counted), (following, last_length, _) in pairwise(_flac_frames(data, places)):
         if following == number + (1 if is_counted else length):
@@ -275,8 +275,8 @@ def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int,
 def _flac_frames(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int, bool]]:
     """Parse FLAC frame headers at ``places`` in ``data``, and skip those with a wrong checksum.
 
-    For each frame, yield (its number, its length in samples, whether the number counts frames). If it does not count
-    frames, the number is that of the frame's first sample.
+    For each frame, yield (its number, its length in samples, whether the number counts frames). If the number counts
+    samples instead, it is the number of the frame's first sample.
     """
     for at in places:
         header = data[at : at + _FLAC_HEADER_BYTES]
@@ -337,9 +337,9 @@ def _wavpack_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int
 def wavpack_parts(read_at: ReadAt, file_size: int) -> tuple[list[tuple[int, int]], float | None]:
     """Find the parts of a joined WavPack file by reading the header of each block.
 
-    Return their spans and total duration. Parts that are adjacent share a span, (first byte, one past the last byte).
-    Other data, such as tags, separate spans. The duration is in seconds, or ``None`` if a part does not state its
-    length.
+    Return (spans, total duration). Each span is (first byte, one past the last byte) of one part, or of several
+    adjacent parts. Other data, such as tags, lie between spans. The duration is in seconds, or ``None`` if a part does
+    not state its length.
     """
     spans: list[tuple[int, int]] = []
     num_seconds: float | None = 0.0
@@ -420,8 +420,8 @@ def _transport_stream_restarts(read_at: ReadAt, file_size: int) -> bool:
 class FrameWalk:
     """Finds the position of a frame in a file that consists only of MPEG audio or AAC (ADTS) frames.
 
-    It reads one header after another, starting from the last frame that was found. FFmpeg's own times of such frames
-    can be wrong, because FFmpeg also counts the bytes between joined files.
+    It reads one header after another, starting from the last frame that was found. In joined files, FFmpeg's times of
+    frames can be wrong, because FFmpeg also counts the bytes between the files.
     """
 
     def __init__(self, is_mp3: bool) -> None:
@@ -578,7 +578,7 @@ def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
 def _box_end(header: bytes, position: int) -> int | None:
     """Return the position at which a box ends (ISO 14496-12, 4.2), given its first bytes.
 
-    Return ``None`` if it is unknown. If even the box header is cut off, return the position at which the header should
+    Return ``None`` if it is unknown. If the header itself is cut off, return the position at which the header should
     end.
     """
     if len(header) < 8:

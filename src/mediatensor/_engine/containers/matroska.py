@@ -4,9 +4,9 @@
 
     EBML  Segment [Info  Tracks  Cluster [Timestamp  SimpleBlock  BlockGroup [Block  BlockDuration ...] ...]  Cues ...]
 
-A block has one frame, or a few. Only the headers of blocks and the first bytes of their payloads are read. Files with
-elements that this module does not handle raise `MalformedBoxError`; the caller must then read all packets with the
-demuxer. References are to RFC 8794 (EBML) and RFC 9559 (Matroska).
+A block has one frame, or a few. Only the headers of blocks and the first bytes of their payloads are read. For files
+with elements that it does not handle, this module raises `MalformedBoxError`. The caller must then read all packets
+with the demuxer. References are to RFC 8794 (EBML) and RFC 9559 (Matroska).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def timestamp_scale(info: bytes) -> int:
 def track_entry(tracks: bytes, track_index: int) -> TrackEntry:
     """Parse the header of a video track. ``tracks`` is the content of the Tracks element.
 
-    ``track_index`` counts only tracks for which the demuxer makes streams, as FFmpeg's stream indices do.
+    ``track_index`` is FFmpeg's stream index, which does not count tracks that FFmpeg ignores.
     """
     entries = [_split_elements(content) for content in _contents_of(_split_elements(tracks), _TRACK_ENTRY)]
     numbers = [_unsigned(entry, _TRACK_NUMBER, 0) for entry in entries]
@@ -204,8 +204,8 @@ class _Element(NamedTuple):
 def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
     """List all frames of a video track. Raise `MalformedBoxError` if the file has elements that are not handled here.
 
-    ``track_index`` counts the tracks for which the demuxer makes streams, in the header's order. The file is read in
-    windows of ``window_bytes``, which are then parsed in memory.
+    ``track_index`` is FFmpeg's index of the stream. The file is read in windows of ``window_bytes``, which are then
+    parsed in memory.
     """
     return _Walk(read_at, file_size, track_index, max(window_bytes, _HEAD_BYTES)).blocks()
 
@@ -586,10 +586,10 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Parse the first bytes of blocks, each a row of ``heads``. Return three arrays with one item for each block.
+    """Parse the first bytes of blocks, one block in each row of ``heads``. Return three arrays, with one row per block.
 
-    They are the size of the block, the offset of its header from its ID, and its header followed by the first bytes of
-    the payload.
+    They contain the size of the block, the offset in ``heads`` at which its header starts, and this header together
+    with the first bytes of the payload.
     """
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -9,8 +9,8 @@ The file lists its samples in one header, or in a header for each fragment. One 
 
     moov (trex: defaults)  sidx  [moof (traf: tfhd tfdt trun...) mdat]  [moof mdat] ... ─► PacketTable
 
-Files that this module does not handle raise `MalformedBoxError`; the caller must then read all packets with the
-demuxer. References are to ISO/IEC 14496-12.
+For files that it does not handle, this module raises `MalformedBoxError`. The caller must then read all packets with
+the demuxer. References are to ISO/IEC 14496-12.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def unread_packets(
     is_discard: BoolArray | None = None,
     is_hidden: BoolArray | None = None,
 ) -> PacketTable:
-    """Make a table of packets that have not been read, so that facts about their content are unknown."""
+    """Make a table of packets that have not been read. Properties that only reading can show are false or unknown."""
     nothing = np.zeros(len(pts), bool)
     return PacketTable(
         pts=pts,
@@ -95,8 +95,6 @@ _ENCRYPTED = (b"encv", b"drmi", b"drms")
 
 @dataclass(frozen=True)
 class Track:
-    """A track as described by the file's header."""
-
     time_scale: int
     movie_time_scale: int
     edits: tuple[tuple[int, int], ...]  # (duration in movie ticks, first media tick); -1 means an empty edit
@@ -108,7 +106,7 @@ def find_track(moov: memoryview, track_id: int) -> Track:
     """Return the track whose identifier is ``track_id``.
 
     Raises `MalformedBoxError` unless there is exactly one such track. Its samples must be stored in this file, must not
-    be encrypted, and must share one description.
+    be encrypted, and must all have the same sample description.
     """
     header = children(moov)
     traks = map(children, find_all(header, b"trak"))
@@ -299,10 +297,10 @@ def _sizes(table: Boxes, count: int) -> Int64Array:
 
 
 def _sizes_box(table: Boxes) -> tuple[bytes, int, int, Fields]:
-    """Find the box with sample sizes. Return its kind, its two numbers, and the fields after them (8.7.3).
+    """Find the box with sample sizes. Return its kind, the two numbers at its start, and the fields after them (8.7.3).
 
-    In ``stsz``, the first number is the size of all samples (0 if it varies). In ``stz2``, it is the number of bits of
-    a size. The second number is the number of samples.
+    In ``stsz``, the first number is the size of all samples (0 if it varies). In ``stz2``, it is the number of bits in
+    which each size is stored. The second number is the number of samples.
     """
     kind, content = _only_box(table, (b"stsz", b"stz2"), "sample sizes")
     fields = Fields(content)
@@ -370,9 +368,9 @@ def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
 
 
 def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
-    """Return the number in the header of the sample that belongs to each packet in the demuxer's list.
+    """Return, for each packet in the demuxer's list, the number of its sample in the header.
 
-    They are matched by position. Raises `MalformedBoxError` if a packet has no sample of the same position and size.
+    Both are matched by position. Raises `MalformedBoxError` if a packet has no sample of the same position and size.
     """
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():
@@ -521,7 +519,7 @@ def _read_fragment(
 def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs: _FragmentRuns) -> int:
     """Append the samples of one run to ``runs``. Return the decode time of the sample after them.
 
-    ``base`` is the position from which the run counts, and ``dts`` is the decode time of its first sample.
+    The run's offset is relative to file position ``base``, and ``dts`` is the decode time of its first sample.
     """
     count = run.unsigned()
     if not run.flags & _DATA_OFFSET:

@@ -1,7 +1,7 @@
 """Parse the header of a WAV file to find its sample format and the position of the samples.
 
 The formats are RIFF, RIFX (big-endian), RF64 and BW64 (with 64-bit sizes in a chunk ``ds64``) and Sony's W64 (the same
-chunks, named by GUIDs). If the audio is stated to be longer than the file, the size of the file is used.
+chunks, named by GUIDs). If the header states more audio than the file has, the audio ends at the end of the file.
 """
 
 from __future__ import annotations
