@@ -1,9 +1,9 @@
 """Make a `FrameIndex` from packets, from decoded frames, or from a user's table. Pure functions.
 
-"Frame i" is the i-th frame that a linear decode of the whole stream returns. In nearly every stream, this is the frame
-of the i-th shown packet in order of pts, so reading packets is enough. `from_packets` also returns reasons why this
-could be wrong. If there are any, the stream is decoded instead. In an index, frame times never decrease; see
-`_ascending_times`.
+"Frame i" is the i-th frame that a linear decode of the whole stream returns. In nearly every stream, frame i comes from
+the i-th packet in order of pts, not counting packets that are not shown. Reading packets is then enough. `from_packets`
+also returns reasons why this could be wrong. If there are any, the stream is decoded instead. In an index, frame times
+never decrease; see `_ascending_times`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FrameRecord:
 def from_packets(
     table: PacketTable, time_base: Fraction, frame_rate: Fraction | None
 ) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Return the index that a stream has if each shown packet gives one frame, and reasons why that could be wrong.
+    """Make an index, assuming that each shown packet gives one frame. Return it, and reasons why it could be wrong.
 
     If there are no reasons, the index is reliable. ``frame_rate`` is only used if the stream has a single frame of
     unknown duration.
@@ -88,9 +88,9 @@ def from_frames(
 ) -> FrameIndex:
     """Return the index of the frames that a linear decode of a stream returned.
 
-    ``records`` are these frames in the order in which the codec returned them. ``table`` has the packets that were
-    decoded, and ``refused`` has the numbers of the packets that the codec refused. ``frame_rate`` is used to compute
-    missing times. ``reasons_to_decode`` are listed in the index's anomalies.
+    ``records`` are these frames in the order in which the codec returned them. ``table`` has the packets that were fed
+    to the codec, and ``refused`` has the numbers of those that it refused. ``frame_rate`` is used to compute missing
+    times. ``reasons_to_decode`` are listed in the index's anomalies.
     """
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
     duration = np.array([r.duration for r in records], np.int64)
@@ -169,7 +169,7 @@ def _key_frames(table: PacketTable) -> Int64Array:
 
 
 def _key_frame_columns(table: PacketTable, key_frames: Int64Array) -> dict[str, Any]:
-    """Return the fields of a `FrameIndex` that describe key frames. ``key_frames`` has their packet numbers."""
+    """Return the fields of a `FrameIndex` that describe key frames. ``key_frames`` has the packet numbers."""
     return {
         "key_frame_packet": key_frames,
         "key_frame_pts": table.pts[key_frames],
@@ -186,9 +186,9 @@ def _unknown_disposable(count: int) -> Int8Array:
 def _known_durations(
     pts: Int64Array, duration: Int64Array, time_base: Fraction, frame_rate: Fraction | None
 ) -> Int64Array:
-    """Replace unknown durations (0) by the time from the frame to the next frame.
+    """Replace the duration of each frame that has none (0) by the time from this frame to the next frame.
 
-    For the last frame, use the median of these times, or ``frame_rate`` if there is only one frame.
+    For the last frame, use the median time between frames, or ``frame_rate`` if there is only one frame.
     """
     if len(pts) == 0 or (duration > 0).all():
         return duration
@@ -205,11 +205,11 @@ def _complete_times(
     time_base: Fraction,
     frame_rate: Fraction | None,
 ) -> Int64Array:
-    """Return a time for each frame, making up times for frames without pts. Such frames keep their place in the order.
+    """Return a time for each frame. For a frame without pts, make up a time that fits its place in the order.
 
-    If no frame has a pts, decoding times are used, provided that they ascend. Otherwise a frame without pts starts one
-    duration after the previous frame, or earlier if the next frame with a pts requires it. Times of frames before the
-    first pts are counted backwards from it.
+    If no frame has a pts and the decoding times ascend, these are used. Otherwise a frame without pts starts one
+    duration after the previous frame starts, or earlier if the next frame with a pts requires it. Frames before the
+    first frame with a pts get times that count back from this pts.
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -240,9 +240,9 @@ def _complete_times(
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
     """Return the number of the packet from which each frame came, or -1 if it is unknown.
 
-    This is a packet that has the same pts as the frame, and from which no earlier frame came. In joined files, times
-    repeat, so there can be several. The first one is chosen, unless the codec got more than `MAX_DELAY_PACKETS` packets
-    between it and the output of the frame.
+    A frame comes from a packet with the same pts from which no earlier frame came. In joined files, times repeat, so
+    there can be several such packets. The first one is chosen, unless the codec got more than `MAX_DELAY_PACKETS`
+    packets after this one before it returned the frame.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):
@@ -261,9 +261,8 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 def _parts_of_packets(table: PacketTable) -> Int64Array:
     """Find the files from which a stream was joined. Return for each packet the number of its part, starting at 0.
 
-    A key frame starts a new part if its time is not after the start of the current part. It also starts one if so many
-    packets before it have later times that reordering by the codec cannot explain it. Smaller steps back in time are
-    jitter.
+    A key frame starts a new part if its time is at or before the start of the current part, or if many packets before
+    it have later times, more than a codec can reorder. Smaller steps back in time are jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -294,10 +293,10 @@ def _ascending_times(
                              decoding times   out of order     joined
 
     All arguments have one value for each frame, in the codec's output order. ``packet`` and ``part`` are the numbers of
-    the frame's packet and part. If times decrease mainly where the codec reorders frames, they are decoding times, and
-    are sorted within each part. Otherwise the times are right, except for a few frames that a codec returns too early
-    or too late because of damage. Each part is shifted to start at or after the end of the previous part. Unknown
-    durations are 0, and unknown packets are -1.
+    the frame's packet and part. If times decrease more than half as often as the codec reorders frames, they are
+    decoding times, and are sorted within each part. Otherwise the times are right, except for a few frames that a codec
+    returns too early or too late because of damage. Each part is shifted to start at or after the end of the previous
+    part. Unknown durations are 0, and unknown packets are -1.
     """
     ascending = pts.copy()
     shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)
@@ -317,7 +316,7 @@ def _ascending_times(
 
 
 def _move_stragglers(times: Int64Array) -> Int64Array:
-    """Change as few times as possible so that they never decrease. A changed time lies between its neighbours."""
+    """Change as few of ``times`` as possible, so that they never decrease. New times lie between their neighbours."""
     if not (times[1:] < times[:-1]).any():
         return times
     # Find the longest subsequence that never decreases, starting at the end. For each length, store the frame with the
@@ -342,7 +341,7 @@ def _move_stragglers(times: Int64Array) -> Int64Array:
 
 
 def _reasons_to_decode(table: PacketTable, kept: Int64Array) -> tuple[str, ...]:
-    """Return reasons why decoding might not give exactly one frame for each shown packet.
+    """Return reasons why decoding could give more or fewer frames than one for each shown packet.
 
     ``kept`` has the numbers of the shown packets in presentation order.
     """
@@ -447,5 +446,4 @@ def _row(frame: Any, number: int) -> tuple[int, int, bool]:
 
 
 def _name_in(frame: Any, names: Sequence[str]) -> str:
-    """Return the first of ``names`` that is a key of ``frame``. If none is, return the first of all names."""
     return next((name for name in names if isinstance(frame, dict) and frame.get(name) is not None), names[0])

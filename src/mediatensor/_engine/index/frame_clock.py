@@ -1,10 +1,10 @@
 """Compute the start times that frames had before the container rounded them (`FrameClock`). Pure arithmetic.
 
-Users request frames at evenly spaced times, ``start + k / fps``. Because of rounding, such a time can miss its frame.
-Floats round it slightly, so times are compared with a tolerance (`latest`). Containers round more: at 30 frames per
-second, Matroska stores 0, 33, 67 and 100 ms. The third frame should start at 2 / 30 s, which is earlier than 67 ms, so
-the request would get the second frame again. If the requested spacing matches the frame rate, requested times are
-therefore compared with the times before rounding.
+Users request frames at evenly spaced times, ``start + k / fps``. Because of rounding, such a time can be just before
+the start of the frame that it should select. Floats round it slightly, so times are compared with a tolerance
+(`latest`). Containers round more: at 30 frames per second, Matroska stores 0, 33, 67 and 100 ms. The third frame is
+stored as starting at 67 ms, so a request for 2 / 30 s, which is earlier, would get the second frame again. If the
+requested spacing matches the frame rate, requested times are therefore compared with the times before rounding.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FrameClock:
     def for_steps(self, *seconds: float) -> FrameClock:
         """Return this clock if one of these time steps, in seconds, matches the frame rate.
 
-        Otherwise return a clock without ``step``, which uses the times in the file as they are.
+        Otherwise return a clock that uses the times in the file as they are; its ``step`` is ``None``.
 
         >>> clock = frame_clock(np.array([0, 33, 67, 100]), Fraction(1, 1000))
         >>> clock.for_steps(1 / 15) is clock, clock.for_steps(0.07).step
@@ -63,7 +63,7 @@ class FrameClock:
         return FrameClock(self.times, self.times)
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return for each time the index of the frame shown then.
+        """Return, for each of ``seconds``, the index of the frame that is shown at this time.
 
         For times before the first frame, return the first frame.
         """
@@ -72,12 +72,12 @@ class FrameClock:
     def grid(self, start: float, step: float, count: int) -> NDArray[np.float64]:
         """Return the times ``start + k * step`` for k = 0, 1, ..., ``count`` - 1.
 
-        Instead of ``start`` and ``step``, use the exact numbers from `exact_start` and `exact_step`.
+        First, `exact_start` and `exact_step` correct the rounding of ``start`` and ``step``.
         """
         return np.arange(count, dtype=np.float64) * self.exact_step(step) + self.exact_start(start)
 
     def exact_step(self, seconds: float) -> float:
-        """If a time step is close to a simple number of frames, return their exact duration. Otherwise return the step.
+        """If ``seconds`` is close to the duration of a simple number of frames, return this duration, else ``seconds``.
 
         Simple numbers are multiples of a whole, half, third or quarter frame. For example, ``1 / metadata.average_fps``
         is not exact, because the end of the stream is rounded.
@@ -89,8 +89,8 @@ class FrameClock:
         """Return the usual seconds from one frame to the next. ``average`` is their average over the stream.
 
         The result is `step` if the rate is steady and, over the whole stream, the average drifts from it by at most one
-        frame. Such a drift means that one frame is missing or that the last duration is unknown. Otherwise the result
-        is the average.
+        frame. A drift of one frame can come from a missing frame or an unknown last duration. Otherwise the result is
+        the average.
         """
         if self.step is None:
             return average
@@ -115,7 +115,7 @@ class FrameClock:
     def exact_end(self, seconds: float) -> float:
         """If ``seconds`` is near the start or end of a frame, return that exact time. Otherwise return ``seconds``.
 
-        ``seconds`` is the end of a range of requested times. It is near if it is off by at most twice the `quantum`.
+        ``seconds`` is the end of a range of requested times. "Near" means at most twice the `quantum` away.
         """
         return self._exact(seconds, 2 * self.quantum)
 
@@ -157,8 +157,8 @@ def frame_clock(pts: Int64Array, time_base: Fraction) -> FrameClock:
 def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.float64], Fraction] | None:
     """Fit a steady frame rate to the gaps between frames. Return (frame starts, seconds from one frame to the next).
 
-    Frame starts are in seconds after the first frame. ``gaps`` are in units of the time base, and ``tick`` is the unit
-    to which they were rounded. Return ``None`` if no steady rate fits.
+    Frame starts are in seconds after the first frame. ``gaps`` are in units of the time base, and were rounded to
+    multiples of ``tick``. Return ``None`` if no steady rate fits.
     """
     shown = gaps[gaps > 0]
     usual = float(np.median(shown))

@@ -46,10 +46,10 @@ class FrameIndex:
         time_base: Length of a tick, the unit of ``pts`` and ``duration``, in seconds.
         pts: Presentation times in ticks, int64 array (N,), never decreasing.
         duration: Durations in ticks, int64 array (N,).
-        is_damaged: Whether the codec flagged each frame as damaged, bool array (N,). Only known if ``settled``.
+        is_damaged: Whether the codec flagged each frame as damaged, bool array (N,). False unless ``settled``.
         settled: Whether the index was made by decoding the stream instead of only reading its packets. This is done if
             the packets do not show which frames there are.
-        anomalies: What is irregular about the stream: one sentence for each irregularity.
+        anomalies: Irregularities of the stream, each described by a short text.
         holes: The spans of the stream in which frames are missing, as `FrameHole` objects.
 
     Example:
@@ -136,7 +136,7 @@ class FrameIndex:
     def _places_of_key_frames(self) -> Int64Array:
         """Return the frame index of each key frame.
 
-        If it is unknown, return the index of a later frame, which the codec certainly returns after the key frame.
+        If the index of a key frame is unknown, return the index of a frame that the codec certainly returns later.
         """
         if len(self) == 0 or self.num_packets is None:
             return np.zeros(len(self.key_frame_packet), np.int64)
@@ -153,7 +153,7 @@ class FrameIndex:
     def holes(self) -> tuple[FrameHole, ...]:
         """Spans of the stream in which the codec returned no frames for the packets, in ascending order.
 
-        They are only known if ``settled``.
+        Holes are only known if the index is ``settled``.
         """
         begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
         return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
@@ -243,8 +243,8 @@ class FrameIndex:
     def index_at(self, seconds: float | Tensor) -> int | Tensor:
         """Return the index of the first frame that ends after a time.
 
-        Before the stream, this is the first frame; after its end, the last frame. In a gap, it is the frame after the
-        gap, unlike in `frame_played_at`.
+        For a time before the stream, this is the first frame; for a time after its end, the last frame. In a gap, it is
+        the frame after the gap, unlike in `frame_played_at`.
 
         Args:
             seconds: A time, or a tensor of times.
@@ -308,7 +308,7 @@ class FrameIndex:
         """Index of the first frame of each GOP (group of pictures), int64 (G,).
 
         A GOP consists of a key frame and the frames shown after it, up to the next key frame. Frames shown before the
-        first key frame also form a GOP. Their own key frame is missing, or is not shown because an edit list trims it.
+        first key frame also form a GOP. Their own key frame is missing, or an edit list hides it.
         """
         return _tensor(self._gop_starts())
 
@@ -322,9 +322,9 @@ class FrameIndex:
         """Size of each GOP in bytes, int64 (G,).
 
         It is the size of all packets from the GOP's key frame up to the next key frame in the file. In an open GOP, a
-        frame can follow the key frame in the file but be shown before it. The packet of such a frame counts for the GOP
-        of that key frame. Packets that are not shown also count, so the sum is the size of the stream in bytes. All
-        values are -1 if packet sizes are unknown (``custom_frame_mappings``).
+        packet can follow a key frame in the file although its frame is shown before the key frame. Such a packet counts
+        for the GOP of that key frame. Packets that are not shown also count, so the sum is the size of the stream in
+        bytes. All values are -1 if packet sizes are unknown (``custom_frame_mappings``).
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -339,7 +339,7 @@ class FrameIndex:
     def _gops_of_key_frames(self) -> Int64Array:
         """Return the number of the GOP to which each key frame belongs.
 
-        If the packet of a key frame gave no frame, this is the GOP of the frame that is shown at its time.
+        If the packet of a key frame gave no frame, this is the GOP of the frame that is shown in its place.
         """
         if len(self) == 0:
             return np.zeros(0, np.int64)
@@ -495,15 +495,15 @@ class FrameIndex:
     def first_frame_from(self, key_frame: int) -> int:
         """Return the index of the first frame that comes out when decoding starts at a key frame.
 
-        This is the key frame itself. ``key_frame`` is the number of the key frame among all key frames.
+        This is the key frame itself. ``key_frame`` counts only key frames: 0 is the first key frame.
         """
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the number of the key frame at which decoding must start to get ``frame``.
+        """Return the key frame at which decoding must start to get ``frame``, as its number among the key frames.
 
-        This is the last key frame that comes neither after the frame in the file nor after it in time.
+        This is the last key frame that comes at or before the frame both in the file and in time.
         """
         packet = int(self.packet[frame])
         if packet < 0:

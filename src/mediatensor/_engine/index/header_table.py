@@ -1,7 +1,7 @@
 """List the packets of a stream from headers in the file, so that the packets themselves need not be read.
 
 The header of an mp4 file lists its samples. In mkv and webm files, each block has a header before its payload, and only
-the first bytes of the payload are read. For VP8 and VP9, and in most cases for AV1, they show whether the packet
+the first bytes of the payload are read. For VP8 and VP9, and in most cases for AV1, these bytes show whether the packet
 decodes to a frame. The list is used only if the headers are complete and match the first packets of the stream. Damage,
 losses and splices are detected later, when packets are fed to the codec.
 """
@@ -67,12 +67,12 @@ _SMALL_FILE_BYTES = 1 << 16
 
 
 def has_header_table(reader: VideoReader) -> bool:
-    """Return whether files of this format list all packets in one header. Whether the list is usable is not checked."""
+    """Return whether files of this format list all packets in one header. This list is not checked."""
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
 def may_leave_packets_unread(reader: VideoReader) -> bool:
-    """Return whether `header_table` supports this format, so that packets possibly need not be read."""
+    """Return whether `header_table` supports this format. If not, all packets must be read."""
     return not (_FORMATS | _BLOCK_FORMATS).isdisjoint(reader.format_name.split(","))
 
 
@@ -80,8 +80,8 @@ def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYT
     """List the packets of a stream from headers. Return ``None`` unless reading the file would give the same list.
 
     In an mp4 file, the header must agree with the demuxer's own list of packets. In all formats, the first packets must
-    match the headers. The only difference that can remain is damage inside the media data, which decoding detects.
-    ``disposable`` is unknown in the table. Return ``None`` for files of up to ``small_file_bytes``.
+    match the headers. Only damage inside the media data can remain undetected until decoding. ``disposable`` is unknown
+    in the table. Also return ``None`` for files of up to ``small_file_bytes``.
 
     Call this before any packet is read. Afterwards, the reader is at the start of the stream again.
     """
@@ -203,7 +203,7 @@ def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> Demux
 
 
 def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
-    """Return whether entries number ``at`` of ``ours`` equal ``theirs``, which come from the demuxer's list."""
+    """Return whether the entries of ``ours`` at the indices ``at`` equal ``theirs``, from the demuxer's list."""
     return all(
         bool((getattr(ours, name)[at] == getattr(theirs, name)).all())
         for name in ("position", "dts", "size", "is_key", "is_discard")
@@ -211,11 +211,11 @@ def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: De
 
 
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
-    """Read the first packets, and return ``table`` if they match it, or ``None`` if they do not.
+    """Read the first packets, and compare them with ``table``. Return the table if they match, otherwise ``None``.
 
-    Also return ``None`` if one of them is damaged, or if the stream can contain single fields. ``num_compared`` packets
-    are compared, or only one if all packets are key frames. ``makes_up_dts`` means that the format stores no decoding
-    times, so the demuxer makes up the first ones.
+    Also return ``None`` if one of them is damaged, or if the stream can contain single fields. Compare ``num_compared``
+    packets, or one if all packets are key frames. ``makes_up_dts`` means that the format stores no decoding times. The
+    returned table then has the demuxer's decoding times for the first packets.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0
@@ -242,7 +242,7 @@ def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_
 def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> tuple[PacketTable, Int64Array]:
     """List the packets of a Matroska or WebM stream. Return the table, and the position of each packet's payload.
 
-    Raises `MalformedBoxError` for files in which the demuxer could return other packets.
+    Raises `MalformedBoxError` if the demuxer's packets could differ from the listed ones.
     """
     info = reader.stream_info()
     blocks = blocks_of_track(read_at, file_size, reader.stream_index, window_bytes=reader.small_read_bytes)
@@ -272,8 +272,8 @@ def _packets_of_blocks(reader: VideoReader, read_at: ReadAt, file_size: int) -> 
 def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None:
     """Raise `MalformedBoxError` if the times of MPEG frames contradict their order, which follows from their types.
 
-    The type of a frame is in its first bytes. A key frame often begins with other headers; its type is then known from
-    the container's flag.
+    The type of a frame is read from its first bytes, except for key frames, which often begin with other headers. Key
+    frames are known from the container's flag.
     """
     start = _PICTURE_STARTS.get(codec or "")
     order = None if start is None else picture_order(codec, reader.extradata, reader.reorder_depth)
@@ -288,8 +288,8 @@ def _check_order(codec: str | None, reader: VideoReader, blocks: Blocks) -> None
 def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
     """Compute decoding times as libavformat does for a format that stores none.
 
-    The decoding time of a packet is the lowest of the ``reorder_depth + 1`` highest presentation times up to this
-    packet. The first ``reorder_depth`` packets have none.
+    The decoding time of a packet is the (``reorder_depth`` + 1)-th highest presentation time up to this packet. The
+    first ``reorder_depth`` packets have no decoding time.
     """
     latest = pts
     for _ in range(reorder_depth):
@@ -300,7 +300,7 @@ def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
 
 
 def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: ReadAt) -> NDArray[np.bool_]:
-    """Return for each packet whether it shows no frame. Only packets whose first bytes do not decide this are read."""
+    """Return for each packet whether it shows no frame. Read whole packets only if their first bytes do not show it."""
     hidden = ~is_shown_at_once(codec, blocks.payload, blocks.size)
     content_of = content_parser(codec, extradata)
     for number in np.flatnonzero(hidden).tolist():

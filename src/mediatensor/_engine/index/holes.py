@@ -36,7 +36,7 @@ class FrameHole:
     Attributes:
         frame: Index of the first frame after the hole, or the number of frames if the hole is at the end.
         start_seconds: Time of the first missing frame.
-        end_seconds: Time of the frame after the hole, or the end of the last missing frame.
+        end_seconds: Time of the frame after the hole, or the end of the last missing frame if the hole is at the end.
         num_packets: Number of packets that gave no frame.
 
     Example:
@@ -68,9 +68,9 @@ def find_holes(
 ) -> HoleColumns:
     """Find the holes in a stream after all of its packets have been decoded.
 
-    ``table`` has these packets, and ``refused`` has the numbers of those that the codec refused. ``pts``, ``duration``
-    and ``codec_pts`` have one value for each frame. ``codec_pts`` are the times that the codec returned. In ``pts``,
-    missing and repeated times have been corrected, so they ascend. In ``duration``, 0 means unknown.
+    ``table`` has these packets, and ``refused`` has the numbers of the packets that the codec refused. ``pts``,
+    ``duration`` and ``codec_pts`` have one value for each frame. ``codec_pts`` are the times that the codec returned.
+    In ``pts``, missing and repeated times have been corrected, so they ascend. In ``duration``, 0 means unknown.
     """
     is_refused = np.zeros(len(table), bool)
     is_refused[list(refused)] = True
@@ -107,7 +107,7 @@ def find_holes(
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
-    """Return for each of ``times`` whether a frame is shown then, with a tolerance for rounding.
+    """Return, for each of ``times``, whether it lies in the first half of a frame, so that this frame can belong to it.
 
     ``pts`` and ``duration`` are the start times and durations of the frames.
     """
@@ -124,7 +124,7 @@ def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDA
 def _spans_of(missing: Sequence[tuple[int, int, int]], pts: Int64Array) -> HoleColumns:
     """Merge missing frames that have the same next frame into one hole.
 
-    Each missing frame is given as (index of the next frame, its start, its end).
+    ``missing`` has (index of the next frame, start of the missing frame, end of the missing frame).
     """
     spans: dict[int, list[int]] = {}
     for frame, begin, end in sorted(missing):

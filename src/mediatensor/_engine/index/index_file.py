@@ -1,11 +1,11 @@
-"""Write and read files that contain a `FrameIndex`. They are compact and portable, and untrusted files are safe.
+"""Write and read files that contain a `FrameIndex`. They are compact and portable. Untrusted ones are safe to read.
 
 Numbers are stored as columns, one for each field of the index::
 
     magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
     header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, the identity of the
                source, and for each int64 column its first value and the width of its steps in bytes (0: constant)
-    payload    zlib: one column after the other; int64 columns as their steps, all lowest bytes first
+    payload    zlib: one column after the other; an int64 column starts with the lowest bytes of all its steps
     checksum   BLAKE2b (16) of everything before it
 
 An int64 column is stored as its steps, the differences between neighbours. Times and packet numbers grow in small,
@@ -64,8 +64,8 @@ class SourceIdentity:
     def differences(self, other: SourceIdentity, *, is_decoded: bool) -> list[str]:
         """Describe the differences from another source. Return an empty list if there are none.
 
-        Headers are compared only if the bytes of a source cannot be read, because another version of FFmpeg can read
-        more from the same header. The version of PyAV matters only for an index that was made by decoding
+        Headers are compared only if the bytes of a source cannot be read, because versions of FFmpeg can differ in the
+        fields that they read from a header. The version of PyAV matters only for an index that was made by decoding
         (``is_decoded``), because such an index depends on decoded pixels.
         """
         found = []
@@ -88,7 +88,7 @@ class SourceIdentity:
     def key(self, salt: str) -> str | None:
         """Return a name under which data about the source can be stored, or ``None`` if its bytes cannot be read.
 
-        Another ``salt`` gives another name.
+        Data of different kinds need different values of ``salt``, which becomes part of the name.
         """
         if self.num_bytes is None:
             return None
@@ -103,7 +103,7 @@ _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """Return the first fault of an index, phrased to continue a sentence after "it".
+    """Describe the first fault of an index, in words that continue a sentence that begins with "it".
 
     Return ``None`` if the index is valid. ``index`` maps field names to values, whose types and lengths must have been
     checked.
@@ -447,7 +447,7 @@ def _array(data: bytes, dtype: str) -> NDArray[Any]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Decompress a payload, which must have exactly ``size`` bytes. Not more memory than this is allocated."""
+    """Decompress a payload. Raise `_InvalidError` unless the result has exactly ``size`` bytes."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(payload, size + 1)
@@ -469,7 +469,7 @@ def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_
     """Return the identity of an opened stream. This reads at most the first and the last 64 KiB of its source.
 
     If the bytes of the source cannot be read, the stream is identified by its headers only. If the source cannot be
-    opened a second time, ``lend_reader`` provides a reader. Its position is restored afterwards.
+    opened a second time, a reader from ``lend_reader`` is used, and its position is restored.
     """
     try:
         num_bytes, head, tail = _identify_bytes(source, lend_reader)
@@ -496,7 +496,7 @@ def _pyav_version() -> str:
 def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:
     """Return (size of the source in bytes, digest of its first bytes, digest of its last bytes).
 
-    All three are ``None`` if FFmpeg opened the source, so that its bytes cannot be read here.
+    All three are ``None`` if FFmpeg opened the source itself, because its bytes cannot be read then.
     """
     own = source.open_bytes()
     if own is not None:

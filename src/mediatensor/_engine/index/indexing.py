@@ -37,8 +37,8 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
     """Make the index of a stream. Raise `StreamError` if the stream has no frame.
 
     ``lend_reader`` lends a reader of the stream, which can be at any position. If the packets do not show which frames
-    there are, the stream is decoded. Before that, ``before_decoding`` is called with the reason. From then on, lent
-    readers must decode in software.
+    the stream has, ``before_decoding`` is called with the reason, and the stream is decoded. From this call on,
+    ``lend_reader`` must lend readers that decode in software.
     """
     with interrupts_kept(), lend_reader() as reader:
         _rewind(reader)
@@ -98,7 +98,7 @@ def _rewind(reader: VideoReader) -> None:
 
 
 def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
-    """Return the stream's (seconds per tick, frames per second). Both are taken from the header."""
+    """Return (seconds per tick, frames per second) of the stream, according to its header."""
     info = reader.stream_info()
     return info.time_base or Fraction(1, 1), info.frame_rate
 
@@ -106,9 +106,9 @@ def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
 def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex | None, bool]:
     """Make an index of the first frames, reading only as many packets as needed.
 
-    Return (index, whether it is the index of the whole stream). The index has at least ``num_frames`` frames, unless it
-    is whole. Frames have the same numbers and times as in an index of the whole stream. The index is ``None`` if the
-    caller must index the whole stream, or can do so at no more cost.
+    Return (index, whether it is the index of the whole stream). The index has at least ``num_frames`` frames, unless
+    the whole stream has fewer. Frames have the same numbers and times as in an index of the whole stream. The index is
+    ``None`` if the caller should index the whole stream, because this is necessary or costs no more.
     """
     counts = packet_counts(num_frames)
     _rewind(reader)
@@ -140,10 +140,10 @@ _MAX_PACKETS_WITHOUT_TIME = 64
 
 
 def packet_counts(num_frames: int) -> list[int]:
-    """Return how many packets to read from the start in order to find ``num_frames`` frames.
+    """Return numbers of packets to read from the start, in order to find at least ``num_frames`` frames.
 
-    The numbers are to be tried in turn, until there are enough frames. The list is empty if reading all packets costs
-    about as much.
+    Try one number after another, until there are enough frames. The list is empty if reading the whole stream would
+    take about as long.
 
     >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
     ([40, 64, 160, 544, 2080], [2080], [])
@@ -153,9 +153,9 @@ def packet_counts(num_frames: int) -> list[int]:
 
 
 def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction | None) -> FrameIndex | None:
-    """Return an index of the first frames, leaving out frames whose number could change when more packets are read.
+    """Return an index of those first frames whose numbers cannot change when more packets are read.
 
-    ``table`` has the first packets of the stream. Return ``None`` if decoding is needed.
+    ``table`` has the first packets of the stream. Return ``None`` if the stream must be decoded to find its frames.
     """
     index, reasons = from_packets(table, time_base, frame_rate)
     if reasons or len(table) <= MAX_DELAY_PACKETS:
@@ -170,8 +170,8 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
 
     This moves the reader. In a file that consists of two joined files, the times of the second one can start again, so
     times drop at the joint. If both have the same bit rate, all times in the second one are lower by the same amount.
-    The places are therefore at 2, 4, 8, ... times the position of the last packet of ``table``, and evenly spaced over
-    the file.
+    Therefore packets are read at 2, 4, 8, ... times the position of the last packet of ``table``, and at evenly spaced
+    places.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size
     if read_up_to <= 0 or file_size <= 0:
@@ -214,7 +214,7 @@ _folders_warned_of: set[str] = set()
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     """Keep frame indexes in a folder that all decoders of all processes share; ``None`` turns the cache off.
 
-    A decoder that needs an index first looks in the folder, and stores a missing index there. Media files are
+    A decoder that needs an index looks for it in the folder, and stores it there if it is missing. Media files are
     identified by their size and their first and last 64 KiB. So a moved file keeps its index, and a changed file gets a
     new one. No index is cached for URLs that FFmpeg opens, or for files that cannot be read to their end. If the folder
     cannot be used, the disk is full, or cache files are damaged, the decoder continues without the cache, at most with

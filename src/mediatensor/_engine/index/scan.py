@@ -2,8 +2,8 @@
 
 For proven codecs (`PROVEN_CODECS`), reading packets is enough to make an index. Streams of other codecs are decoded. A
 proven codec meets three conditions. First, each packet gives one frame, unless a parser finds that it contains none.
-Second, packets that both the file and the decoder flag as key frames are key frames. Third, the decoder flags some
-frames as key frames. A codec is added only with evidence::
+Second, decoding can start at every packet that both the file and the decoder flag as a key frame. Third, the decoder
+does flag key frames. A codec is added only with evidence::
 
     encoded    `tests/media/test_proven_codecs.py` encodes moving and still pictures, and decodes from each key frame
     sample     a file that the test does not encode itself, decoded in the same way
@@ -100,7 +100,7 @@ def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
 class PacketScan:
     """Reads the packets of a stream from its beginning, and lists them in a `PacketTable`.
 
-    Reading can stop and continue.
+    Reading can stop after some packets, and continue later.
     """
 
     def __init__(self, reader: VideoReader) -> None:
@@ -184,9 +184,9 @@ class PacketScan:
         self._last_packet = before
 
     def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
-        """Record the content of packet ``number``, which `PacketInspector.pass_plain` has not passed.
+        """Record the content of packet ``number``, for which `PacketInspector.pass_plain` returned False.
 
-        ``before`` is the previous one.
+        ``before`` is the previous packet, or ``None`` if there is none.
         """
         data = memoryview(packet)
         content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
@@ -238,7 +238,7 @@ class PacketScan:
 
 
 def _not_plain(head: bytes, size: int) -> bool:
-    """Replace `PacketInspector.pass_plain` until the first picture is found, so that every packet is inspected."""
+    """Replace `PacketInspector.pass_plain` until the first picture, so that every packet is inspected."""
     return False
 
 
