@@ -86,8 +86,8 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
         begin_stream_seconds_from_content: Time of the first frame in seconds; ``None`` if there is no index.
         end_stream_seconds_from_content: End time of the last frame in seconds.
         num_frames_from_content: Number of frames in the index.
-        duration_seconds: Duration from the content, otherwise from the stream's header, otherwise number of frames
-            divided by rate, otherwise from the container's header.
+        duration_seconds: The first known value of: duration from the content; duration from the stream's header; number
+            of frames divided by rate; duration from the container's header.
         begin_stream_seconds: Start time from the content, otherwise from the header, otherwise 0.
         end_stream_seconds: End time from the content, otherwise start time plus duration.
         num_frames: Number from the content, otherwise from the header, otherwise duration times rate.
@@ -194,8 +194,8 @@ def video_stream_metadata(
     """Return the metadata of the stream of a video decoder. Values come from ``index``, unless it is ``None``.
 
     ``container_duration_seconds`` is used if the stream states no duration. ``rotation`` is the counter-clockwise angle
-    of the display matrix. ``size`` is the upright (height, width) of a decoded frame, or ``None`` if no frame was
-    decoded.
+    of the display matrix. ``size`` is the (height, width) of a decoded frame after rotation, or ``None`` if no frame
+    was decoded.
     """
     header = {**_common(info), **_video_header(info, rotation, size)}
     num_frames: int | None
@@ -260,8 +260,8 @@ def audio_stream_metadata(
     """Return the metadata of the stream of an audio decoder.
 
     ``begin_seconds`` is the time of the first sample. ``priming_seconds`` is the encoder's delay before that sample. If
-    the file was joined from several files, its header states only the length of the first one, and ``joined_seconds``
-    is the length of all.
+    several files were joined, the header states only the length of the first one, so ``joined_seconds`` is their total
+    length.
     """
     end: float | None = None
     if joined_seconds is not None:
@@ -395,7 +395,7 @@ def container_metadata(info: ContainerInfo) -> ContainerMetadata:
 
 
 def demuxer_metadata(info: ContainerInfo) -> DemuxerMetadata:
-    """Return the metadata of an opened container that do not belong to a single stream."""
+    """Return the metadata of an opened container that apply to the whole file."""
     return DemuxerMetadata(**_of_the_file(info))
 
 

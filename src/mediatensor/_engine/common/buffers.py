@@ -1,7 +1,7 @@
 """Allocate memory for batches, and reuse it when a batch has been freed.
 
 Touching a page of new memory for the first time takes longer than copying data into it. So idle blocks are reused, and
-new blocks consist of huge pages as long as the system provides these quickly::
+new blocks consist of huge pages as long as the system provides huge pages quickly::
 
     `empty` ──► an idle block of about the size, or new pages ──► array, tensor, views
                         ▲            (huge pages while they are        │
@@ -117,8 +117,8 @@ class Pool:
     def give_back(self, memory: _Memory) -> None:
         """Take back a block that `empty` has lent.
 
-        This can happen at interpreter exit, when modules have been cleared, so this method must not use names of
-        modules.
+        This can happen at interpreter exit, when modules have been cleared, so this method must not use module-level
+        names.
         """
         self._bytes_in_use.append(sum(list(self._lent.values())))
         self._lent.pop(memory.address, None)
@@ -140,7 +140,7 @@ class Pool:
     def _trim(self, num_new_bytes: int) -> None:
         """Free idle blocks until ``num_new_bytes`` can be allocated within the limits.
 
-        Blocks that were idle longest go first.
+        Start with the blocks that have been idle longest.
         """
         self._free_expired()
         in_use = sum(list(self._lent.values())) + num_new_bytes
@@ -163,7 +163,7 @@ class Pool:
 
 
 class _Block:
-    """The owner of an array's memory. When no array uses the memory any more, it returns to its pool."""
+    """The owner of an array's memory. When no array uses the memory any more, the owner returns it to the pool."""
 
     def __init__(self, pool: Pool, memory: _Memory) -> None:
         self._pool = pool

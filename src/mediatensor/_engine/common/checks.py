@@ -1,4 +1,4 @@
-"""Check arguments that users pass. Each function raises an error, or returns the argument as one plain type.
+"""Check arguments that users pass. Each function returns the argument, in one plain type, or raises an error.
 
 An argument of the wrong type or outside its bounds raises `InvalidArgumentError`. A frame index or time outside the
 video raises `OutOfRangeError`. A source or destination of the wrong type raises `SourceTypeError`.
@@ -57,9 +57,9 @@ def whole_number(
 ) -> int:
     """Return ``value`` as an int.
 
-    Raise unless it is an integer within the bounds, of Python, NumPy or any other library. A bool is refused. ``name``
-    names the argument in the error message. With ``or_none``, the message also mentions that ``None`` is accepted; this
-    function itself does not accept it.
+    Raise unless it is an integer from ``at_least`` to ``at_most``. Integers of NumPy and other libraries are accepted,
+    but a bool is not. ``name`` names the argument in the error message. With ``or_none``, the message also mentions
+    that ``None`` is accepted; this function itself does not accept it.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -260,7 +260,7 @@ def one_time(seconds: float) -> NDArray[np.float64]:
 
 
 def latest(seconds: NDArray[Any]) -> NDArray[np.float64]:
-    """Return for each time the latest time that counts as equal to it.
+    """Return, for each of ``seconds``, the latest time that counts as equal to it.
 
     Times count as equal if they differ by at most `TIME_TOLERANCE` or by the precision of floats.
 

@@ -95,7 +95,7 @@ def on_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor to a device, on this device's current stream, without waiting until the copy is complete.
 
     You need not keep ``tensor`` after the call. For CUDA and XPU, pageable memory has been read when the call returns,
-    and torch keeps page-locked memory until it has been read. For MPS, the copy could read freed memory
+    and torch does not free page-locked memory before it has been read. For MPS, the copy could read freed memory
     (https://github.com/pytorch/pytorch/issues/189690), so this function waits for the copy.
     """
     return tensor.to(device, non_blocking=device.type not in ("cpu", "mps"))

@@ -25,7 +25,7 @@ _MAX_PLAYED_SECONDS = 120.0
 
 
 def frame_picture(data: Tensor) -> Image.Image:
-    """Return a frame as an image. Channels may come first or last; any dtype that decoders return is accepted.
+    """Return a frame as an image. Channels can come first or last; any dtype that decoders return is accepted.
 
     Raises `InvalidArgumentError` if the frame does not have 1, 3 or 4 channels.
     """

@@ -30,8 +30,6 @@ _REST_SECONDS = 1.0
 
 
 class PooledHandle(Protocol):
-    """The interface of handles that a pool can lend."""
-
     lease: ThreadLease  # the threads of the handle's codec
     idle_since: float  # monotonic time at which the handle was returned
     keeps_interrupts: bool  # whether a signal's exception could be lost in a call, see `interrupts_kept`
@@ -59,7 +57,7 @@ class HandlePool(Generic[H]):
             _pools.add(self)
 
     def change(self, open_handle: Callable[[], H], adapt: Callable[[H], object]) -> None:
-        """Open handles with another function from now on, and call ``adapt`` with each idle handle, so that it fits.
+        """Open handles with another function from now on, and call ``adapt`` with each idle handle to update it.
 
         Call this only while no handle is lent.
         """
@@ -202,7 +200,7 @@ def reclaim_threads() -> None:
 
 
 def close_least_recent() -> int:
-    """Close the half of all idle handles that were used least recently. Return the number of closed handles."""
+    """Close about half of all idle handles: those used least recently. Return the number of closed handles."""
     pools = _all_pools()
     times = sorted(time for pool in pools for time in pool.idle_times())
     latest = times[len(times) // 2] if times else 0.0

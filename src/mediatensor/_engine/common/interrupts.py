@@ -29,10 +29,7 @@ interrupted: interrupts_kept | None = None
 
 
 class _KeepingHandler:
-    """A signal handler that calls the user's handler.
-
-    If the user's handler raises an exception, it stores this exception.
-    """
+    """A signal handler that calls the user's handler, and stores any exception that the user's handler raises."""
 
     def __init__(self, handler: Any, block: interrupts_kept) -> None:
         self.handler = handler
@@ -49,10 +46,10 @@ class _KeepingHandler:
 class interrupts_kept:
     """A context manager that raises the exception of a signal handler even if a library has dropped it.
 
-    It does so at the end of the ``with`` block; `raise_kept_interrupt` does so earlier. During the block, its own
-    handlers replace the user's. As soon as one of the user's handlers has raised an exception, all of them are
-    restored. If a handler raises while the block is being entered or left, the rest of the code of this class does not
-    run.
+    It raises the exception at the end of the ``with`` block; `raise_kept_interrupt` raises it earlier. During the
+    block, a `_KeepingHandler` replaces each of the user's handlers. As soon as one of the user's handlers has raised an
+    exception, all of them are restored. An exception that a handler raises while the block is entered or left is raised
+    immediately.
     """
 
     _handlers: dict[int, _KeepingHandler]
@@ -121,9 +118,9 @@ def raise_kept_interrupt() -> None:
 
 
 def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
-    """Call a user's function within an `interrupts_kept` block, and return its result.
+    """Call a user's function while an `interrupts_kept` block is open, and return its result.
 
-    If the function itself handles an interrupt, such as its own timeout, the block does not raise this interrupt again.
+    If the function catches an interrupt itself, for example from its own timer, the block does not raise it again.
     """
     global interrupted
     before = interrupted
@@ -136,7 +133,7 @@ def call_of_user(function: Callable[..., _Result], *args: Any) -> _Result:
 
 
 def _forget() -> None:
-    """End the open block in a forked child. The thread that forked need not be the one that was in the block."""
+    """End the open block in a forked child, because the block's thread does not necessarily exist there."""
     global interrupted, _main_thread
     _main_thread = threading.main_thread().ident
     if _open is not None:

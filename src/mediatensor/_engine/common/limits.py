@@ -1,4 +1,4 @@
-"""Limit how many frames, samples and pixels one call can return, and tell the decoder that frames belong to clips.
+"""Limit how many frames, samples and pixels one call can return, and mark requested frames as parts of clips.
 
 Limits on file contents are checked where the file is read; `docs/limits.md` lists all limits. A damaged file can make a
 call large, too: if a header states a duration of years, a request for 30 frames per second has very many frames.
@@ -30,7 +30,7 @@ _MOST_SHOWN = 1e300
 def check_frames(count: float, asked_by: str) -> None:
     """Raise `InvalidArgumentError` if a call asks for more than `MAX_FRAMES_PER_CALL` frames.
 
-    ``asked_by`` is the start of the error message: the argument that asks for ``count`` frames.
+    The error message starts with ``asked_by``, which names the argument that asks for ``count`` frames.
     """
     _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
 
@@ -38,8 +38,8 @@ def check_frames(count: float, asked_by: str) -> None:
 def check_samples(count: float, asked_by: str) -> None:
     """Raise `InvalidArgumentError` if a call asks for more than `MAX_SAMPLES_PER_CALL` audio samples.
 
-    ``count`` is the total over all channels and clips. ``asked_by`` is the start of the error message: the argument
-    that asks for these samples.
+    ``count`` is the total over all channels and clips. The error message starts with ``asked_by``, which names the
+    argument that asks for these samples.
     """
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
 
@@ -80,7 +80,7 @@ frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=
 def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
     """Treat the frames that are requested in a ``with`` block as clips of ``num_frames_per_clip`` frames.
 
-    Damage in the stream between two clips then affects neither of them.
+    Damage in the stream between two clips then does not affect these clips.
     """
     token = frames_per_clip.set(num_frames_per_clip)
     try:

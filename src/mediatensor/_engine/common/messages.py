@@ -131,8 +131,8 @@ _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
 def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
     """Return subtitles in SubRip format. Each cue is (start in milliseconds, end in milliseconds, lines of text).
 
-    Cues without lines are left out. SubRip has no way to escape markup. So if players would read some text as markup, a
-    zero-width character is inserted into it.
+    Cues without lines are left out. SubRip has no way to escape markup. So a zero-width character is inserted wherever
+    players would interpret the text as markup.
 
     >>> print(subrip([(1000, 2500, ["Hello"])]), end="")
     1
@@ -181,10 +181,10 @@ def to_json(value: Any) -> Any:
 
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
-    """Return a value as JSON in UTF-8 that every reader accepts. Infinity and NaN become null.
+    """Return a value as standard JSON in UTF-8. Infinity and NaN become null.
 
-    Some file names contain characters that UTF-8 cannot encode. They are written as escapes, from which readers get the
-    same text back.
+    Some file names contain characters that UTF-8 cannot encode. They are written as escape sequences, which JSON
+    parsers convert back.
 
     >>> json_bytes({"gain": math.nan, "name": "caf\\udce9"}), json_bytes("café").decode()
     (b'{"gain": null, "name": "caf\\\\udce9"}', '"café"')

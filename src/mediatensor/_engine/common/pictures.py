@@ -35,7 +35,7 @@ class Orientation:
         """Return the orientation that is nearest to a display matrix, in quarter turns.
 
         ``matrix`` consists of nine native 32-bit integers, as in ISO 14496-12. It maps (x, y) to (ax + cy, bx + dy). If
-        b and c are larger than a and d, x and y are swapped. The signs of the larger two values decide which axes are
+        b and c are larger than a and d, the image is transposed. The signs of the larger pair decide which axes are
         flipped.
         """
         a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
@@ -82,7 +82,7 @@ class Orientation:
         return pixels
 
     def undo(self, upright: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of upright (H, W, C) pixels in stored orientation. Stored pixels can be written into it."""
+        """Return a view of upright (H, W, C) pixels in stored orientation, to which stored pixels can be written."""
         if self.flipped_vertically:
             upright = upright[::-1]
         if self.flipped_horizontally:
@@ -104,7 +104,7 @@ _UNSPECIFIED_MATRIX, _UNSPECIFIED_RANGE = 2, 0
 class Surface:
     """The planes of a decoded frame in the codec's format, on any device, before conversion to RGB.
 
-    A surface is a `mediatensor.backends.Picture`, so a decoder may return surfaces directly. A backend whose planes are
+    A surface is a `mediatensor.backends.Picture`, so a decoder can return surfaces directly. A backend whose planes are
     expensive to access returns its own type of picture instead. It makes surfaces only for pictures that are used
     (`mediatensor.backends.DecodeBackend.surface`).
 
@@ -157,7 +157,7 @@ class Surface:
 class ResizeStep:
     """Scale the frame to (height, width) with antialiased bilinear interpolation.
 
-    ``fast`` allows scaling and conversion to RGB in one pass.
+    If ``fast``, scaling and conversion to RGB can be done in one pass.
 
     Example:
         >>> from mediatensor.transforms import Resize

@@ -4,8 +4,8 @@ Code enters a stage with ``with stages.DECODE:``. Nothing is measured unless a c
 profiler is active.
 
 Each thread measures its own time. While a thread waits for other threads that work for its call, the waiting time
-counts for the stage it is in. The sum of all stages therefore never exceeds the duration of the call. A generator must
-not yield within a stage, because a stage belongs to the thread that entered it.
+counts for the thread's current stage. The sum of all stages therefore never exceeds the duration of the call. A
+generator must not yield within a stage, because a stage belongs to the thread that entered it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Collector:
     def add(self, seconds: dict[str, float], started: float) -> None:
         """Add the seconds of an inner collector.
 
-        It began at ``started``, and this collector was paused from then until now.
+        The inner collector began at ``started``. From then until now, this collector was paused.
         """
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()

@@ -120,7 +120,7 @@ busy_threads: list[None] = []
 
 @contextmanager
 def working() -> Iterator[None]:
-    """Return a context manager that counts the calling thread as decoding, so that others get fewer threads."""
+    """Count the calling thread as busy in a ``with`` block, so that decoders take fewer threads from the budget."""
     busy_threads.append(None)
     try:
         yield
@@ -197,7 +197,7 @@ def divide_threads(
     num_open_workers: int,
     codec_has_threads: bool = True,
 ) -> Division:
-    """Estimate how a call should divide ``num_threads`` among its runs in order to finish first.
+    """Estimate how a call should divide ``num_threads`` among its runs to finish as early as possible.
 
     A run is a series of frames that one codec decodes, independently of other runs. ``pictures`` has the number of
     frames of each run, and ``pixels`` is the number of pixels of a frame. ``num_codec_threads`` is the number of

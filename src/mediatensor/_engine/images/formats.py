@@ -58,7 +58,7 @@ def sniff(data: bytes | memoryview) -> str | None:
 def _sniff_brands(begin: bytes) -> str | None:
     """Return the format of a file that starts with a ``ftyp`` box, or ``None`` if it has no brand of AVIF or HEIC.
 
-    The major brand comes first. If it is a generic brand, the compatible brands decide.
+    The major brand decides. If it is a generic brand, the compatible brands decide.
     """
     size = int.from_bytes(begin[:4], "big")
     for at in (8, *range(16, min(len(begin), size), 4)):
@@ -238,9 +238,9 @@ def _mcus(frame: bytes) -> tuple[int, int]:
 def completed_jpegs(data: bytes, headers: JpegHeaders) -> Iterator[bytes]:
     """Yield copies of a JPEG file completed with zeros, in order to find out whether the file is only truncated.
 
-    Before the end marker, enough data for a whole picture are inserted. If any copy decodes without an error, the file
-    is only truncated, and not damaged otherwise. The inserted bits are zeros, which are valid codes in every Huffman
-    table. The file can end in the middle of a code; the copies differ in the bits that complete this code.
+    In each copy, enough zeros for a whole picture are inserted before the end marker. Zeros are valid codes in every
+    Huffman table. If any copy decodes without an error, the file is truncated, but has no other damage. The file can
+    end in the middle of a code, so the copies differ in the bits that complete this code.
     """
     end = data.rfind(_END_OF_IMAGE)
     before = data[:end]

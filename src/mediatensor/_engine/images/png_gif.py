@@ -1,9 +1,9 @@
 """Parse and check PNG and GIF files, and compose the frames of their animations.
 
 This module does these steps itself because Pillow does not verify the checksums of a PNG's pixels, and composes
-translucent frames only approximately. Its composition of GIF depends on process-wide settings, and it accepts truncated
-GIF files. Therefore each frame is copied to a new file without text, profiles and other chunks, and Pillow only decodes
-this file. For GIF, Pillow only decompresses palette indices.
+translucent frames only approximately. In addition, Pillow's result for GIF animations depends on process-wide settings,
+and Pillow accepts truncated GIF files. Therefore each frame is copied to a new file without text, profiles and other
+chunks, and Pillow only decodes this file. For GIF, Pillow only decompresses palette indices.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def open_image(
 ) -> OpenedImage:
     """Open an image file whose format is ``kind``, one of `FORMATS`. This reads its headers, but decodes no pixels.
 
-    ``check_pixels`` must raise if a picture of (columns, rows) is too large. It is called before creating a decoder
-    that allocates a whole picture.
+    ``check_pixels`` must raise if a picture of (columns, rows) is too large. It is called before any decoder is created
+    that would allocate a whole picture.
 
     Raises `MissingDependencyError`, `DamagedImageError`, or any exception that Pillow raises for headers that it cannot
     read.
@@ -124,7 +124,7 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 def _has_flat_corner(image: Image.Image) -> bool:
     """Return whether all pixels in the bottom right corner have one colour.
 
-    libjpeg fills in missing data in this way, so the file can be truncated.
+    libjpeg fills missing parts with one colour, so such a file is possibly truncated.
     """
     width, height = image.size
     left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)

@@ -25,10 +25,10 @@ class UndecodableImageError(Exception):
 
 
 class PlanarPicture(NamedTuple):
-    """A decoded image in the codec's format. ``matrix`` is the number of its matrix coefficients in H.273.
+    """A decoded image in the codec's format. ``matrix`` is the MatrixCoefficients code of H.273.
 
-    The planes are 2-D arrays of unsigned integers: one plane for gray; Y, Cb and Cr, where chroma can be smaller; or G,
-    B and R.
+    The planes are 2-D arrays of unsigned integers. There is one gray plane, or there are three: either G, B and R, or
+    Y, Cb and Cr, of which the last two can be smaller.
     """
 
     planes: list[NDArray[Any]]
@@ -61,11 +61,11 @@ def avif_planes(
     matrices: Collection[int],
     num_threads: int,
 ) -> list[Iterator[PlanarPicture]]:
-    """Decode the images of an AVIF file, and return iterators over them as they are stored.
+    """Return iterators that decode the images of an AVIF file, without conversion to RGB.
 
     The list has one iterator for the images without alpha and, with ``has_alpha``, a second one for their alpha. Raises
-    `UndecodableImageError` if the file has no complete images of this size with one of these matrices. For example, its
-    images can be split into tiles.
+    `UndecodableImageError` if the file has no images of this ``size`` with one of these ``matrices``, for example
+    because they are split into tiles. The iterators raise it for images that cannot be decoded.
     """
     source = MemorySource(avif)
     container, reader = open_container(source)
@@ -152,8 +152,8 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
     """Decode a video from start to end with one thread and no seek. Yield every frame in the codec's output order.
 
     This function does not use the index or other optimisations of `VideoDecoder`, so its frames can be used to check
-    the decoder's. Packets that the codec rejects are skipped. If reading fails, `ReadError` is raised after the last
-    frame that could be decoded.
+    the decoder's. Packets that the codec rejects are skipped. If reading fails, the frames before the failure are
+    yielded first, then `ReadError` is raised.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:

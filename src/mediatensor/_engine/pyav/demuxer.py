@@ -45,8 +45,8 @@ class Demuxer:
     again. The attribute ``streams`` has PyAV's streams in the order of selection; after `close`, it is empty.
     ``is_fresh`` is true until something is read.
 
-    Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and `StreamError` if ``choose`` raises
-    it.
+    Raises `OpenError` or `SourceNotFoundError` if the source cannot be opened, and passes on errors that ``choose``
+    raises.
     """
 
     def __init__(self, source: Source, choose: Callable[[Any], Sequence[Any]]) -> None:
@@ -93,7 +93,7 @@ class Demuxer:
     def _read_first_palettes(self, indices: set[int]) -> None:
         """Read the palettes that are stored in the header, and keep them.
 
-        Demuxers return such a palette only with the first packet, which is not read after a seek.
+        Demuxers return such a palette only with the first packet, which a caller that seeks first would never read.
         """
         packets = []
         try:
@@ -151,10 +151,10 @@ class Demuxer:
         return reader.small_read_bytes
 
     def look_at_bytes(self, look: Callable[[Callable[[int, int], bytes], int], _Result | None]) -> _Result | None:
-        """Call ``look`` with a function that reads bytes at any position of the file, and with the size of the file.
+        """Call ``look(read_at, file_size)``, where ``read_at(position, num_bytes)`` reads any bytes of the file.
 
-        The function takes (position, number of bytes). Return the result of ``look``, or ``None`` if the file cannot be
-        opened or read, for example because too many files are open. The position of the demuxer does not change.
+        Return the result of ``look``, or ``None`` if the file cannot be opened or read, for example because too many
+        files are open. The position of the demuxer does not change.
         """
         shared = self.byte_reader
         try:
@@ -201,7 +201,7 @@ class Demuxer:
                     return None
 
     def _ends_with(self, error: Exception) -> bool:
-        """Decide what an error during reading means: True for the end of the file, False if reading can continue.
+        """Return whether an error during reading means the end of the file. If it does not, reading can continue.
 
         Raises `ReadError` if reading has failed.
         """
@@ -252,8 +252,8 @@ class Demuxer:
     def take_codec(self, number: int) -> Any:
         """Return a codec context that has not been opened, for the selected stream with this ``number``.
 
-        When this demuxer seeks, it does not flush the codec. The source is opened again for each codec context of the
-        same stream after the first.
+        When this demuxer seeks, it does not flush the codec. For a second or later codec context of the same stream,
+        the source is opened again.
         """
         assert self._picked is not None
         index, media_type = self._picked[number]
@@ -306,7 +306,7 @@ class _Palettes:
         return len(self._known) > 1
 
     def complete(self, packet: Any) -> None:
-        """Attach the current palette to a packet that has no palette. If it has one, store it."""
+        """Attach the current palette to a packet that has no palette. If the packet has a palette, store it."""
         position = -1 if packet.pos is None else packet.pos
         number = bisect_right(self._known, position, key=itemgetter(0))
         current = self._known[max(0, number - 1)][1] if self._known else None
