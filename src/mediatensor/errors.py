@@ -102,7 +102,7 @@ class WeightsNotFoundError(WeightsError, FileNotFoundError):
 
 
 class TooManyFailuresError(MediaTensorError, RuntimeError):
-    """More consecutive files of a dataset failed than the error policy allows. The last failure is the cause."""
+    """More consecutive files of a dataset failed than the error policy allows. The message names the last failure."""
 
 
 class TrainingError(MediaTensorError, RuntimeError):

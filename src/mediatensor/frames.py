@@ -21,7 +21,7 @@ _NOT_DAMAGED = torch.tensor(False, device="cpu")
 
 
 class _Result:
-    """A base class of dataclasses that are printed with one line for each field, but only the shape of ``data``."""
+    """Base class of dataclasses whose repr has one line for each field, with only the shape of ``data``."""
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__}:"]
@@ -58,24 +58,24 @@ def _sample_rate(sample_rate: Any) -> int:
 
 
 def _on_cpu(key: Any) -> Any:
-    """Move the tensors in the index ``key`` to the CPU, so that it can index the times, which are on the CPU."""
+    """Move the tensors in the index ``key`` to the CPU, because ``key`` must also index the times, which are there."""
     if isinstance(key, Tensor):
         return key.cpu()
     return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
 
 
 def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
-    """Return ``data[key]``. If data are on the CPU, use ``key_on_cpu``, because ``key`` can be on another device."""
+    """Return ``data[key]``; for ``data`` on the CPU, use ``key_on_cpu``, because ``key`` can be on another device."""
     return data[key_on_cpu if data.device.type == "cpu" else key]
 
 
 @dataclass(frozen=True)
 class ReplacedFrame:
-    """A report about damage in a `Frame` or `FrameBatch`: about a single frame, or about a hole.
+    """A report about damage in a `Frame` or `FrameBatch`: a damaged frame or a hole.
 
-    A single frame is reported if it is damaged or cannot be decoded, and was therefore left out or replaced by another
-    frame. A hole is a part of the stream where the codec returned no frames, so the missing frames have no index. The
-    report of a hole refers to the first frame after the hole. This frame is returned as usual, so ``used_index`` equals
+    A frame is reported if it is damaged or cannot be decoded, and was therefore left out or replaced by another one. A
+    hole is a part of the stream where the codec returned no frames, so the missing frames have no index. The report of
+    a hole refers to the first frame after the hole. This frame is returned as usual, so ``used_index`` equals
     ``index``.
 
     Attributes:
@@ -111,7 +111,7 @@ class Frame(_Result):
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: A report if the frame was replaced under ``on_error="nearest"``, and reports of holes.
+        replaced: A report if the frame was replaced under ``on_error="nearest"``, and one report for each hole.
         is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:
@@ -185,14 +185,14 @@ class FrameBatch(_Result):
     """Decoded video frames with their times.
 
     ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index
-    selects the same frames from the data and from the times. Tensors in an index can be on any device.
+    applies to the data and to the times. Tensors in an index can be on any device.
 
     Attributes:
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
         pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
         duration_seconds: Durations of the frames in seconds, with the same dtype, device and shape as ``pts_seconds``.
-        replaced: Reports of frames that were left out under ``on_error="skip"`` or replaced under ``"nearest"``, and of
-            holes.
+        replaced: A report for each frame that was left out under ``on_error="skip"`` or replaced under ``"nearest"``,
+            and one for each hole.
         is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
 
     Raises:
@@ -511,7 +511,7 @@ class AudioVideoClip(_Result):
         return iter((self.frames, self.samples))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
-        """Return a clip after a call of ``to(*args, **kwargs)`` on its frames and on its samples.
+        """Return a clip of ``frames.to(*args, **kwargs)`` and ``samples.to(*args, **kwargs)``.
 
         Example:
             >>> import torch

@@ -39,11 +39,11 @@ class _VideoOptions(TypedDict, total=False):
 class AudioVideoDecoder(Closing):
     """Decodes the frames and the audio samples of a time range.
 
-    It combines a `VideoDecoder` and an `AudioDecoder` for one source. For a time range, it returns an `AudioVideoClip`
-    of frames and samples. `VideoDecoder.get_frames_played_in_range` returns the same frames for the same range. The
-    samples always cover the whole range. Where the audio has not started, has ended, or has a gap, they are silent, and
-    ``silent_spans`` of the clip lists these parts. Because the samples start exactly at ``start_seconds``, the audio of
-    a frame starts at sample ``(frame.pts_seconds - start_seconds) * sample_rate``::
+    It combines a `VideoDecoder` and an `AudioDecoder` for one source, and returns an `AudioVideoClip` for each
+    requested range. The frames are the ones that `VideoDecoder.get_frames_played_in_range` returns. The samples always
+    cover the whole range. They are silent where the audio has not started, has ended, or has a gap; the clip lists
+    these parts in ``silent_spans``. The first sample is exactly at ``start_seconds``, so the audio of a frame starts at
+    sample ``(frame.pts_seconds - start_seconds) * sample_rate``::
 
         video         |----0----|----1----|----2----|----3----|
         audio                |~~~~~~~~~~~~~~~~~~~~~~~~~~~|
@@ -124,9 +124,8 @@ class AudioVideoDecoder(Closing):
     ) -> AudioVideoClip:
         """Return the frames and the samples that are played in [start_seconds, stop_seconds).
 
-        `VideoDecoder.get_frames_played_in_range` returns the same frames for the same range. The first frame is the one
-        shown at ``start_seconds``, even if it started earlier. The samples start at ``start_seconds`` and cover the
-        whole range.
+        The first frame is the one shown at ``start_seconds``, even if it started earlier. The samples start exactly at
+        ``start_seconds`` and cover the whole range.
 
         Args:
             start_seconds: Start of the range, within the video; ``None`` is the start of the video.

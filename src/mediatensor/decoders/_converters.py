@@ -1,4 +1,4 @@
-"""Convert what codecs return: `ColorConverter` converts frames to RGB, `AudioConverter` converts samples to floats."""
+"""`ColorConverter` converts decoded frames to RGB, and `AudioConverter` converts decoded samples to floats."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ._packet_decoders import NotPickled, RawAudioSamples, RawFrame
 
 
 class ColorConverter(NotPickled):
-    """Converts a `RawFrame` to an upright RGB `Frame`. `VideoDecoder` returns the same pixels for this frame.
+    """Converts a `RawFrame` to an upright RGB `Frame`, with the same pixels that `VideoDecoder` returns.
 
-    You can use one converter for several streams, as long as their frames are on its device.
+    One converter can convert the frames of several streams, if all of them are on ``device``.
 
     Args:
         device: Device of the frames; ``None`` is torch's default device.
-        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, converted with 16 bits per component), or
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, computed with 16-bit precision), or
             ``"auto"``: float32 for frames of more than 8 bits per component, uint8 for others.
 
     Raises:
@@ -85,9 +85,9 @@ class ColorConverter(NotPickled):
 class AudioConverter(NotPickled):
     """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1]; can change the sample rate and the channels.
 
-    Feed a converter the samples of one stream in order. If it resamples, it keeps some samples between calls, so
-    `drain` it at the end. Times of the results are counted from the time of the first sample that you feed after
-    creation or `reset`.
+    Feed a converter the samples of one stream in order. If it resamples, it holds some samples back; `drain` returns
+    them at the end. The time of the first result is the time of the first sample that you feed after creation or
+    `reset`. Later results continue from there without gaps.
 
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
@@ -129,8 +129,8 @@ class AudioConverter(NotPickled):
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
         """Feed the next samples of the stream, and return the converted samples that are ready.
 
-        If the converter changes the sample rate, it returns another number of samples than it was fed. This can be 0,
-        because the resampler holds some samples back.
+        If the converter changes the sample rate, the number of returned samples differs from the number fed. It can be
+        0, because the resampler holds some samples back.
 
         Raises:
             InvalidArgumentError: if the argument is not `RawAudioSamples`, if its rate or channels differ from earlier

@@ -46,12 +46,11 @@ _generations = itertools.count()
 
 
 class _OpenContainer:
-    """The open container that a demuxer and its streams share. It has a lock, so only one call at a time reads from it.
+    """The open container that a demuxer and its streams share. A lock lets only one call at a time read from it.
 
     Attributes:
-        generation: A number that no other open container has, and that changes with each seek. Each packet records the
-            number under which it was read. So packets with the same number were read one after the other, without a
-            seek in between.
+        generation: A number that changes with each seek, and that no other container uses. Each packet stores the
+            number at the time when it was read. If two packets have the same number, no seek happened between them.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
@@ -70,7 +69,7 @@ class _OpenContainer:
         """Lock the container for a ``with`` block, and yield the object that reads its packets.
 
         Raises:
-            ClosedError: if the container is closed. Also in a forked process, which would share the file position with
+            ClosedError: if the container is closed, or in a forked process, which would share the file position with
                 its parent.
         """
         with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
@@ -88,8 +87,6 @@ class _OpenContainer:
 
 
 class _Stream(ProcessBound):
-    """A stream that was selected from a demuxer's container."""
-
     _how_to_make = "A Demuxer has them: demuxer.streams."
     _how_to_send = "Make a Demuxer of the same source in each process."
 
@@ -136,11 +133,11 @@ class VideoStream(_Stream):
         return header
 
     def scan(self) -> FrameIndex:
-        """Return the `FrameIndex` of the stream, the same as `VideoDecoder` builds.
+        """Return the `FrameIndex` of the stream, as `VideoDecoder` would build it.
 
         `scan` opens the source a second time, so it does not move the demuxer. In an mp4 or mov file, it reads only the
-        header; in other containers, it reads all packets. If the packets do not determine the frames, for example in a
-        damaged file, it decodes the whole stream once. You can save the index, and pass it to ``VideoDecoder(source,
+        header; in other containers, it reads all packets. If packets are not enough to list the frames, for example in
+        a damaged file, it decodes the whole stream once. You can save the index, and pass it to ``VideoDecoder(source,
         frame_index=...)``.
 
         Raises:
@@ -158,8 +155,8 @@ class VideoStream(_Stream):
 
         Args:
             device: Device of the frames; ``None`` is torch's default device. If the device cannot decode the stream,
-                the CPU decodes it. In both cases, `RawFrame.planes` and the frames of a `ColorConverter` are on the
-                device.
+                the CPU decodes it. Even then, `RawFrame.planes` and the frames from a `ColorConverter` are on
+                ``device``.
             num_ffmpeg_threads: Number of threads of a codec that runs on the CPU; 0 lets FFmpeg decide.
 
         Raises:
@@ -222,14 +219,14 @@ class AudioStream(_Stream):
 
 
 class Demuxer(NotPickled, Closing):
-    """Reads compressed packets from one or more streams of a container. To decode them, use the decoders that the
-    streams make.
+    """Reads compressed packets from one or more streams of a container.
 
     Iteration yields `Packet` objects of all selected streams in file order; ``packet.stream_index`` identifies the
-    stream. To get frames by index or time, use `VideoDecoder` and `AudioDecoder`.
+    stream. To decode packets, call ``make_decoder`` of their stream. To get frames or samples by index or time, use
+    `VideoDecoder` or `AudioDecoder`.
 
-    A demuxer, its streams, its packets and their decoders can be used only in the process that made them, but there
-    from any thread. The demuxer keeps the file open; `close` it, or use it in a ``with`` statement.
+    A demuxer, its streams, its packets and their decoders can be used from any thread, but only in the process that
+    made them. The demuxer keeps the file open until you `close` it or leave its ``with`` block.
 
     Args:
         source: Any source that `VideoDecoder` accepts.
@@ -298,8 +295,8 @@ class Demuxer(NotPickled, Closing):
         Args:
             seconds: The target time. If it is before the first key frame, reading continues at the beginning of the
                 file.
-            stream: The stream that has the key frame, by default the first of `streams`. All other streams continue at
-                the same position in the file. The first packet that you then read from them need not be a key frame.
+            stream: The stream in which to find the key frame, by default the first of `streams`. The other streams
+                continue at the same position in the file, which need not be one of their key frames.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
@@ -357,9 +354,9 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
     """Return whether the next key frame of a stream is shown at or before ``target``, a time in ticks of the stream.
 
-    In a container without an index, a seek usually ends between key frames. So read on until the next key frame of the
-    stream. If it is at or before ``target``, put it back to be read again, with the packets of other streams that came
-    before it. Earlier packets of the stream itself are dropped.
+    In a container without an index, a seek usually ends between key frames. So this reads on to the next key frame of
+    the stream. If that frame is not too late, it will be read again, and so will earlier packets of other streams.
+    Earlier packets of the stream itself are dropped.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -392,7 +389,7 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
     """Decode the first frame on the CPU, and return its orientation, or None if there is no frame.
 
-    Frames that other devices decode do not carry the orientation that the container states.
+    Frames decoded on other devices lack the orientation that the container states.
     """
     with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
         if (frame := first_frame(reader)) is not None:

@@ -332,7 +332,7 @@ def _decode(
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Decode all sources in parallel, with the threads that the process's thread budget still has free."""
+    """Decode all sources in parallel, on the free threads of the process's budget (`mediatensor.set_num_threads`)."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

@@ -66,10 +66,10 @@ class VideoInfo:
 def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
     """Return whether the frame rate is constant; ``None`` if there are too few frames.
 
-    Containers round times to their clock (Matroska and FLV to milliseconds), so equal steps become, for example, 33, 33
-    and 34 ms. The rate is constant if every frame time is within one tick of the straight line from the first frame to
-    the last. If a frame lasts less than two ticks, this tolerance would hide a missing frame, so all steps must be
-    equal. ``tick_seconds`` is the length of a tick; 0 means that times are exact.
+    Containers round times to ticks of ``tick_seconds`` (1 ms in Matroska and FLV; 0 means exact times), so equal steps
+    can become 33, 33 and 34 ms. The rate counts as constant if every frame is within one tick of its place in an even
+    spacing from the first to the last frame. For frames shorter than two ticks, this tolerance would hide a missing
+    frame, so their steps must be equal.
 
     >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
     True
@@ -204,8 +204,8 @@ def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex,
     """Decode the first frame, to check that the stream can be decoded. Return the index and a tuple of error messages.
 
     Packets alone do not show whether a stream is encrypted or lacks its codec data. If the frame does not match
-    ``index``, the returned index is rebuilt by decoding the stream. If the frame cannot be decoded, the tuple contains
-    one message; otherwise it is empty.
+    ``index``, decode the whole stream to build a new index, and return that. If the frame cannot be decoded, the tuple
+    contains one message; otherwise it is empty.
     """
     frames = FrameStream(stream.reader, 1)
     try:
@@ -285,8 +285,8 @@ class FileInfo:
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
     """Describe the contents of a file.
 
-    By default, the best stream of each kind (video, audio, subtitles) is described. ``stream_index`` selects another
-    stream of its kind. With ``scan``, all packets of the video and the subtitles are read, and one frame is decoded.
+    For each kind of stream (video, audio, subtitles), the best one is described, or stream ``stream_index`` if it is of
+    this kind. With ``scan``, all packets of the video and the subtitles are read, and one frame is decoded.
 
     Raises:
         MediaTensorError: if the file cannot be opened. If only the video stream is unusable, or there is no stream
@@ -340,7 +340,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 
 
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
-    """Return an object of type ``kind``, with fields from ``values`` and the header's fields of the same names."""
+    """Make an object of dataclass ``kind``. Its fields come from ``values``, the others from ``header`` by name."""
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
 

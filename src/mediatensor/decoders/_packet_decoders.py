@@ -30,7 +30,7 @@ _Raw = TypeVar("_Raw")
 
 
 class NotPickled:
-    """A base class of objects that cannot be pickled or copied."""
+    """Base class of objects that cannot be pickled or copied."""
 
     #: Advice in the error.
     _how_to_send: ClassVar[str]
@@ -43,7 +43,7 @@ class NotPickled:
 
 
 class ProcessBound(NotPickled):
-    """A base class of objects that only the library can make, and that belong to the process that made them."""
+    """Base class of objects that users cannot construct, and that work only in the process that made them."""
 
     #: Advice in the error for direct instantiation.
     _how_to_make: ClassVar[str]
@@ -199,11 +199,11 @@ class RawFrame(ProcessBound):
 
     @property
     def planes(self) -> tuple[Tensor, ...]:
-        """One 2-D view (height, width) per component, uint8 or uint16, in the order of the pixel format's name.
+        """One 2-D view (height, width) per component, uint8 or uint16, in the order of `pixel_format`, such as Y, U, V.
 
-        Subsampled chroma planes are smaller; odd sizes are rounded up. Lines are padded, so a view is strided. The
-        views share the codec's memory: **do not write to them**, because the codec still uses this memory to decode
-        later frames. A view stays valid as long as you hold it.
+        Subsampled chroma planes are smaller; odd sizes are rounded up. Lines are padded, so the views are not
+        contiguous. The views share the codec's memory: **do not write to them**, because the codec still uses this
+        memory to decode later frames. A view stays valid as long as you keep a reference to it.
 
         Raises:
             DecodeError: if the pixel format does not store components as whole bytes (palettes, packed bits, floats),
@@ -227,7 +227,7 @@ class RawFrame(ProcessBound):
 
     @property
     def storage_cuda(self) -> Tensor | None:
-        """Memory of the planes on a CUDA device, for `torch.Tensor.record_stream`; ``None`` for other devices."""
+        """A tensor in the planes' CUDA memory, for calls of `torch.Tensor.record_stream`; ``None`` on other devices."""
         if self._device.type != "cuda":
             return None
         with suppress(DecodeError):
@@ -283,7 +283,7 @@ class RawAudioSamples:
 
 
 def seconds_of_ticks(ticks: int | None, time_base: Fraction) -> float | None:
-    """Convert ticks of a time base to seconds; return None if there are no ticks."""
+    """Convert ``ticks`` of ``time_base`` to seconds, and None to None."""
     # Multiply first, because one division of integers gives the nearest double.
     return None if ticks is None else ticks * time_base.numerator / time_base.denominator
 
@@ -410,7 +410,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 
     @abstractmethod
     def _raw(self, frame: Any) -> _Raw:
-        """Wrap a frame that the codec returned as a `RawFrame` or as `RawAudioSamples`."""
+        """Make a `RawFrame` or `RawAudioSamples` from a frame that the codec returned."""
 
 
 class VideoPacketDecoder(_PacketDecoder[RawFrame]):

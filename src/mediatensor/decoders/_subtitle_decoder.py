@@ -33,12 +33,12 @@ _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV,
 
 
 def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
-    """Parse one subtitle, and return its text, markup, speaker and style. Its times are NaN.
+    """Parse the text, markup, speaker and style of one subtitle. ``line`` has no times, so the times are NaN.
 
     Args:
         codec: FFmpeg's name of the codec.
-        line: The bytes of the packet, if ``codec`` is in `READABLE_PACKETS`. Otherwise, the line of ASS fields to which
-            FFmpeg has decoded the packet.
+        line: The bytes of the packet if ``codec`` is in `READABLE_PACKETS`; otherwise the ASS line that FFmpeg has
+            decoded from the packet.
         encoding: Encoding of the text in ``line``.
 
     Raises:
@@ -63,7 +63,7 @@ def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
 
 
 def is_ascii_superset(encoding: str) -> bool:
-    """Return whether an encoding stores ASCII characters as ASCII bytes. Subtitle formats use them for their syntax.
+    """Return whether an encoding stores ASCII characters as ASCII bytes. The syntax of subtitle files needs them.
 
     >>> is_ascii_superset("cp1252"), is_ascii_superset("utf-16")
     (True, False)
@@ -159,7 +159,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     """Reads the subtitles of a file as text with times, in order of appearance.
 
     The decoder is a sequence: ``len(decoder)``, ``decoder[0]``, ``decoder[-5:]`` and ``for subtitle in decoder`` work.
-    The first call reads the whole file and keeps its subtitles; the file does not stay open. A decoder can be pickled
+    The first access reads all subtitles of the file into memory; the file does not stay open. A decoder can be pickled
     and copied, used after a fork, and called from several threads at the same time.
 
     The decoder reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that
@@ -168,8 +168,8 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     Args:
         source: Any source that `VideoDecoder` accepts.
-        stream_index: Index of the stream among all streams. By default, the first text stream that is marked as
-            default, else the first text stream.
+        stream_index: Index of the stream among all streams. By default, the first text stream whose default flag is set
+            or, if there is none, the first text stream.
         encoding: Encoding of the text in the file, by its Python name, such as ``"cp1252"``; by default UTF-8. UTF-16
             with a byte order mark is detected automatically.
 
@@ -180,7 +180,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such subtitle stream, or its subtitles are images (DVD, Blu-ray, DVB).
-        InvalidArgumentError: if the encoding is unknown or does not contain ASCII, or if the codec is always UTF-8.
+        InvalidArgumentError: if ``encoding`` is unknown or incompatible with ASCII, or if the codec is always UTF-8.
 
     Example:
         >>> from mediatensor.decoders import SubtitleDecoder
@@ -247,7 +247,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
         Raises:
             ReadError: if the source cannot be read.
-            DecodeError: if a subtitle is damaged or is not in the expected encoding. The message states its time.
+            DecodeError: if a subtitle is damaged or is in another encoding. The message states the subtitle's time.
         """
         return list(self._all())
 

@@ -37,12 +37,12 @@ _MAX_AT_A_TIME = 16
 class VideoDecoder(Closing):
     """Decodes frames of a video to tensors, by index or by time, with frame-exact access.
 
-    **Frame i is the i-th frame that a full linear decode returns**, and random access returns the same bits. To make
-    this possible, the first request scans the stream without decoding it. In an mp4 or mov file, the scan reads only
-    the header. In other files, it reads the packets; if only the first frames are requested, it reads no more packets
-    than needed. If packets and frames turn out to differ (field pictures, damage, spliced files, wrong or missing time
-    stamps), the stream is decoded once to find its frames. Lost packets are detected only when decoding reaches them.
-    The length of the decoder and later indices are corrected at this point.
+    **Frame i is the i-th frame of a full linear decode**, bit for bit, in whatever order you request frames. To find
+    it, the first request scans the stream without decoding it. In an mp4 or mov file, the scan reads only the header.
+    In other files, it reads packets, and no more of them than needed if you request only the first frames. If the
+    packets do not match the frames (field pictures, damage, spliced files, wrong or missing time stamps), the stream is
+    decoded once to find its frames. Lost packets are noticed only when decoding reaches them. The length of the decoder
+    and the indices after the loss are then corrected.
 
     Only requested frames and the frames that they refer to are decoded. Recently decoded frames are cached
     (`mediatensor.set_frame_cache_bytes`). If a call requests frames of several groups of pictures, these are decoded in
@@ -52,8 +52,8 @@ class VideoDecoder(Closing):
     frames, every method returns the earlier frame for a time in the gap.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
-    the same time. Concurrent calls use separate handles, which are opened when needed. The decoder keeps the file open.
-    To release the file early, `close` the decoder or use it in a ``with`` statement.
+    the same time. Concurrent calls open the source again when needed. The decoder keeps the file open. To release the
+    file early, `close` the decoder or use it in a ``with`` statement.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor,
@@ -66,8 +66,8 @@ class VideoDecoder(Closing):
             each call uses a single codec, so it does not decode groups of pictures in parallel.
         device: Device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
             torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can. Otherwise the CPU
-            decodes and the device converts (`cpu_fallback`). Colours, rotation and transforms are computed on the
-            device. Pixel values (0 to 255) differ by at most 2 from the values that the CPU computes.
+            decodes (see `cpu_fallback`). In both cases, colours, rotation and transforms are computed on the device.
+            Pixel values (0 to 255) differ by at most 2 from the values that the CPU computes.
         seek_mode: ``"exact"``, or ``"approximate"``, which does not scan. Approximate mode takes the start time and the
             average frame rate from the header. It assumes that frame i is shown at ``start + i / average_fps``, and
             returns the frame nearest to this time. If the frame rate varies or the header is wrong, indices differ from
@@ -75,24 +75,24 @@ class VideoDecoder(Closing):
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
             and ``RandomCrop``. They are applied to every frame after rotation. Random transforms draw their values
             once, when the decoder is made.
-        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, converted with 16 bits per component), or
+        output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, computed with 16-bit precision), or
             ``"auto"``: float32 if the video has more than 8 bits per component, otherwise uint8.
         custom_frame_mappings: Output of ``ffprobe -show_frames -of json``, as JSON text or a file object. It replaces
             the scan, and is not verified.
         frame_index: The `frame_index` of another decoder of this source and stream, or the path of a file written by
-            `FrameIndex.save`. It replaces the scan. The source must not have changed since the index was made. To check
-            this, its size and its first and last 64 KiB are compared, or only its header if it is a URL that FFmpeg
-            opens. To cache the indexes of all files, use `mediatensor.set_index_cache` instead.
-        on_error: How to handle damage: frames that the codec flags as damaged, frames that cannot be decoded, and
-            holes, in which the codec returned no frames for its packets (`FrameIndex.holes`). This does not change the
-            indices of frames, which always count damaged frames as well.
+            `FrameIndex.save`. It replaces the scan. The source must not have changed since the index was made. This is
+            checked by its size and its first and last 64 KiB or, if FFmpeg opens a URL, only by its header. To cache
+            the indexes of all files, use `mediatensor.set_index_cache` instead.
+        on_error: How to handle damage: frames that the codec flags as damaged or cannot decode, and holes. A hole is a
+            place where the codec returned no frames for some packets (`FrameIndex.holes`). Whatever you choose, the
+            indices of frames count damaged frames as well.
 
             ``"keep"`` returns damaged frames as the codec decodes them. ``is_damaged`` of the result flags these
-            frames, and a `DamageWarning` is issued once for each file. A missing frame raises `DecodeError`.
-            ``"raise"`` raises `DecodeError` if a call requests a damaged frame, frames on both sides of a hole, or a
-            time in a hole. ``"skip"`` leaves damaged frames out, and ``"nearest"`` replaces them by the nearest good
-            frame. In both cases, ``replaced`` of the result lists the damaged frames, and the holes between or at the
-            requested frames.
+            frames, and a `DamageWarning` is issued once for each file. A frame that cannot be decoded raises
+            `DecodeError`. ``"raise"`` raises `DecodeError` if a call requests a damaged frame, frames on both sides of
+            a hole, or a time in a hole. ``"skip"`` leaves damaged frames out, and ``"nearest"`` replaces them by the
+            nearest good frame. In both cases, ``replaced`` of the result lists the damaged frames and the holes that
+            the request covers.
 
             Hardware decoders do not report damage. So for every value except ``"keep"``, the CPU decodes, even if
             another ``device`` is requested. Approximate mode does not detect holes.
@@ -100,8 +100,8 @@ class VideoDecoder(Closing):
             message names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first
             frame.
         decode_backend: A name from `mediatensor.backends.available_backends`; ``None`` for the device's default. With a
-            CUDA device, ``"cpu"`` decodes on the CPU and converts the planes on the device. For a few small frames,
-            this is faster than NVDEC.
+            CUDA device, ``"cpu"`` decodes on the CPU and converts to RGB on the device. For a few small frames, this is
+            faster than NVDEC.
         strict_device: Whether to raise `DeviceError` if the backend cannot decode the stream, instead of decoding on
             the CPU.
 
@@ -113,11 +113,11 @@ class VideoDecoder(Closing):
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
-        StreamError: if there is no such video stream, or none of it can be decoded.
+        StreamError: if there is no such video stream, or nothing in it can be decoded.
         InvalidArgumentError: if an argument is not accepted.
         FrameIndexError: if ``frame_index`` cannot be read, or belongs to another source or stream.
-        DeviceError: if the device cannot be used in a forked process, or if it cannot decode and ``strict_device`` is
-            set.
+        DeviceError: if the device cannot be used in a forked process, or if it cannot decode the stream and
+            ``strict_device`` is set.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -192,7 +192,7 @@ class VideoDecoder(Closing):
     def frame_index(self) -> FrameIndex:
         """The `FrameIndex` of the stream. The first access scans the stream if needed.
 
-        If decoding shows that the packets were misleading, a corrected index replaces this one.
+        If decoding later shows that packets and frames differ, a corrected index replaces this one.
 
         Raises:
             InvalidArgumentError: in approximate mode, which has no index.
@@ -280,7 +280,7 @@ class VideoDecoder(Closing):
         return self._frames.frame_at(checks.index_of(index))
 
     def get_frames_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> FrameBatch:
-        """Return the frames at several indices, in the given order. Each frame is decoded once.
+        """Return the frames at several indices, in the given order. A repeated frame is decoded only once.
 
         Args:
             indices: Integers in any order, with or without duplicates. Negative indices count from the end.
@@ -319,7 +319,7 @@ class VideoDecoder(Closing):
         return self._frames.frames_in_range(*checks.bounds_of(start, stop, step))
 
     def __iter__(self) -> Iterator[Tensor]:
-        """Yield all frames in order. If frames are small, several are decoded at a time."""
+        """Yield all frames in order. Small frames are decoded several at a time."""
         start, step, fails = 0, 1, False
         while self._frames.has_frame(start):
             try:
@@ -374,7 +374,7 @@ class VideoDecoder(Closing):
         return self._frames.frame_played_at(checks.one_time(seconds))
 
     def get_frames_played_at(self, seconds: Tensor | Sequence[float] | NDArray[Any]) -> FrameBatch:
-        """Return the frames that are shown at several times, in the given order. Each frame is decoded once.
+        """Return the frames that are shown at several times, in the given order. A repeated frame is decoded only once.
 
         Args:
             seconds: Times in [begin_stream_seconds, end_stream_seconds).
@@ -400,9 +400,9 @@ class VideoDecoder(Closing):
         """Return the frames that are shown in [start_seconds, stop_seconds).
 
         The first frame is the one shown at ``start_seconds``, even if it started earlier. The last frame is the last
-        one that starts before ``stop_seconds``. With ``fps``, return the frames shown at ``start_seconds + k / fps``,
-        with these times as pts and with durations of 1 / fps. Their number is ``(stop_seconds - start_seconds) * fps``,
-        rounded. If ``fps`` is the frame rate of the file, every frame in the range is returned once.
+        one that starts before ``stop_seconds``. With ``fps``, the batch has ``(stop_seconds - start_seconds) * fps``
+        frames, rounded. Frame k is the one shown at ``start_seconds + k / fps``; its pts is this time, and its duration
+        is 1 / fps. If ``fps`` is the frame rate of the file, every frame in the range is returned once.
 
         Args:
             start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds).
@@ -449,7 +449,7 @@ class VideoDecoder(Closing):
     # Lifetime
 
     def close(self) -> None:
-        """Release the files. Decoding then raises `ClosedError`, but an index and metadata read earlier stay valid.
+        """Release the files. Later decoding raises `ClosedError`. A frame index and metadata read earlier stay valid.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
