@@ -1,7 +1,7 @@
 """`RowMapper`, which reads the file of each row of a batch, and the classes that describe its output columns.
 
-Input columns contain files and row numbers. Output columns have the same names, types and numbers of dimensions for all
-rows. If a row cannot be read, a column named ``error`` contains the reason.
+The input columns give the file and the number of each row. The output columns have the same names, types and numbers of
+dimensions for every batch. If a row cannot be read, its column ``error`` contains the reason.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class ColumnNames:
 def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item, int] | None]:
     """Return (file, row number) for each row; ``None`` for a row without a file.
 
-    The row number and the seed determine the random choices for a row, such as its clip. The number comes from the
-    column ``names.row``. If the row has none there, it is derived from the file.
+    The row number and the seed determine the random choices for a row, such as its clip. If a row has no number in the
+    column ``names.row``, its number is derived from its file.
     """
     if names.path not in batch and names.bytes not in batch:
         raise InvalidArgumentError(
@@ -90,8 +90,8 @@ def _item_of_row(
 ) -> Item | None:
     """Return the file of row ``i``, or ``None`` if the row has neither a path nor bytes.
 
-    If the row refers to a file in an invalid way, this does not raise. Instead, reading the returned item raises the
-    error, so it is reported for this row only.
+    If the reference to the file is invalid, the error is raised only when the returned item is read. So it is reported
+    for this row only.
     """
     place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
@@ -107,7 +107,7 @@ def _item_of_row(
 def _plain_value(value: Any) -> Any:
     """Convert a NumPy number to a Python number.
 
-    Numbers in columns with missing values are floats. So NaN becomes ``None``, and a whole float becomes an int.
+    In a column with missing values, integers are stored as floats. They become ints again, and NaN becomes ``None``.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -172,10 +172,10 @@ def clip_rows(
     classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """List the files of a dataset as rows of a table, numbered as in a dataset with the same ``rows_per_file``.
+    """List the files of a dataset as rows of a table. Row numbers match a dataset with the same ``rows_per_file``.
 
-    A row does not contain its file, but text and numbers to locate it. So any machine that has the file at the same
-    path or URL can open it. A file within a tar shard or a Parquet file is located by its position there.
+    A row contains the path or URL of its file, not its bytes, so any machine that can open this path or URL can read
+    the row. For a file within a tar shard or a Parquet file, the row contains its position there.
 
     Args:
         source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with
@@ -184,16 +184,16 @@ def clip_rows(
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of the files in a folder or a table.
         media_column: Name of the column with the file, in a manifest or a Parquet file. Needed only if it is not one of
             the names that `mediatensor.datasets.as_items` recognises.
-        label_column: Name of the column with the label. Needed only if it is not one of the recognised names.
+        label_column: Name of the column with the label. Needed only if `as_items` does not recognise its name.
         classes: The class names in the order of their numbers; by default, the classes of the source, sorted by name.
         columns: Further columns, with one value for each file.
 
     Returns:
-        Rows for ``ray.data.from_items`` and ``daft.from_pylist``: dicts that all have the same keys. The keys are
-        ``path``, ``row``, ``label`` and other columns of the source. If there are files within other files, the keys
-        ``source_name``, and ``start_byte`` and ``end_byte`` (tar) or ``table_column`` and ``table_row`` (Parquet) are
-        added. If there are segments of files, ``start_seconds`` and ``end_seconds`` are added. If a part of the source
-        cannot be read (a damaged shard), its row has the error in ``unreadable``.
+        Rows for ``ray.data.from_items`` and ``daft.from_pylist``: dicts that all have the same keys. These are
+        ``path``, ``row``, ``label`` and other columns of the source. Files in tar shards add ``source_name``,
+        ``start_byte`` and ``end_byte``. Files in Parquet add ``source_name``, ``table_column`` and ``table_row``.
+        Segments of files add ``start_seconds`` and ``end_seconds``. A part of the source that cannot be read, such as a
+        damaged shard, is a row with the error in ``unreadable``.
 
     Raises:
         InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
@@ -258,7 +258,7 @@ class Column:
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
         r"""Return the values of all rows as one array (rows, \*shape). ``None`` stands for a row without a value.
 
-        If ``shape`` has a ``None``, sizes can differ between rows, so the result is an object array of arrays.
+        If ``shape`` has a ``None``, the arrays of the rows can differ in size, so they are returned in an object array.
         """
         if None in self.shape:
             empty = np.zeros([size or 0 for size in self.shape], self.dtype)
@@ -295,7 +295,7 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class ListColumn:
-    """A column of lists of strings or other plain values. Rows that have no value get an empty list."""
+    """A column whose values are lists, for example of strings. Rows that have no value get an empty list."""
 
     name: str
 
@@ -339,15 +339,15 @@ AnyColumn = Column | ListColumn | TextColumn
 class RowMapper(ABC):
     """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`.
 
-    To read files in another way, derive a class from it that passes its own `Recipe`. A mapper is called with a batch
-    of rows, given as a mapping from column names to columns. It returns the same rows in the same order, with further
-    columns. Ray Data calls it as ``dataset.map_batches(ClipDecoder, fn_constructor_kwargs={...})``. Other engines that
-    pass columns to a Python object can also use it. A mapper can be pickled. It opens files and loads models only when
-    it gets its first batch.
+    Call a mapper with a batch of rows, a mapping from column names to columns. It returns the same rows in the same
+    order, with output columns added. In Ray Data, use ``dataset.map_batches(ClipDecoder,
+    fn_constructor_kwargs={...})``; in other engines, call it from your own class (see the example). To read files in
+    another way, derive a class, and pass your own `Recipe` to this constructor. A mapper can be pickled. It opens files
+    and loads models only when it gets its first batch.
 
-    Rows of the same file are read together, sorted by position. Up to ``max_open_files`` files stay open for the next
-    batch. A row depends only on the arguments, its file and its number, so it is bit-identical for any batch size and
-    number of actors, and after a retry.
+    Rows of the same file are read together, in the order of their positions in the file. Up to ``max_open_files`` files
+    stay open for the next batch. A row depends only on the arguments, its file and its number, so it is bit-identical
+    for any batch size and number of actors, and after a retry.
 
     In a Ray actor, decoders and torch use as many threads as the actor has CPUs, unless the environment variable
     ``MEDIATENSOR_NUM_THREADS`` is set.
@@ -363,7 +363,7 @@ class RowMapper(ABC):
         row_column: Name of the column with row numbers, as `clip_rows` makes them. The row with number n gets the same
             clip as row n of a dataset with the same seed. Without this column, a clip depends only on its file, so all
             rows of a file are equal.
-        used_columns: Further input columns that the recipe needs. It finds their values in ``Item.extra``.
+        used_columns: Further input columns that ``recipe`` needs. The recipe finds their values in ``Item.extra``.
         prefix: Prefix of the names of the output columns.
         keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.
         seed: Seed of random numbers. It is combined with the file and the number of a row.
@@ -427,16 +427,16 @@ class RowMapper(ABC):
     def values(self, sample: Sample) -> dict[str, Any]:
         """Convert a sample to a dict with a value for each output column.
 
-        The dict must also have ``n_replaced``. If a part of the sample is missing, it has ``error``, too.
+        The dict must also have ``n_replaced`` and, if a part of the sample is missing, ``error``.
 
         Raises:
-            InvalidArgumentError: if the sample does not fit the columns. The row then has this error, and no values.
+            InvalidArgumentError: if the sample does not fit the columns. Its row then gets this error.
         """
 
     def prepare(self) -> None:  # noqa: B027 - most readers have nothing to prepare
         """Load models before the first file is read.
 
-        If this fails, the exception is raised, and not reported as the error of a row.
+        A failure raises an exception; it is not reported in the ``error`` column.
         """
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:

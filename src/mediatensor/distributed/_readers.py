@@ -32,7 +32,7 @@ class ClipDecoder(RowMapper):
 
     * ``frames``: uint8 (T, C, H, W) for each row.
     * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
-    * ``source``: the path, or another name of the file.
+    * ``source``: the path of the file, or another name if it has none.
     * ``error``: the reason why the row could not be read; empty if it was read.
     * ``n_replaced``: number of damaged frames that were replaced under ``decoder_options={"on_error": "nearest"}``.
 
@@ -41,9 +41,9 @@ class ClipDecoder(RowMapper):
             `mediatensor.samplers` whose arguments are bound by ``functools.partial``. By default,
             `clips_at_random_indices` with ``num_frames_per_clip``.
         num_frames_per_clip, num_indices_between_frames: Arguments of the default sampler, see `VideoClips`.
-        clip_shape: The shape (T, C, H, W) of all clips. The columns are then plain arrays, (rows, T, C, H, W) and
-            (rows, T). Rows that cannot be read have zeros, and a clip of another shape is reported as an error of its
-            row. With ``None``, each row has an array of its own, which is empty if the row cannot be read.
+        clip_shape: The shape (T, C, H, W) of all clips. ``frames`` is then one array (rows, T, C, H, W), and the times
+            are arrays (rows, T). Rows that cannot be read have zeros. A clip of another shape is an error of its row.
+            With ``None``, each row has an array of its own, which is empty if the row cannot be read.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
             ``on_error`` (by default, damage in a clip is reported as an error of its row), ``stream_index``,
             ``dimension_order``, ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32),
@@ -120,7 +120,7 @@ class AudioReader(RowMapper):
     * ``pts_seconds``: float64, the time of the first sample; ``duration_seconds``: float64, the length. NaN in a row
       with an error.
     * ``sample_rate``: int64, samples per second; 0 in a row with an error.
-    * ``source``: the path, or another name of the file.
+    * ``source``: the path of the file, or another name if it has none.
     * ``error``: the reason why the row could not be read; empty if it was read.
     * ``n_replaced``: number of padding samples at the end of a clip, if the file is shorter than the clip.
 
@@ -130,9 +130,9 @@ class AudioReader(RowMapper):
             default, whole files are read or, with ``seconds_per_clip``, clips at random times.
         seconds_per_clip: Length of a clip, for the default sampler; ``None`` means whole files.
         sample_rate, num_channels, downmix: See `AudioClips`.
-        clip_shape: The shape (channels, samples) of all clips. The column is then a plain array, (rows, channels,
-            samples). Rows that cannot be read have zeros, and audio of another shape is reported as an error of its
-            row. With ``None``, each row has an array of its own, which is empty if the row cannot be read.
+        clip_shape: The shape (channels, samples) of all clips. ``audio`` is then one array (rows, channels, samples).
+            Rows that cannot be read have zeros. Audio of another shape is an error of its row. With ``None``, each row
+            has an array of its own, which is empty if the row cannot be read.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
@@ -216,20 +216,20 @@ def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
 class LeRobotReader(RowMapper):
     """Reads rows of a LeRobot dataset by number, bit-identical to the rows of `LeRobotClips`.
 
-    It adds the columns of the dataset, with the shapes in its metadata. A column that ``delta_timestamps`` lists gets a
-    new first dimension, with one entry for each of its times, and a further column ``NAME_is_pad``. (Only for frames of
-    a video, a single time adds no dimension.) It also adds ``task``; ``source``, the episode; ``error``, the reason why
-    the row could not be read (empty if it was read); and ``n_replaced``, which is always 0. A row with an error has
-    zeros, ``False`` and empty text.
+    It adds the columns of the dataset, with the shapes in its metadata. ``delta_timestamps`` can list times for a
+    column NAME. This column then gets a new first dimension, with one entry for each time (except for video frames with
+    a single time), and a mask ``NAME_is_pad`` is added. Further output columns are ``task``, ``source`` (the episode),
+    ``error`` (the reason why the row could not be read, else empty) and ``n_replaced`` (always 0). A row with an error
+    has zeros, ``False`` and empty text.
 
-    The constructor reads the metadata, so each actor reads them once.
+    Each actor reads the metadata once, in the constructor.
 
     Args:
         source: The folder or URL of the dataset.
         delta_timestamps: See `LeRobotClips`.
         picture_shape: The shape (channels, height, width) of the output images; depth maps always have one channel. By
-            default, it is the shape in the metadata. But ``image_transforms``, or transforms in ``decoder_options``,
-            can change this shape, so by default each row then has its own array.
+            default, the shape in the metadata. If ``image_transforms``, or transforms in ``decoder_options``, can
+            change the shape, each row has its own array by default.
         clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
             ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
             ``decoder_options``.
@@ -348,7 +348,7 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
 
 
 def _picture_shape(feature: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return (channels, height, width) for the metadata of an image or video. Videos always have three channels.
+    """Return (channels, height, width) from the metadata of an image or video. Videos always have three channels.
 
     >>> _picture_shape({"dtype": "image", "shape": (480, 640, 3)})
     (3, 480, 640)

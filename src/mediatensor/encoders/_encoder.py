@@ -56,13 +56,13 @@ class Encoder(WritesToFile):
     **A failure does not leave an incomplete file at a path.** The encoder writes a temporary file next to the
     destination, and renames it on `close`. If the ``with`` block raises, encoding fails, or the encoder is dropped
     without `close`, the temporary file is removed, and an older file at the destination is kept. A killed process
-    leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. A file object that
-    you passed keeps the bytes written before the failure, without the trailer that players need.
+    leaves a hidden file whose name ends in ``.part``. Devices, pipes and URLs are written directly. If you pass a file
+    object, it keeps the bytes written before the failure, but lacks the trailer that players need.
 
     **Files that are read while they are written.** For mp4, enable fragments with ``{"movflags":
-    "+frag_keyframe+empty_moov"}`` in ``extra_options``. For mkv, ts and other containers that can be read without their
-    end, use ``{"flush_packets": 1}``. The file then appears when its header is written, grows with each fragment or
-    packet, and is kept even after a failure.
+    "+frag_keyframe+empty_moov"}`` in ``extra_options``. For mkv, ts and other containers that can be read before they
+    are complete, use ``{"flush_packets": 1}``. The file then appears when its header is written, grows with each
+    fragment or packet, and is kept even after a failure.
 
     **Time.** Data without times start at time zero of the file. If several streams have times (`FrameBatch`,
     `AudioSamples`), the earliest stream starts at time zero of the file, and other streams keep their offset to it. So
@@ -109,9 +109,9 @@ class Encoder(WritesToFile):
         Args:
             height: Height of the frames in pixels.
             width: Width of the frames in pixels.
-            frame_rate: Frames per second, evenly spaced. ``None`` means a variable rate: pass all frames as
-                `FrameBatch`. Their times are rounded to 1/90000 second (in mkv and webm, to 1/1000). In mp4 and mov,
-                B-frames would change the durations of such frames, so there are none unless you set ``bf`` in
+            frame_rate: Frames per second, if the frames are evenly spaced. ``None`` means a variable rate: pass all
+                frames as `FrameBatch`, whose times are rounded to 1/90000 second (in mkv and webm, to 1/1000). To keep
+                the durations of frames, mp4 and mov files then get no B-frames, unless you set ``bf`` in
                 ``extra_options``.
             device: Has no effect; accepted for compatibility with torchcodec. Frames can be on any device. They are
                 copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
@@ -125,7 +125,7 @@ class Encoder(WritesToFile):
                 An encoder without this option ignores it with a warning.
             extra_options: Further options of the encoder or the container, with FFmpeg's names and the values that the
                 ``ffmpeg`` program accepts, for example ``{"g": 12, "profile": "baseline", "movflags": "faststart"}``.
-                Options that only other encoders have are ignored with a warning.
+                An option that this encoder lacks but another one has is ignored with a warning.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted. The codec, the pixel format and options are checked
@@ -192,7 +192,7 @@ class Encoder(WritesToFile):
             bit_rate: Bits per second (default: the encoder's own). Lossless codecs ignore it.
             out_num_channels: Number of channels in the file; by default ``num_channels``. The weights for mixing to
                 fewer channels add up to at most 1, which prevents clipping: stereo becomes the mean.
-            out_sample_rate: Samples per second in the file, resampled by FFmpeg; by default ``sample_rate``.
+            out_sample_rate: Samples per second in the file, to which FFmpeg resamples; by default ``sample_rate``.
             codec: Name of an encoder or of a codec; by default the container's default codec (for mkv, AAC).
 
         Raises:
@@ -366,7 +366,7 @@ class VideoStream(WritesToFile):
     def add_frames(self, frames: Tensor | FrameBatch) -> None:
         """Encode the next frames.
 
-        Frames are encoded one by one and not kept. Packets are written as soon as they are encoded.
+        Frames are encoded immediately, one by one, and are not kept in memory.
 
         Args:
             frames: (N, 3, H, W) uint8, RGB, on any device, with the stream's height and width. Any memory layout works;

@@ -42,10 +42,10 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
-    """Yield each line of the image after a PNG filter.
+    """Yield each line of the image, encoded with a PNG filter.
 
-    A filter predicts each byte from its neighbours. For each line, choose the filter whose differences have the
-    smallest sum of absolute values, because such a line usually compresses best.
+    A filter replaces each byte by its difference from a prediction. Each line uses the filter with the smallest sum of
+    absolute differences, because the result usually compresses best.
     """
     pixel_bytes = 2 * pixels.shape[2]
     above = np.zeros(pixels.shape[1] * pixel_bytes, np.uint8)

@@ -1,4 +1,4 @@
-"""The state of a file that is being written: its muxer, its destination, and the order of packets."""
+"""`Session`, which writes the packets of several encoders to one file, and `Timeline`, the start times of streams."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
 
 
 def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (pts, durations) of a batch in seconds; raise unless all are finite, pts increase, durations are >= 0."""
+    """Return (pts, durations) in seconds; raise if one is not finite, pts do not increase, or a duration is < 0."""
     pts, durations = batch.pts_seconds.numpy(), batch.duration_seconds.numpy()
     if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # also false for NaN
         raise InvalidArgumentError(
@@ -76,7 +76,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
-    """Return the frame rate if all frames are evenly spaced, within a tick of `FINE_TIME_BASE`; otherwise ``None``.
+    """Return the frame rate, or ``None`` if frames are not evenly spaced, within a tick of `FINE_TIME_BASE`.
 
     >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
@@ -111,7 +111,7 @@ def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
 
 
 def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) -> list[int]:
-    """Return times after ``start`` in units of ``time_base``, rounded to the nearest unit.
+    """Return ``seconds - start`` in units of ``time_base``, rounded to the nearest unit.
 
     >>> import numpy as np
     >>> ticks_of(np.array([5.0, 5.5]), 5.0, Fraction(1, 90000))
@@ -124,8 +124,8 @@ def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) ->
 class Timeline:
     """The start times of the streams of one file.
 
-    Data without times start at time zero of the file. Among streams whose data have times, the earliest one starts at
-    time zero of the file, and the others keep their offset to it. The offset is known once every stream has data::
+    A stream without times starts at time zero of the file. Of the streams with times, the earliest starts at time zero,
+    and the others as much later as in their data. Start times are final once all streams have data::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
@@ -142,15 +142,15 @@ class Timeline:
             self._starts[stream], self.has_begun[stream] = start_seconds, True
 
     def start_of(self, stream: int) -> float | None:
-        """Return the start time of a stream's first data; ``None`` if there are no data yet or they have no time."""
+        """Return the start time that `begin` recorded for a stream, or ``None`` if it recorded none."""
         return self._starts[stream]
 
     def is_final(self, stream: int) -> bool:
-        """Return whether `offset_seconds` of a stream cannot change any more."""
+        """Return whether data of other streams can no longer change `offset_seconds` of this stream."""
         return self.has_begun[stream] and (self._starts[stream] is None or all(self.has_begun))
 
     def offset_seconds(self, stream: int) -> float:
-        """Return the start time of a stream in the file; 0 as long as it is unknown.
+        """Return the time in the file at which a stream starts; 0 if it is not known yet.
 
         >>> timeline = Timeline(2)
         >>> timeline.begin(0, 5.0); timeline.is_final(0)
@@ -186,7 +186,7 @@ class Session:
                                      │
                                      └─ failure ──► failed: nothing is left under the destination's name
 
-    If the session is deleted while it is open, this has the same effect as a failure.
+    Deleting an open session has the same effect as a failure.
     """
 
     def __init__(self) -> None:
@@ -204,7 +204,6 @@ class Session:
     # Before data is added
 
     def add(self, settings: VideoSettings | AudioSettings) -> int:
-        """Add a stream; return its index."""
         if self.is_closed:
             raise ClosedError("Cannot add a stream after close() was called.")
         if self._muxer is not None:
@@ -221,7 +220,7 @@ class Session:
             raise EncodeError("Call add_video() or add_audio() before open().")
 
     def open(self, target: Target, container: str) -> None:
-        """Open the encoders and write the header. After a failure, the session can be opened again."""
+        """Open the encoders and write the header. If this fails, it can be called again."""
         muxer = None
         try:
             muxer = Muxer(target.opened, container)
@@ -247,7 +246,7 @@ class Session:
     # Adding data
 
     def check_can_add(self, what: str) -> None:
-        """Raise unless data can be added now."""
+        """Raise if data cannot be added now. The error calls the data ``what``."""
         if self.is_closed:
             raise ClosedError(f"Cannot add {what} after close() was called.")
         if self._muxer is None:
@@ -336,7 +335,6 @@ class Session:
                 self._target.discard()
 
     def abort(self, error: BaseException) -> None:
-        """Mark the session as failed, and close it."""
         if not self.is_closed and os.getpid() == self._process:
             self.fail(error)
         self.is_closed = True

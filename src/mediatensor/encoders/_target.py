@@ -18,11 +18,11 @@ _FAILED = -5  # FFmpeg's code for an input/output error
 class Sink:
     """The file object that a muxer writes to.
 
-    An exception that passes through FFmpeg could surface in another call. So the methods never raise. They store the
-    first exception in `error`, and from then on return an error code to FFmpeg.
+    FFmpeg calls the methods. They never raise, because FFmpeg could pass the exception to another call. They store the
+    first exception in `error`, and from then on return an error code.
 
-    A muxer writes the trailer of the file when it is freed, even after a failure. To leave the file incomplete, abandon
-    the sink first: it then drops all bytes that it gets. ``name`` is the file name that FFmpeg sees.
+    When a muxer is freed, it writes the trailer of the file, even after a failure. To prevent this, call `abandon`
+    first. From then on, the sink ignores all bytes. ``name`` is the file name that FFmpeg sees.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -76,11 +76,11 @@ class Sink:
         return self._at
 
     def reader(self) -> Rereader:
-        """Return a reader of the bytes written so far, for muxers that move these bytes (``movflags=faststart``)."""
+        """Return a reader of the bytes written so far. Some muxers read these to move them (``movflags=faststart``)."""
         return Rereader(self)
 
     def abandon(self) -> None:
-        """Drop all further bytes."""
+        """Ignore all bytes that are written from now on."""
         self.closed = True
         self.error = None  # the traceback refers to this object and to the encoders
 
@@ -111,10 +111,10 @@ class Rereader:
 
 
 class Target:
-    """A destination of encoded bytes. The constructor opens it; later it is committed or discarded.
+    """A destination of encoded bytes. The constructor opens it; then call `commit`, or `discard` after a failure.
 
-    Subclasses are for files and file objects. This class itself is for URLs that FFmpeg opens. It discards nothing,
-    because bytes that were sent cannot be withdrawn.
+    This class itself is for URLs that FFmpeg opens; subclasses are for files and file objects. For a URL, `discard`
+    does nothing, because sent bytes cannot be withdrawn.
 
     Attributes:
         opened: The output to pass to the muxer: a `Sink`, or a URL.
@@ -124,7 +124,7 @@ class Target:
         self.opened = opened
 
     def appear(self) -> None:
-        """Let readers see the file now, if it would otherwise appear only when complete."""
+        """Make the file appear at its path now, instead of when it is complete."""
 
     def commit(self) -> None:
         """Finish the file after all bytes have been written."""
@@ -133,12 +133,11 @@ class Target:
         """Clean up after a failure."""
 
     def describe(self) -> str:
-        """Return a description of the destination for error messages."""
         return str(self.opened)
 
 
 class FileTarget(Target):
-    """A path as a destination. When the file is complete, it appears there and replaces any older file.
+    """A file at a path. It appears there only when it is complete, and then replaces any older file.
 
     A device is written directly.
     """
@@ -235,7 +234,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """Return the position of a file; 0 if neither its ``tell`` nor its ``seek`` states it."""
+    """Return the position of a file, from ``tell`` or else from ``seek``; 0 if ``seek`` does not return it."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)
@@ -243,9 +242,9 @@ def _position(file: Any) -> int:
 
 
 def _write_all(file: Any, data: bytes) -> None:
-    """Write all of ``data``, in several calls of ``write`` if raw files accept only a part at a time.
+    """Write all of ``data``. Raw files can accept only a part at a time, so call ``write`` until nothing is left.
 
-    If ``write`` does not return a number, such as ``None``, it is assumed to have accepted everything.
+    If ``write`` returns something other than a number, such as ``None``, assume that it has accepted everything.
     """
     while data:
         written = file.write(data)

@@ -26,9 +26,9 @@ class VideoEncoder:
     Args:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
             CPU.
-        frame_rate: Frames per second, required for a tensor. By default, the times of a `FrameBatch` are kept. Evenly
-            spaced times stay exact; others are rounded to 1/90000 second (in mkv and webm, to 1/1000). In the file, the
-            first frame is at time 0.
+        frame_rate: Frames per second, required for a tensor. By default, the frames of a `FrameBatch` keep their times.
+            Evenly spaced times stay exact; others are rounded to 1/90000 second (in mkv and webm, to 1/1000). In the
+            file, the first frame is at time 0.
 
     Raises:
         InvalidArgumentError: if the frames have another shape or type, or the rate is not positive.
