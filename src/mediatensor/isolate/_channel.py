@@ -56,7 +56,7 @@ class Message(NamedTuple):
 
 
 def common_memory(num_bytes: int) -> int | None:
-    """Return a descriptor of zeroed memory that two processes can share but not shorten; ``None`` if unsupported."""
+    """Return a descriptor of zeroed shared memory of a fixed size; ``None`` if the system does not support it."""
     if not _HAS_SEALED_MEMORY:
         return None
     descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -70,7 +70,7 @@ def common_memory(num_bytes: int) -> int | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """Move a descriptor above the numbers of the standard streams, if it has one of them. Return its number.
+    """Return ``descriptor``, moved to a higher number if it has the number of a standard stream (0 to 2).
 
     If a program starts without a standard stream, the next opened file gets the number of that stream. A child process
     cannot inherit such a descriptor, because its own standard streams take these numbers.
@@ -144,7 +144,7 @@ def receive(
 
     Raises:
         TimeoutError: if no message has arrived by the deadline, a value of ``time.monotonic``.
-        EOFError: if the other process has ended.
+        EOFError: if the other process has ended. To find out, ``is_alive`` is called repeatedly.
         ChannelError: if the other process sends an invalid message.
         OSError: if there is no memory or no file descriptor for the message.
     """

@@ -27,7 +27,7 @@ _state = {"is_importing": False, "is_imported": False}
 
 
 class MainModule(NamedTuple):
-    """How to import the main module: by its name if it was started with ``python -m``, otherwise by its path.
+    """How to import the main module: by ``name`` if it was started with ``python -m``, otherwise by ``path``.
 
     Both are ``None`` if the module cannot be imported (a notebook).
     """
@@ -37,7 +37,6 @@ class MainModule(NamedTuple):
 
 
 def this_main() -> MainModule:
-    """Return the name and the path of this process's main module."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     path = getattr(main, "__file__", None)
@@ -92,7 +91,7 @@ class Settings(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles trusted data from the parent, and imports the parent's main module if they refer to it."""
+    """Unpickles trusted data from the parent, and imports the parent's main module if the data refer to it."""
 
     def __init__(self, data: Any, main_module: MainModule) -> None:
         super().__init__(io.BytesIO(data))

@@ -1,4 +1,4 @@
-"""Restrict an isolated process: its memory, its sockets, and the session and process group that it belongs to.
+"""Limit the memory of an isolated process, deny it sockets, and keep it in its session and process group.
 
 The process restricts itself, before it reads untrusted input.
 """
@@ -36,7 +36,7 @@ _IO_URING_SETUP = 425
 
 
 class _SystemCalls(NamedTuple):
-    """The numbers that Linux uses on one type of processor: its AUDIT_ARCH, and the numbers of some system calls."""
+    """Constants of Linux for one type of processor: its AUDIT_ARCH, and the numbers of some system calls."""
 
     architecture: int
     seccomp: int
@@ -102,7 +102,7 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
 
 
 def _data_bytes() -> int | None:
-    """Return the number of bytes of private writable memory, which count towards the limit; ``None`` if unknown."""
+    """Return how many bytes of private writable memory this process has; ``None`` if unknown. Linux limits these."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):
@@ -121,9 +121,9 @@ def can_deny_network() -> bool:
 
 
 def deny_system_calls(*, denies_network: bool) -> None:
-    """Forbid this process and its children to leave their session and process group and, optionally, to open sockets.
+    """Forbid this process and its children to leave their session and process group.
 
-    The kernel (Linux on x86-64 or AArch64) then rejects the system calls for this.
+    With ``denies_network``, they cannot open sockets either. The Linux kernel (x86-64, AArch64) enforces both.
 
     Raises:
         OSError: if the kernel does not support filters of system calls (seccomp).

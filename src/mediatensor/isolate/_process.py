@@ -38,7 +38,7 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 class TimeLimit(NamedTuple):
-    """A deadline (a value of ``time.monotonic``, or ``None`` for no limit), and the error text for when it passes."""
+    """A deadline (a value of ``time.monotonic``; ``None`` means no limit), and the error text if it is missed."""
 
     deadline: float | None
     what_failed: str
@@ -49,7 +49,7 @@ class TimeLimit(NamedTuple):
 
     @classmethod
     def of_call(cls, seconds: float | None) -> TimeLimit:
-        """Return the time limit of a call: ``seconds``, after which the child ends itself, plus a grace period."""
+        """Return the limit of a call. The child ends itself after ``seconds``; the deadline is a grace period later."""
         if seconds is None:
             return cls(None, "did not finish")
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
@@ -64,10 +64,10 @@ class _Started(NamedTuple):
 
 
 class Process:
-    """A Python process with a socket. It ends when its parent ends. It inherits the open files in ``descriptors``.
+    """A Python process that runs ``program`` and is connected by a socket. It ends when its parent ends.
 
-    Before ``arguments``, the program gets two arguments: the descriptors of the socket and of the file for
-    ``faulthandler``.
+    Its arguments are the descriptors of the socket and of the file for ``faulthandler``, then ``arguments``. It
+    inherits the open files in ``descriptors``.
     """
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -80,7 +80,7 @@ class Process:
         return _is_running(self._process)
 
     def kill(self) -> None:
-        """End the process and its children now. If another thread is in a call, its call fails and cleans up."""
+        """End the process and its children now. A call that runs in another thread then fails and cleans up."""
         _kill(self._process)
 
     def close(self) -> None:
@@ -135,14 +135,14 @@ class Process:
         return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
 
     def error(self, what: str, reason: str) -> IsolatedWorkerError:
-        """Return an error with the message that the process did ``what``, and with the stack trace that it wrote."""
+        """Return an error that says ``f"The isolated process {what}."``, with the stack trace of the process."""
         error = IsolatedWorkerError(f"The isolated process {what}.", reason)
         if trace := self._trace():
             error.add_note(f"Where it was:\n{trace}")
         return error
 
     def _trace(self) -> str:
-        """Return the stack trace that the process wrote, without unprintable characters, as the file is not trusted."""
+        """Return the stack trace that the process wrote. It is not trusted, so unprintable characters are removed."""
         try:
             self._faults.seek(0)
             trace = self._faults.read(MAX_TEXT_BYTES).decode("ascii", "replace")
@@ -153,10 +153,10 @@ class Process:
 
 
 def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
-    """Start a process in another thread.
+    """Start a process in another thread, because Ctrl-C interrupts only the main thread.
 
-    Ctrl-C raises an exception in the main thread. If this happened between the start of a process and the assignment of
-    its handle, the process would never be reaped.
+    If Ctrl-C raised an exception after the process started but before its handle was stored, the process would never be
+    reaped.
     """
     if threading.current_thread() is not threading.main_thread():
         return _start(program, arguments, inherited)
@@ -233,7 +233,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
     """Return whether the process runs.
 
-    If it has ended, this does not reap it, because `_kill` can end its children only before it is reaped.
+    This does not reap a process that has ended, because `_kill` can end its children only before it is reaped.
     """
     if process.returncode is not None:
         return False
@@ -253,7 +253,7 @@ def _signal_name(number: int) -> str:
 
 
 def _leave_to_parent() -> None:
-    """Close inherited sockets after a fork, so that the parent's children notice when the parent has ended."""
+    """In a forked process, close the parent's sockets, so that the parent's children notice when the parent ends."""
     for child in list(_all):
         child._end.detach()
         child._process.returncode = 0  # this process must not reap it

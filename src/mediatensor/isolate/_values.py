@@ -1,13 +1,13 @@
 """Serialize values and exceptions as plain data, because the sender of a result is not trusted.
 
-The structure of a value is JSON. If JSON lacks the type of a value, the value becomes an object with one key, the name
-of the type: ``{"tuple": [1, 2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. An object is
-stored as the name of its class, which must be in a fixed table, and the values of its fields. The structure cannot name
-code to run, refer to itself, or announce more bytes than were sent. Malformed data raise an error.
+The structure of a value is JSON. If JSON lacks the type of a value, the value becomes a JSON object whose only key is
+the name of the type: ``{"tuple": [1, 2]}``. The contents of tensors, arrays and ``bytes`` are in a separate block. An
+object is stored as the name of its class, which must be in a fixed table, and the values of its fields. So the
+structure cannot make the reader run code, build a cyclic value, or use more bytes than were sent. Malformed data raise
+an error.
 
 One byte of JSON can become up to fifty bytes of memory (``[]`` is a list), and deep nesting could overflow the reader's
-stack. Therefore lists, objects and commas are counted before values are built. Counting needs no more memory than the
-JSON text itself.
+stack. Therefore the reader first counts values and nesting, which needs no more memory than the JSON text itself.
 """
 
 from __future__ import annotations
@@ -165,10 +165,10 @@ class _Encoder:
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Return the structure of a value as JSON, and the bytes of its tensors and arrays in pieces.
+    """Return the structure of a value as JSON, and the contents of its tensors, arrays and ``bytes`` in pieces.
 
-    The pieces together form the block to which the structure refers. ``bytes`` are in it, too. Tensors can be on any
-    device. Their gradients are dropped.
+    Joined, the pieces are the block to which the structure refers. Tensors can be on any device. Their gradients are
+    dropped.
 
     Raises:
         InvalidArgumentError: if a value cannot be sent. The message names this value.
@@ -250,9 +250,9 @@ class _Decoder:
 
 
 def _count_keys(count: int, keys: Iterable[Any]) -> int:
-    """Return ``count`` plus the number of ``keys`` that are not text; raise if the sum is too large.
+    """Return ``count`` plus the number of ``keys`` that are not text; raise if it exceeds `MAX_NUM_HASHED`.
 
-    An integer counts once more for every 1,024 bits.
+    A long integer counts as several keys: one more for every 1,024 bits.
     """
     for key in keys:
         if type(key) not in _PLAIN_SET:
@@ -319,7 +319,7 @@ class Extent(NamedTuple):
 
 
 def extent_of(structure: bytes) -> Extent:
-    """Count the values in an ASCII JSON text. For invalid text, count what a parser reads before it fails.
+    """Return the `Extent` of an ASCII JSON text; for invalid text, of the part that a parser reads before it fails.
 
     Example:
         >>> extent_of(b'[1, {"a": "[,"}]')

@@ -118,8 +118,8 @@ _Result = TypeVar("_Result")
 class _Slot:
     """A running call and its child process.
 
-    The worker counts its running calls by weak references to these objects. So a call that is interrupted does not
-    count forever.
+    The worker has only weak references to slots, and counts these to limit the running calls. So the slot of an
+    interrupted call does not count forever.
     """
 
     def __init__(self) -> None:
@@ -135,25 +135,25 @@ class IsolatedWorker(Closing):
     The first call starts a process, which takes some seconds to import torch. The process then also serves later calls.
     Several threads can use one worker; with ``num_processes=1``, their calls wait for each other. A worker can be
     pickled, for example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``, because every
-    process has its own children. The children end when the program ends, even if it is killed. If a function starts
+    process starts its own child processes. These end when the program ends, even if it is killed. If a function starts
     processes, they end when the child that runs the function ends. On Linux (x86-64 and AArch64), the kernel makes sure
     of this, because it does not let them leave the child's session and process group. On other systems, a process that
     leaves the group keeps running.
 
-    Results are data, never code: numbers, text, ``bytes``, ``None``, lists, tuples, dictionaries whose keys are text,
-    numbers or ``None``, tensors (on the CPU), numpy arrays, and frames, samples, metadata, subtitles and documents of
-    this library. To return an object of your own class, return its parts as a tuple or a dictionary. Large tensors are
-    returned in shared memory without a copy. Exceptions of ``mediatensor.errors`` and of Python keep their types.
+    Results are data, never code: numbers, text, ``bytes``, ``None``, tensors (on the CPU) and numpy arrays; frames,
+    samples, metadata, subtitles and documents of this library; lists, tuples and dictionaries of all these (with text,
+    numbers or ``None`` as keys). To return an object of your own class, return its parts as a tuple or a dictionary.
+    Large tensors are returned in shared memory without a copy. Exceptions of ``mediatensor.errors`` and of Python keep
+    their types.
 
     This is not a sandbox. The process runs as the same user, and can read and write the same files. An attacker who
     takes over the process has your permissions until the process ends, but cannot open sockets (on Linux). The attacker
     can also falsify the results of later calls (see ``max_calls``).
 
     Args:
-        timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. The time
-            does not include the start of a process and the imports for its first call. It includes imports for later
-            calls.
-        max_memory_bytes: Largest private memory that a call may allocate, and largest size of a result, in bytes;
+        timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. The start
+            of a process and the imports for its first call do not count; imports for later calls do.
+        max_memory_bytes: Limit on the private memory that a call allocates, and on the size of its result, in bytes;
             ``None`` means no limit. Shared memory and the memory of processes that the function starts do not count.
             Linux counts the memory that a call requests. Other systems check the memory in use twenty times a second.
         num_processes: Largest number of calls in parallel.
