@@ -47,12 +47,12 @@ _GUTTER_REACH = 4.0
 def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -> bool:
     """Return whether a vertical line separates the boxes into columns that are read one after the other.
 
-    The line lies in the middle half of the page and crosses at most 5 % of the boxes (a single box is always allowed).
+    The line lies in the middle half of the page and crosses at most 5 % of the boxes, or one box if this is more.
 
-    The result is false if the two sides look like a table. In a table, both sides are aligned, and most lines of one
-    side are at the same height as a line of the other side. In addition, the lines are short and spaced apart, as in a
-    form, or one side is very narrow, such as prices or list numbers. Vertical text (``horizontal=False``) is never
-    treated as a table.
+    The result is false if the two sides look like a table. In a table, the boxes of each side are aligned, and most
+    boxes of one side are level with a box of the other side. Moreover, either the boxes are short and spaced apart, as
+    in a form, or one side is very narrow, such as prices or list numbers. Vertical text (``horizontal=False``) is never
+    a table.
     """
     gutter = _gutter(boxes, width)
     if gutter is None:
@@ -88,7 +88,7 @@ def _gutter(boxes: np.ndarray, width: float) -> float | None:
 
 
 def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
-    """Return whether two sides are keys and values of a form or table, not two columns of text."""
+    """Return whether ``left`` and ``right`` are the two sides of a form or table, not two columns of text."""
     if min(len(left), len(right)) < _MIN_ROWS:
         return False
     height = float(np.median(np.concatenate((left, right)) @ (0, -1, 0, 1)))
@@ -110,14 +110,13 @@ def _is_table(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def _is_aligned(side: np.ndarray, height: float) -> bool:
-    """Return whether most lines of a side begin, or end, at about the same x."""
+    """Return whether most lines of a side have about the same left edge, or about the same right edge."""
     edges = side[:, 0::2]
     near = np.abs(edges - np.median(edges, axis=0)) <= _COLUMN_ALIGNED_WITHIN * height
     return bool(near.mean(axis=0).max() >= _ALIGNED_SHARE)
 
 
 def _median_gap(side: np.ndarray) -> float:
-    """Return the median vertical gap between successive lines of a side."""
     order = np.argsort(side[:, 1], kind="stable")
     return float(np.median(side[order[1:], 1] - side[order[:-1], 3]))
 
@@ -125,10 +124,10 @@ def _median_gap(side: np.ndarray) -> float:
 def row_numbers(boxes: np.ndarray) -> np.ndarray:
     """Group lines into rows that are read across.
 
-    Two lines at the same height with nothing between them are neighbours in a row, unless the gap between them
-    separates two columns of text (a gutter). A gap looks like a gutter if the lines on both sides are prose. In prose,
-    most of the lines in a stack fill their column, while the cells of a table are short or have different lengths. The
-    decision about a gap is a majority vote, in which the gaps near it also vote.
+    Two lines at the same height with nothing between them are in one row, unless the gap between them is a gutter,
+    which separates two columns of text. A gap looks like a gutter if the lines on both sides are prose. Lines in a
+    stack are prose if most of them fill their column; table cells are short or differ in length. Whether a gap is a
+    gutter is decided by a majority vote of this gap and the gaps near it.
 
     Args:
         boxes: float64 ``(N, 4)``: the upright boxes of lines, with x and y in the same unit. For text that reads from
@@ -153,11 +152,11 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 
 
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
-    """Return bool ``(P,)``: whether the gap between two neighbours looks like the gutter of columns.
+    """Return bool ``(P,)``: whether the gap in each of the ``pairs`` of neighbours looks like a gutter.
 
-    A gap between two lines of prose looks like a gutter. So does a gap next to a single wide line of prose, with two
-    exceptions. First, the other line is narrow and at the end of its row, such as a number. Second, the wide line is at
-    the right and starts its paragraph, because the left line is then possibly its label.
+    A gap between two lines of prose looks like a gutter. A gap next to a single wide line of prose looks like one,
+    except in two cases. First, if the other line is narrow and at an end of its row, such as a number. Second, if the
+    wide line is at the right and starts its paragraph, because the left line can then be its label.
     """
     is_prose, begins = _prose(boxes, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
@@ -192,7 +191,7 @@ def _neighbours(boxes: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 
 def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two bool ``(N,)``: whether each line is prose, and whether it is the first line of its stack.
+    """Return two arrays, bool ``(N,)``: whether each line is prose, and whether it is the first of its stack.
 
     A stack consists of aligned lines, each closely below the one before it.
     """
@@ -236,7 +235,7 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
 def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
     """Return bool ``(P,)``: whether each gap is a gutter, by a vote of this gap and the gaps near it. A tie means yes.
 
-    ``columns`` contains the votes of the gaps. Of several near gaps in one row, only the one that overlaps most votes.
+    ``columns`` is the vote of each gap. Each row has only one vote: that of the near gap that overlaps this gap most.
     """
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
@@ -254,7 +253,7 @@ def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarr
 
 
 def _connect(number: int, links: np.ndarray) -> np.ndarray:
-    """Return int64 ``(N,)``: for each of ``number`` nodes, the lowest index of a node that ``links`` connect to it."""
+    """Return int64 ``(N,)``: for each of ``number`` nodes, the lowest index in its connected component of ``links``."""
     parents = list(range(number))
 
     def root(index: int) -> int:
@@ -272,8 +271,8 @@ def _connect(number: int, links: np.ndarray) -> np.ndarray:
 class Relations:
     """Relative positions of boxes that are read from left to right and from top to bottom.
 
-    Two boxes are *stacked* if one is above the other, and *level* if they are next to each other in a row. Arguments
-    ``rows`` and ``columns`` of the methods are indices of R and C boxes, which are compared in pairs.
+    Two boxes are *stacked* if one is above the other, and *level* if they are next to each other in a row. The methods
+    compare each of R boxes with each of C boxes. ``rows`` and ``columns`` are the indices of these boxes.
 
     Args:
         boxes: float64 ``(N, 4)``.
@@ -301,10 +300,10 @@ class Relations:
         return level
 
     def precedes(self, rows: np.ndarray) -> np.ndarray:
-        """Return bool ``(R, N)``: whether each of the boxes ``rows`` must be read before each of all N boxes.
+        """Return bool ``(R, N)``: whether each of the boxes ``rows`` must be read before each of the N boxes.
 
-        The upper of two stacked boxes comes first. The left of two level boxes comes first if they are not stacked
-        (Breuel 2003, "High performance document layout analysis").
+        Of two stacked boxes, the upper one comes first. Of two boxes that are level but not stacked, the left one comes
+        first (Breuel 2003, "High performance document layout analysis").
         """
         stacked = self.stacked(rows)
         above = self._y_rank[rows][:, None] < self._y_rank
@@ -325,8 +324,7 @@ class Relations:
         """Return int64 ``(N,)``: the column number of each box. A chain of stacked boxes is one column.
 
         Args:
-            spanning: Bool ``(N,)``: whether each box spans several columns. Such boxes are in no column and connect no
-                boxes.
+            spanning: Bool ``(N,)``: whether each box spans several columns. Such boxes do not belong to a chain.
         """
         labels = np.arange(len(self._x))
         unseen = ~spanning
@@ -351,7 +349,7 @@ class Relations:
 
 
 def _overlaps(intervals: np.ndarray, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
-    """Return float32 ``(R, C)``: the overlap of intervals ``rows`` and ``columns``, as a share of the shorter one."""
+    """Return float32 ``(R, C)``: the overlap of each two intervals, as a share of the shorter one."""
     starts, ends = intervals[:, 0], intervals[:, 1]
     common = np.minimum(ends[rows][:, None], ends[columns]) - np.maximum(starts[rows][:, None], starts[columns])
     lengths = ends - starts

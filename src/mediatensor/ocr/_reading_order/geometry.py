@@ -1,4 +1,4 @@
-"""Convert geometries to arrays, and turn them upright and left to right before elements are ordered."""
+"""Prepare geometries for ordering: convert them to arrays, turn them upright, and mirror right-to-left text."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _DECIMALS = 9
 
 
 def reading_angle(quads: np.ndarray) -> float:
-    """Return the angle of a page's text in degrees, in (-180, 180], counter-clockwise as seen.
+    """Return the angle of a page's text in degrees, in (-180, 180]. Positive angles are counter-clockwise.
 
-    ``quads`` ``(N, 4, 2)`` are the corners of words, from the top left of the text clockwise, with x and y in the same
+    ``quads`` ``(N, 4, 2)`` are the corners of words, clockwise from the top left of the text, with x and y in the same
     unit. Each word votes for one of the four quarter turns, with its length as weight. The angle is the winning quarter
     turn plus the median slope of the words, or 0.0 without a valid word. The result is correct even if pages lie on
     their side or upside down, or if the corners of a few words are upside down by mistake.
@@ -102,11 +102,11 @@ def deskew_reading_geometries(
     angle_geoms: Sequence[Any] | np.ndarray | None = None,
     min_angle: float = 1.0,
 ) -> tuple[list[Any], list[Any]]:
-    """Turn the geometries of a skewed page upright, so that an order can be determined.
+    """Turn the geometries of a skewed page upright, before its elements are ordered.
 
-    Straight boxes have no angle and are returned unchanged. Polygons alone do not show which side of the text is its
-    top, so they are turned only if their angle is below 45 degrees. With ``angle_geoms``, pages that lie on their side
-    or upside down are turned upright as well.
+    Boxes of two corners have no angle and are returned unchanged. Polygons are turned only if their angle is below 45
+    degrees, because they do not show where the top of the text is. With ``angle_geoms``, which show this, pages that
+    lie on their side or upside down are turned, too.
 
     >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
@@ -211,9 +211,9 @@ def check_direction(direction: str, *, auto: bool = False) -> None:
 
 
 def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:
-    """Mirror and transpose boxes, so that text in ``direction`` is read from left to right, line by line.
+    """Mirror or transpose boxes, so that text in ``direction`` is read from left to right and from top to bottom.
 
-    The mirror line is the middle of all boxes, not of the page, so the unit of the coordinates does not matter.
+    Boxes are mirrored about their common middle, not the page's, so the unit of the coordinates does not matter.
     """
     if direction == "ltr" or len(boxes) == 0:
         return boxes

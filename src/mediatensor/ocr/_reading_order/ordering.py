@@ -189,8 +189,8 @@ def resolve_reading_segments(
 ) -> list[list[int]]:
     """Order lines as they are read, and split the order into paragraphs.
 
-    Two successive lines stay in one paragraph (segment) if they have the same label, are in the same column and are
-    close enough. Each table or figure is its own segment.
+    Two successive lines are in one paragraph (segment) if they have the same label, are in the same column, and are
+    close to each other. Each table or figure is its own segment.
 
     >>> from mediatensor.ocr.models.reading_order import resolve_reading_segments
     >>> lines = [((0.1, 0.10), (0.9, 0.12)), ((0.1, 0.13), (0.9, 0.15)), ((0.1, 0.30), (0.9, 0.32))]
@@ -202,9 +202,9 @@ def resolve_reading_segments(
         direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
         paragraph_gap: Maximum vertical gap between two lines of a segment, as a multiple of the median line height.
         page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
-        rows: The rows of lines that are read across, as in a table: for each row, a list of line indices in reading
-            order. Every line must be in exactly one row. If lines next to each other are in different rows, they belong
-            to different columns of text. None if the rows are unknown.
+        rows: Which lines form a row that is read across, as in a table: for each row, a list of line indices in reading
+            order. Every line must be in exactly one row. Lines next to each other that are in different rows belong to
+            different columns of text. None if the rows are unknown.
 
     Returns:
         A list of line indices for each segment. Segments and lines are in reading order.
@@ -236,7 +236,7 @@ def _cut_into_paragraphs(
     paragraph_gap: float,
     is_row: np.ndarray | None = None,
 ) -> list[list[int]]:
-    """Split boxes in reading order into paragraphs. `to_left_to_right` must have converted the boxes."""
+    """Split boxes from `to_left_to_right`, which are read in ``order``, into paragraphs."""
     if not order:
         return []
     first, second = boxes[order[:-1]], boxes[order[1:]]
@@ -258,10 +258,10 @@ def _cut_into_paragraphs(
 
 
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return bool ``(N - 1,)``: whether the text enters or leaves a column between two successive boxes.
+    """Return bool ``(N - 1,)``: whether the text enters or leaves a column between ``first[i]`` and ``second[i]``.
 
-    Then one of the two boxes is in a column, and the other spans several columns. The evidence for this is a third box,
-    which is next to the box in the column, at the same height, and above or below the spanning box.
+    If so, one of the two boxes is in a column, and the other spans several columns. This is assumed if there is a third
+    box that is level with the box in the column, and above or below the spanning box.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
@@ -285,8 +285,8 @@ def _order_labelled(
 ) -> list[int]:
     """Order boxes by their labels: headers, body with captions, footnotes, footers.
 
-    `to_left_to_right` must have converted the boxes. With ``knows_rows``, each box is a whole row, so boxes next to
-    each other belong to different columns of text.
+    The boxes come from `to_left_to_right`. With ``knows_rows``, each box is a whole row, so boxes next to each other
+    belong to different columns of text.
     """
     if labels is not None and len(labels) != len(boxes):
         raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
@@ -318,7 +318,7 @@ def _order_labelled(
 def _attach_captions(
     body: list[int], captions: list[int], floats: list[int], boxes: np.ndarray, max_distance: float
 ) -> list[int]:
-    """Insert each caption next to the nearest figure or table, or by its height on the page if none is near enough."""
+    """Insert each caption next to the nearest figure or table, or at its height on the page if none is near."""
     order = list(body)
     targets = boxes[floats]
     for caption in captions:
@@ -345,10 +345,7 @@ def _order(
     y_overlap_threshold: float,
     knows_rows: bool = False,
 ) -> list[int]:
-    """Order boxes so that each comes after the boxes that must be read before it, and columns of text stay together.
-
-    `to_left_to_right` must have converted the boxes.
-    """
+    """Order boxes from `to_left_to_right` by the rules of `Relations.precedes`, and keep columns of text together."""
     number = len(boxes)
     if number <= 1:
         return list(range(number))
@@ -392,8 +389,8 @@ def _next_candidates(
 ) -> np.ndarray:
     """Return the ``ready`` boxes that continue the text after box ``last``.
 
-    These are the boxes below it (only with ``follow_column``). If there are none, they are the boxes level with it, or
-    else the boxes in its column, or else all.
+    This is the first group that is not empty: the boxes below it (only with ``follow_column``), the boxes level with
+    it, the boxes in its column, all boxes.
     """
     here = np.array([last])
     if follow_column:
@@ -442,7 +439,7 @@ class ReadingOrderPredictor:
         self.caption_max_distance = caption_max_distance
 
     def resolve_direction(self, texts: Iterable[str] | None = None, language: str | None = None) -> str:
-        """Return the direction that is used for a text.
+        """Return the direction in which to read a text: ``direction``, or the detected one if that is ``"auto"``.
 
         Args:
             texts: Texts from which an ``"auto"`` direction is detected.

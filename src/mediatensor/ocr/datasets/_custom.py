@@ -71,8 +71,6 @@ def _rows_with_full_paths(dataset: AbstractDataset) -> list[tuple[Any, Any]]:
 
 
 class _BoxesByClass(AbstractDataset):
-    """Images with boxes of several classes."""
-
     def __init__(
         self, img_folder: str | Path, label_path: str | Path, use_polygons: bool = False, **kwargs: Any
     ) -> None:
@@ -102,8 +100,8 @@ class DetectionDataset(_BoxesByClass):
     Args:
         img_folder: Folder of the pages.
         label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``. A polygon has four points ``[x, y]`` in
-            pixels, clockwise from the top left in reading direction. ``polygons`` is a list, whose class is "words", or
-            a dict with a list for each class. Other keys, such as ``img_dimensions``, are ignored.
+            pixels, clockwise from the top left in reading direction. ``polygons`` is a dict with a list for each class,
+            or just a list for the class "words". Other keys, such as ``img_dimensions``, are ignored.
         use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -253,20 +251,20 @@ class TableStructureDataset(AbstractDataset):
     """Images of tables with their cells.
 
     The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` are boxes, float32 (N, 4) or (N, 4, 2), with
-    coordinates relative to the image (0 to 1). ``logic`` has, for each cell, the first column, last column, first row
-    and last row, int64 (N, 4), from 0.
+    coordinates relative to the image (0 to 1). ``logic`` is int64 (N, 4): the first column, last column, first row and
+    last row of each cell, counted from 0.
 
     Args:
         img_folder: Folder of the images.
         label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``, with cells as
             polygons of four points in pixels, and the columns and rows of each cell.
         use_polygons: Whether to keep all four points of a cell. If ``False``, boxes are upright.
-        **kwargs: ``img_transforms`` and ``sample_transforms``. They get samples whose target is only the cell boxes.
+        **kwargs: ``img_transforms`` and ``sample_transforms``. The samples that they get have only the cell boxes as
+            target.
 
     Raises:
         SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have cells for each image. Indexing also raises it if a transform has
-            removed cells of a table.
+        InvalidArgumentError: The file does not have cells for each image, or a transform has removed cells.
 
     Example:
         >>> import json

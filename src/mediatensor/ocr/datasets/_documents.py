@@ -33,8 +33,8 @@ from .datasets import ArchivedWords, Page, VisionDataset, WordsInFolder
 class FUNSD(ArchivedWords):
     """Scanned forms with words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 training and 50 test pages.
 
-    Requires ``funsd.zip``, or a folder ``funsd`` that contains the folder ``dataset``. Either must be in the cache
-    folder that `VisionDataset` describes. Words without text are left out.
+    The cache folder that `VisionDataset` describes must contain ``funsd.zip``, or a folder ``funsd`` with the folder
+    ``dataset``. Words without text are left out.
 
     Args:
         train: Whether to load the training part instead of the test part.
@@ -88,9 +88,9 @@ class FUNSD(ArchivedWords):
 class SROIE(ArchivedWords):
     """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 training and 360 test pages.
 
-    Requires ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or a folder ``sroie2019_train_task1`` or
-    ``sroie2019_test`` with ``images`` and ``annotations``, in the cache folder that `VisionDataset` describes. Texts
-    are whole lines, with spaces. Arguments and errors are the same as for `FUNSD`.
+    The cache folder that `VisionDataset` describes must contain ``sroie2019_train_task1.zip`` or
+    ``sroie2019_test.zip``, or a folder of this name (without ``.zip``) with ``images`` and ``annotations``. Texts are
+    whole lines, with spaces. Arguments and errors are the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -127,9 +127,9 @@ class SROIE(ArchivedWords):
 class CORD(ArchivedWords):
     """Photographed receipts with words: `CORD <https://github.com/clovaai/cord>`_, 800 training and 100 test pages.
 
-    Requires ``cord_train.zip`` or ``cord_test.zip``, or a folder ``cord_train`` or ``cord_test`` with ``image`` and
-    ``json``, in the cache folder that `VisionDataset` describes. Words without text are left out. Arguments and errors
-    are the same as for `FUNSD`.
+    The cache folder that `VisionDataset` describes must contain ``cord_train.zip`` or ``cord_test.zip``, or a folder of
+    this name (without ``.zip``) with ``image`` and ``json``. Words without text are left out. Arguments and errors are
+    the same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -202,8 +202,8 @@ class WILDRECEIPT(WordsInFolder):
 class DocArtefacts(VisionDataset):
     """Generated pages with artefacts (logos, codes, photographs) besides text, 2700 training and 300 test pages.
 
-    Requires ``artefact_detection-13fab8ce.zip``, or a folder ``artefact_detection-13fab8ce`` with ``train`` and
-    ``val``, in the cache folder that `VisionDataset` describes.
+    The cache folder that `VisionDataset` describes must contain ``artefact_detection-13fab8ce.zip``, or a folder
+    ``artefact_detection-13fab8ce`` with ``train`` and ``val``.
 
     The target of a sample is a dict of ``boxes`` and ``labels``. ``boxes`` are float32, (N, 4) or (N, 4, 2), in
     fractions of the page's width and height. ``labels`` are int64 (N,): the class of each box as an index into

@@ -59,7 +59,7 @@ def missing(path: str | os.PathLike[str], what: str) -> SourceNotFoundError:
 def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
     """Return ``path`` as a `Path`, or raise `SourceNotFoundError` if it is not a folder.
 
-    ``what`` describes it in the error.
+    The error calls it ``what``.
     """
     if not os.path.isdir(path):
         raise missing(path, what)
@@ -67,7 +67,7 @@ def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
 
 
 def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
-    """Raise `SourceNotFoundError` if ``path`` is not a file. ``what`` describes it in the error."""
+    """Raise `SourceNotFoundError` if ``path`` is not a file. The error calls it ``what``."""
     if not os.path.isfile(path):
         raise missing(path, what)
 
@@ -75,7 +75,7 @@ def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
 def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
     """Return ``name``, the name of an image, after checking that the image exists in the folder ``root``.
 
-    ``place`` tells the user where the name comes from, for example a label file. It is used in error messages.
+    Error messages contain ``place``, which describes where the name comes from, such as a label file.
     """
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"{place} must name a picture (got {shown(name)}).")
@@ -153,7 +153,7 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
     """Return the variables called ``names`` from a MATLAB file in a format older than version 7.3.
 
-    SciPy's parser crashes on some damaged files. A first reading therefore happens in another process, as a test.
+    SciPy's parser crashes on some damaged files. Therefore the file is first read in another process, as a test.
     """
     check_file(path, "label file")
     if find_spec("scipy") is None:
@@ -174,7 +174,7 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 
 
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Call ``read(path, *arguments)`` in another process, because its parser might crash, and return the result.
+    """Return ``read(path, *arguments)``, called in another process, because a damaged file might crash it.
 
     ``what`` describes the expected file format in error messages.
     """
@@ -300,7 +300,7 @@ _HASH_IN_NAME = re.compile(r"-([a-f0-9]{6,64})\.")
 class Archive(NamedTuple):
     """The file in which a dataset was published.
 
-    ``name`` is the file name. ``sha256`` is the start of the checksum, or ``None`` if it is unknown.
+    ``name`` is the file name. ``sha256`` is the first digits of its checksum, or ``None`` if this is unknown.
     """
 
     name: str
@@ -379,8 +379,8 @@ def _unpack(file: Path, folder: Path) -> None:
 def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
     """Create a hidden folder next to ``folder`` for a ``with`` block that fills it and then renames it.
 
-    If the block has not renamed the hidden folder, it is removed after the block. If it cannot be created, `WriteError`
-    is raised with the text ``problem``.
+    A hidden folder that has not been renamed by the end of the block is removed. If the hidden folder cannot be
+    created, raise `WriteError` with the text ``problem``.
     """
     try:
         hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}.", dir=folder.parent))

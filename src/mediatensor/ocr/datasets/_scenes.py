@@ -48,8 +48,8 @@ _IC13_LINE = re.compile(r"\s*(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]
 class IC03(ArchivedWords):
     """Photographs with words: `ICDAR 2003 Robust Reading <http://www.iapr-tc11.org/dataset/ICDAR2003_RobustReading>`_.
 
-    Requires ``ic03_train.zip`` or ``ic03_test.zip``, or a folder ``ic03_train`` or ``ic03_test``, in the cache folder
-    that `VisionDataset` describes. Images without words are left out. Arguments and errors are the same as for `FUNSD`.
+    The cache folder that `VisionDataset` describes must contain ``ic03_train.zip`` or ``ic03_test.zip``, or a folder
+    ``ic03_train`` or ``ic03_test``. Images without words are left out. Arguments and errors are as for `FUNSD`.
     """
 
     TRAIN = (
@@ -71,7 +71,7 @@ class IC03(ArchivedWords):
 class SVT(ArchivedWords):
     """Street View Text: street photographs in which only some words, mainly names of businesses, are labelled.
 
-    Requires ``svt.zip``, or a folder ``svt``, in the cache folder that `VisionDataset` describes. Arguments and errors
+    The cache folder that `VisionDataset` describes must contain ``svt.zip`` or a folder ``svt``. Arguments and errors
     are the same as for `FUNSD`.
     """
 
@@ -154,9 +154,9 @@ class IC13(WordsInFolder):
 class IIIT5K(ArchivedWords):
     """Images of words with the boxes of their characters: IIIT 5K-word.
 
-    Requires ``IIIT5K-Word_V3.0.tar.gz``, or a folder ``IIIT5K-Word_V3.0.tar``, in the cache folder that `VisionDataset`
-    describes. SciPy must be installed (the extra ``ocr``). By default, the labels of an image are its single
-    characters. With ``recognition_task``, the target is the whole word. Arguments and errors are the same as for
+    The cache folder that `VisionDataset` describes must contain ``IIIT5K-Word_V3.0.tar.gz`` or a folder
+    ``IIIT5K-Word_V3.0.tar``. SciPy must be installed (the extra ``ocr``). By default, the labels of an image are its
+    single characters. With ``recognition_task``, the target is the whole word. Arguments and errors are the same as for
     `FUNSD`.
     """
 
@@ -193,10 +193,10 @@ def _with_far_corners(boxes: Array) -> Array:
 class SVHN(ArchivedWords):
     """House numbers with the boxes of their digits: `SVHN <http://ufldl.stanford.edu/housenumbers/>`_.
 
-    Requires ``train.tar.gz`` renamed to ``svhn_train.tar``, or ``test.tar.gz`` renamed to ``svhn_test.tar``; or a
-    folder ``svhn_train`` or ``svhn_test``. They must be in the cache folder that `VisionDataset` describes. h5py must
-    be installed (the extra ``svhn``). Labels are kept as published, where "10" stands for the digit 0. Arguments and
-    errors are the same as for `FUNSD`.
+    The cache folder that `VisionDataset` describes must contain ``svhn_train.tar`` (the renamed ``train.tar.gz``) or
+    ``svhn_test.tar`` (the renamed ``test.tar.gz``), or a folder ``svhn_train`` or ``svhn_test``. h5py must be installed
+    (the extra ``svhn``). Labels are kept as published, where "10" stands for the digit 0. Arguments and errors are the
+    same as for `FUNSD`.
     """
 
     TRAIN = (
@@ -247,8 +247,8 @@ def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
 class SynthText(ArchivedWords):
     """Photos with generated words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 images.
 
-    Requires ``SynthText.zip``, or a folder ``SynthText``, in the cache folder that `VisionDataset` describes. SciPy
-    must be installed (the extra ``ocr``). The first nine tenths of the images are the training part.
+    The cache folder that `VisionDataset` describes must contain ``SynthText.zip`` or a folder ``SynthText``. SciPy must
+    be installed (the extra ``ocr``). The first nine tenths of the images are the training part.
 
     The first use with ``recognition_task`` cuts all words of up to 29 characters out of the images, and writes them as
     files into a new subfolder of the image folder. The subfolder has the same name as in docTR. Arguments and errors
