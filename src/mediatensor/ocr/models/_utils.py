@@ -33,8 +33,8 @@ def estimate_orientation(
 ) -> int:
     """Estimate by how many degrees a page is turned, from its lines of text.
 
-    If ``general_page_orientation`` is given, it determines whether the page is turned by about 0, 90, 180 or 270
-    degrees. The most elongated shapes on the page, which are usually lines of text, determine the exact angle.
+    If given, ``general_page_orientation`` determines the nearest multiple of 90 degrees. The most elongated shapes on
+    the page, which are usually lines of text, determine the exact angle.
 
     >>> import numpy as np
     >>> page = np.zeros((400, 400, 1), np.uint8)
@@ -46,14 +46,14 @@ def estimate_orientation(
     Args:
         img: Either the binary map of a detector, uint8 ``(H, W, 1)``, nonzero where there is text; or an RGB image
             ``(H, W, 3)``.
-        general_page_orientation: The turn of the page, a multiple of 90 degrees, and its confidence.
+        general_page_orientation: By how many degrees the page is turned, a multiple of 90, and the confidence.
         n_ct: Maximum number of shapes used for the estimate.
         ratio_threshold_for_lines: Shapes whose ratio of length to width is greater than this count as lines of text.
         min_confidence: ``general_page_orientation`` is used only if its confidence is at least this.
         lower_area: Shapes whose area in pixels is at most this are ignored.
 
     Returns:
-        The turn of the page in degrees clockwise, in (-180, 180]. Rotating the page counter-clockwise by this angle
+        By how many degrees the page is turned clockwise, in (-180, 180]. Rotating it counter-clockwise by this angle
         makes it upright.
 
     Raises:
@@ -96,9 +96,9 @@ def _binarised(img: np.ndarray) -> np.ndarray:
 
 
 def _words_merged(inked: np.ndarray) -> np.ndarray:
-    """Enlarge the shapes in a map ``(H, W)`` so that the words of a line touch and become one shape.
+    """Enlarge the words in a map ``(H, W)`` so that the words of a line touch and become one shape.
 
-    The maximum is taken over rectangles of a hundredth of the map's height and width.
+    Each pixel becomes the maximum in a rectangle around it, whose sides are a hundredth of the sides of the map.
     """
     height, width = inked.shape
     size = (max(1, height // 100), max(1, width // 100))
@@ -146,14 +146,14 @@ def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -
 
 
 def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.ndarray:
-    """Return a copy of an image in which boxes are filled with one value.
+    """Return a copy of an image with filled boxes, or the image itself if there are no boxes.
 
     >>> import numpy as np
     >>> int(mask_boxes(np.zeros((4, 4), np.uint8), np.array([[0.0, 0.0, 0.5, 0.5]])).sum()) // 255
     9
 
     Args:
-        img: The image, ``(H, W)`` or ``(H, W, C)``. If there are no boxes, it is returned itself.
+        img: The image, ``(H, W)`` or ``(H, W, C)``.
         boxes: The boxes relative to the image: straight ``(N, 4)`` or quads ``(N, 4, 2)``. Pixels on the border of a
             box are also filled.
         fill_value: The value of the filled pixels.

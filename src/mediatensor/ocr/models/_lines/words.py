@@ -1,14 +1,14 @@
 """Split the characters of a line into words, and compute a box around the ink of each word.
 
-The recogniser gives the position of each character with an accuracy of about half a character. The ink of the line has
-exact edges, but does not show to which character an edge belongs. Both are combined: the recognised spaces separate the
-words, the line is cut at the widest ink gap near each space, and the ink on both sides of the cut determines the boxes.
-The boxes of detectors are not used, because they are about 1.5 times as high as the ink.
+The recogniser locates each character only to about half a character's width. The ink has exact edges, but does not show
+to which character an edge belongs. Therefore both are used: the line is cut into words at the widest ink gap near each
+recognised space, and the ink on both sides of the cut determines the boxes. The boxes of detectors are not used,
+because they are about 1.5 times as high as the ink.
 
 Recognisers miss some spaces, which are added here. A logistic function decides whether a space is missing between two
-characters. Its inputs are the greatest probability of a space between them, which rarely exceeds 0.001 inside words,
-and the ink gap between them. The gap is scaled so that 0 is the line's usual gap between letters and 1 its usual gap
-between words. The weights were fitted on rendered lines in fourteen languages and about fifty fonts.
+characters. Its inputs are the greatest probability of a space between them and the ink gap between them. Inside words,
+that probability rarely exceeds 0.001. The gap is scaled so that 0 is the line's usual gap between letters and 1 its
+usual gap between words. The weights were fitted on rendered lines in fourteen languages and about fifty fonts.
 
 The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration of
 Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599). Therefore a second logistic function maps the
@@ -94,7 +94,7 @@ _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
 
 
 def word_confidence(confidences: Sequence[float]) -> float:
-    """Return the probability that a word is correct, given the confidences of its characters, at least one.
+    """Return the probability that a word is correct, given the confidence of each of its one or more characters.
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
     (0.97, 0.56)
@@ -110,7 +110,7 @@ class LineCharacters:
     """Characters of one line, including spaces.
 
     Attributes:
-        values: The characters, in the order of their position.
+        values: The characters, ordered by their position.
         starts: Where each character starts, as a fraction of the width of the line's image.
         stops: Where each character ends, in the same unit.
         confidences: The probability of each character, in [0, 1].
@@ -164,10 +164,9 @@ def split_line(characters: LineCharacters, ink: npt.NDArray[np.bool_], split_aft
 
 
 def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
-    """Return the boxes of the words in a line that was not read yet, by cutting the line at its wide ink gaps.
+    """Return the boxes of words in a line that has not been recognised yet, by cutting the line at wide ink gaps.
 
-    Boxes are left, top, right and bottom, as fractions of the line's image. If there is no ink, one box covers the
-    line.
+    A box is (left, top, right, bottom), as fractions of the line's image. Without ink, one box covers the whole image.
     """
     ink = remove_rules(ink)
     height, width = ink.shape
@@ -190,7 +189,7 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
 def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
     """Return whether a line has ink that is too far from all recognised characters to belong to one of them.
 
-    Such ink shows that the recogniser skipped letters, which its confidence about the rest of the line does not show.
+    Such ink shows that the recogniser skipped letters. Its confidence does not show this.
     """
     groups = _split_at_spaces(characters.values, "")
     kept = [index for group in groups for index in group]
@@ -280,7 +279,7 @@ def _split_at_gaps(
 
 
 def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
-    """Return the usual distance between the centers of adjacent characters of a word, in pixels."""
+    """Return the median distance in pixels between the centers of adjacent characters within words."""
     distances = np.concatenate([np.diff(middles[group]) for group in groups])
     return float(np.median(distances)) if len(distances) else 0.4 * height
 
@@ -288,7 +287,7 @@ def _pitch(middles: FloatArray, groups: list[list[int]], height: int) -> float:
 def _gap(inside: npt.NDArray[np.bool_], ink: npt.NDArray[np.bool_], left: float, right: float) -> tuple[float, float]:
     """Return the start and stop column of the widest ink gap between the columns ``left`` and ``right``.
 
-    If there is no gap, return the column with the least ink twice.
+    If there is no gap, both are the column with the least ink.
     """
     # A network may place a character in the padding after the end of the line.
     start, stop = min(int(left), ink.shape[1] - 1), int(right) + 1
@@ -346,7 +345,7 @@ class MissingSpace:
 
     Attributes:
         index: Index of the character before which the space belongs.
-        step: Step of the recogniser's output at which a space is most probable.
+        step: The time step of the recogniser's output at which this space has the highest probability.
         probability: Probability that there is a space.
     """
 
@@ -401,11 +400,11 @@ def find_missing_spaces(
 
 
 def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Find the widest ink gap between each of the columns ``lefts`` and the column with the same index in ``rights``.
+    """Find the widest ink gap between the columns ``lefts[i]`` and ``rights[i]``, for each index ``i``.
 
-    Return the widths of these gaps (0 if there is none), and the number of each gap among all gaps of the line, from
-    left to right. Two pairs of columns that share a gap have the same number. Pairs without a gap have different
-    negative numbers.
+    Return the width of each gap (0 if there is none), and its number: the gaps of the line are numbered from left to
+    right. Two pairs of columns that share a gap have the same number. Each pair without a gap has its own negative
+    number.
     """
     top, bottom = ink_band(ink)
     runs = runs_of_true(~np.asarray(ink[top:bottom].any(axis=0)))
@@ -419,7 +418,7 @@ def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tupl
 
 
 def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatArray:
-    """Scale the widths of gaps so that 0 is the usual gap between letters of this line, and 1 between its words."""
+    """Scale gap widths so that 0 is the line's usual gap between letters, and 1 its usual gap between words."""
     top, bottom = ink_band(ink)
     height, num_spaces = bottom - top, int(is_space.sum())
     letter = float(np.median(gaps[~is_space])) if num_spaces < len(gaps) else USUAL_GAP * height
@@ -435,9 +434,9 @@ def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatA
 def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
     """Return the words of a line, and their characters, in reading order.
 
-    PaddleOCR's networks return the characters of right-to-left scripts from left to right, in the order in which they
-    appear in the image. This function reverses them, except runs of Latin letters, digits and number signs, which are
-    read from left to right. A line without right-to-left letters is not changed.
+    PaddleOCR's networks return all characters in the order in which they appear in the image, from left to right. This
+    function reverses the order for right-to-left scripts, except runs of Latin letters, digits and number signs, which
+    are read from left to right. A line without right-to-left letters is not changed.
     """
     if not any(is_right_to_left(character) for word in words for character in word.value):
         return list(words)
@@ -451,7 +450,7 @@ def sort_words(words: Sequence[LineWord]) -> list[LineWord]:
 
 
 def _reverse_order(are_kept: Sequence[bool]) -> list[int]:
-    """Return the reversed indices of ``are_kept``, except that runs of true values keep their order."""
+    """Return the indices of ``are_kept`` from last to first, but keep each run of true items in ascending order."""
     order: list[int] = []
     run: list[int] = []
     for index in reversed(range(len(are_kept))):

@@ -2,8 +2,8 @@
 
 * ``registry``: the names of architectures, their modules, and their published weights;
 * ``weights``: find, check and load files of weights and checkpoints; ``onnx`` reads ONNX files;
-* ``blocks``: layers that several networks share, and fused calls that run them faster on a CPU;
-* ``transfers``: copies between host and device, compilation of networks, and work in several threads.
+* ``blocks``: layers that several networks share, with faster implementations for the CPU;
+* ``transfers``: copy data between host and device, compile networks, and work in several threads.
 
 This package does not depend on tasks, pages or predictors.
 """

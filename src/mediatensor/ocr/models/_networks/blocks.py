@@ -2,12 +2,12 @@
 
 The backbone of PP-OCR is PPLCNetV4 of PaddleOCR (Apache-2.0). Each of its blocks has a depthwise convolution and a
 pointwise mixer, and every second block also has squeeze-and-excitation. PaddleOCR trains this network with parallel
-branches and batch norms. Here they are already fused into single convolutions.
+branches and batch norms. Here the branches and batch norms are already fused into single convolutions.
 
 On a CPU, `convolve` and `multiply` each make a single call of oneDNN, which is faster than PyTorch's layers for two
 reasons. For 1 x 1 convolutions, PyTorch often chooses the slower of oneDNN and an ordinary matrix product. In addition,
-it reads and writes the whole feature map again for each activation and each sum. If gradients are needed or a call
-cannot be fused, both functions call the ordinary layers.
+each activation and each sum in PyTorch reads and writes the whole feature map once more. If gradients are needed or a
+call cannot be fused, both functions call the ordinary layers.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _is_plain(x: Tensor, weight: Tensor) -> bool:
-    """Return whether a layer can be run as a fused oneDNN call.
+    """Return whether a layer with this ``weight`` and input ``x`` can be run as a fused oneDNN call.
 
-    Both tensors must be float32 on a CPU, without gradients, autocast, compilation or tracing.
+    Both tensors must be float32 on a CPU. Gradients and autocast must be off, and nothing may be compiled or traced.
     """
     return (
         x.dtype is weight.dtype is torch.float32
@@ -78,7 +78,7 @@ def _is_plain(x: Tensor, weight: Tensor) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_fused_calls() -> bool:
-    """Return whether this build of PyTorch has the private oneDNN calls, and passes a small test of their results."""
+    """Return whether this build of PyTorch has the private oneDNN calls, and their results pass a small test."""
     x, weight, bias = torch.linspace(-3, 3, 64).view(1, 4, 4, 4), torch.linspace(-1, 1, 16).view(4, 4), torch.ones(4)
     kernel = weight.view(4, 4, 1, 1)
     shape = ([0, 0], [1, 1], [1, 1], 1)
@@ -99,7 +99,7 @@ def _has_fused_calls() -> bool:
 
 
 class ConvNorm(nn.Module):
-    """A convolution followed by batch norm, without activation. Only the stride changes height and width."""
+    """A convolution followed by batch norm, without activation. If the stride is 1, height and width do not change."""
 
     def __init__(
         self,
@@ -142,8 +142,8 @@ class SqueezeExcitation(nn.Module):
 class Block(nn.Module):
     """A block of PPLCNetV4: a 3 x 3 depthwise convolution, and two pointwise convolutions with a GELU between them.
 
-    If ``gated`` is true, gates follow the depthwise convolution. If input and output have the same shape, the input is
-    added to the output.
+    If ``gated`` is true, a `SqueezeExcitation` follows the depthwise convolution. If input and output have the same
+    shape, the input is added to the output.
     """
 
     def __init__(
@@ -166,8 +166,7 @@ class Block(nn.Module):
 class Stem(nn.Module):
     """The first layers of PPLCNetV4, which reduce height and width to a quarter.
 
-    Between two convolutions with stride 2, one branch pools and another branch convolves; their outputs are
-    concatenated.
+    Between two convolutions with stride 2, one branch pools and another convolves. Their outputs are concatenated.
     """
 
     def __init__(self, middle_channels: int, out_channels: int) -> None:
@@ -185,9 +184,9 @@ class Stem(nn.Module):
 
 
 def _pad_after(x: Tensor) -> Tensor:
-    """Add a row of zeros at the bottom and a column of zeros at the right, for layers with even kernel sizes.
+    """Add a row of zeros at the bottom and a column of zeros at the right.
 
-    With this padding, these layers do not change height and width.
+    With this padding, layers with 2 x 2 kernels do not change height and width.
     """
     return F.pad(x, (0, 1, 0, 1))
 
@@ -202,7 +201,7 @@ def _pool(x: Tensor) -> Tensor:
 
 
 def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], gated: Sequence[bool]) -> list[Block]:
-    """Return blocks that follow each other; only the first has the given ``stride`` and changes the number of channels.
+    """Return a sequence of blocks. Only the first block has the given ``stride`` and changes the number of channels.
 
     ``gated`` has one item for each block: true if the block has squeeze-and-excitation gates.
     """
@@ -218,7 +217,7 @@ def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
 
 
 def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None:
-    """Initialise the weights of all convolutions in a network as He et al. (2015) do for ReLU.
+    """Initialise the weights of all convolutions in a network, with the method of He et al. (2015) for ReLU.
 
     If ``zero_bias`` is true, also set their biases to zero.
     """
@@ -287,10 +286,10 @@ class MultiHeadAttention(nn.Module):
         self.output_linear = nn.Linear(d_model, d_model)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the mean of the values for each query, weighted by attention, (N, Q, D).
+        """Return for each query the attention-weighted mean of the values, (N, Q, D).
 
-        ``query`` is (N, Q, D); ``key`` and ``value`` are (N, K, D). ``mask`` is bool, broadcasts to (N, heads, Q, K),
-        and is True where a query attends to a key.
+        ``query`` is (N, Q, D); ``key`` and ``value`` are (N, K, D). ``mask`` is bool, True where a query attends to a
+        key, and broadcasts to (N, heads, Q, K).
         """
         heads = [
             linear(features).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -362,7 +361,7 @@ class FeatureExtractor(nn.ModuleDict):
     """Runs a backbone and returns the outputs of some of its layers.
 
     ``layers`` are the names of these layers, in order. They must be children of ``backbone``, which must run its
-    children one after the other. Layers after the last name are dropped.
+    children one after the other. Layers after the last of them are removed.
 
     >>> from torch import nn
     >>> import torch

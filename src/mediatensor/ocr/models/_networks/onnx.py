@@ -78,7 +78,7 @@ def read_onnx(path: Path) -> OnnxGraph:
 
 
 def add_output(data: bytes, name: str) -> bytes:
-    """Return the content of an ONNX file, changed so that the network also returns its inner tensor ``name``.
+    """Return a copy of the ONNX file content ``data`` whose network also returns its internal tensor ``name``.
 
     Protocol buffers merge repeated messages. Therefore it is enough to append a graph that contains only this output.
     """
@@ -89,7 +89,7 @@ def add_output(data: bytes, name: str) -> bytes:
 
 
 def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
-    """Copy the parameters in ``graph`` into ``layers``, which must be in the order in which the graph uses them."""
+    """Copy the parameters in ``graph`` into ``layers``, which must have the order in which the graph executes them."""
     try:
         found = list(_layers_of(graph))
     except LookupError as error:
@@ -113,9 +113,9 @@ def fill_layers(layers: Sequence[nn.Module], graph: OnnxGraph) -> None:
 def _clear_denormals(array: Array) -> npt.NDArray[np.float32]:
     """Return a float32 copy with denormal numbers set to 0.
 
-    Denormal numbers are those too close to 0 for full precision. Training moves unused weights there, and arithmetic
-    with such numbers is slow: the 250,000 denormals in PP-OCRv6's detector more than double its time without affecting
-    its output.
+    Denormal numbers are so close to 0 that they have reduced precision. Training leaves unused weights with such
+    values, and arithmetic with them is slow: the 250,000 denormals in PP-OCRv6's detector more than double its run time
+    without affecting its output.
     """
     values = np.array(array, dtype=np.float32)
     values[np.abs(values) < np.finfo(np.float32).tiny] = 0
@@ -126,8 +126,8 @@ def _layers_of(graph: OnnxGraph) -> Iterator[list[Array]]:
     """Yield the parameters of each layer, in the order in which the graph executes the layers.
 
     The parameters of a layer have the order of `_PARAMETERS`. Exporters often write the bias of a convolution or linear
-    layer as a separate addition. They write a layer norm as basic operations: its weight is the vector of a
-    multiplication, and its bias the vector of an addition.
+    layer as a separate addition. They write a layer norm as basic operations: its weight is the factor of a
+    multiplication, and its bias is the term of an addition.
     """
     tensors = graph.tensors
     addends = {node.inputs[0]: node.inputs[1] for node in reversed(graph.nodes) if node.op == "Add"}
@@ -295,7 +295,6 @@ def _write_varint(number: int) -> bytes:
 
 
 def _integers(value: FieldValue) -> list[int]:
-    """Return the signed integers in a field's value, which is either a single integer or a packed list."""
     if isinstance(value, int):
         return [value - (1 << 64) if value >> 63 else value]
     numbers, position = [], 0

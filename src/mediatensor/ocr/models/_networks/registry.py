@@ -1,4 +1,4 @@
-"""The registry of network architectures: the module, the description and the factory of each architecture."""
+"""The registry of network architectures: for each, its module, its description and its factory function."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ class ModelCard:
         vocab: The characters of a recogniser; empty if they are listed in the weights file.
         license: The licence of the weights.
         source: The address at which the weights are published.
-        sha256: The SHA-256 of the weights file if packages contain it. Otherwise the first digits of the SHA-256, if
-            they are part of the published file's name.
+        sha256: The SHA-256 of the weights file if a package contains the file. Otherwise only its first digits, if the
+            published file's name contains them.
         file_names: Names under which the weights file is searched in the folder ``MEDIATENSOR_MODELS``.
         package_files: The packages that contain the weights file, each with the path of the file inside the package.
-        accuracy: Accuracy in percent, by name of the measure. It was measured with ``python -m benchmarks.text.ocr``
+        accuracy: Accuracy in percent, for each named measure. It was measured with ``python -m benchmarks.text.ocr``
             and the default predictor, or is quoted from docTR.
 
     Example:
@@ -117,9 +117,9 @@ def list_models(pattern: str = "*") -> list[str]:
     """Return the names of the architectures, sorted, for the ``arch`` arguments of predictors.
 
     Args:
-        pattern: A shell pattern, such as ``"db_*"``. Names match with or without a prefix for the task: ``"det_*"``
-            matches detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find the
-            regions of a page, ``"table_*"`` networks that find the cells of tables.
+        pattern: A shell pattern, such as ``"db_*"``. It can begin with a prefix for the task: ``"det_*"`` matches
+            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find the regions
+            of a page, ``"table_*"`` networks that find the cells of tables.
 
     Example:
         >>> from mediatensor.ocr.models import list_models

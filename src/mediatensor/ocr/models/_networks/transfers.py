@@ -22,14 +22,13 @@ reading words        corners of rotated words; crops on the CPU      for each st
 ===================  ==============================================  ================================================
 
 There are a few more transfers. If a page was given as an array and is straightened, the result contains the
-straightened page, which is downloaded once. Hooks get the boxes of all pages before the first page is read; therefore,
-if there are hooks, pages on the CPU are uploaded twice. Networks that decode character by character check every few
+straightened page, which is downloaded once. If there are hooks, pages on the CPU are uploaded twice, because hooks get
+the boxes of all pages before the first page is read. Networks that decode character by character check every few
 characters whether all words have ended (`have_all_ended`). If the device is the CPU, nothing is copied.
 
 On the CPU, `spread` processes pages and batches of lines in parallel Python threads. Without it, PyTorch would divide
 each single call among the cores, and cores that finish early would spin until the call ends. Each page needs hundreds
-of small calls, so spinning is expensive: if other programs use the cores, it takes ten times as long as the work
-itself.
+of small calls. If other programs use the cores, spinning therefore takes ten times as long as the work itself.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def upload(values: npt.NDArray[Any], device: torch.device) -> Tensor:
 
 
 def upload_images(images: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Copy images of any shapes to a device. All images on the CPU that have the same type share one transfer."""
+    """Copy images of any shapes to a device. Images on the CPU that have the same dtype share one transfer."""
     placed = [image if image.device.type == "cpu" else image.to(device) for image in images]
     if device.type == "cpu":
         return placed
@@ -114,9 +113,9 @@ def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def have_all_ended(ended: Tensor, step: int) -> bool:
-    """Return whether all words of a batch have ended, for networks that decode words character by character.
+    """Return whether the network has finished decoding all words of a batch, character by character.
 
-    On devices other than the CPU, asking makes the host wait. There, the answer is False without a check at most steps.
+    On a GPU, the check makes the host wait. Therefore it is skipped at most steps, and the result is False.
     """
     if ended.device.type != "cpu" and (step + 1) % STEPS_BETWEEN_QUESTIONS:
         return False
@@ -163,10 +162,10 @@ def not_compiled(method: Callable[ParametersT, ResultT]) -> Callable[ParametersT
 
 
 def mark_open_sizes(model: Any, data: Tensor, *dimensions: int) -> Tensor:
-    """If the model is compiled, mark ``dimensions`` of the input ``data`` as dynamic; return ``data``.
+    """If ``model`` is compiled, mark ``dimensions`` of its input ``data`` as dynamic. Return ``data``.
 
-    The sizes of these dimensions differ between calls, and without the mark each new size could cause a new
-    compilation. A dimension of size 1 is never marked: a separate graph is compiled for it.
+    The sizes of these dimensions differ between calls. Without the mark, each new size could cause a compilation. A
+    dimension of size 1 is never marked: a separate graph is compiled for it.
     """
     if is_compiled(model):
         # Imported here because the import takes a second.
@@ -184,7 +183,7 @@ def widen_floats(values: Tensor) -> Tensor:
 
 
 def spreads(*models: Any) -> bool:
-    """Return whether networks can run in several threads of `spread`.
+    """Return whether `spread` can run these networks in several threads.
 
     They must be on the CPU and not compiled, gradients and autocast must be off, and PyTorch must have several threads.
     """
@@ -200,8 +199,8 @@ def spreads(*models: Any) -> bool:
 def spread(work: Callable[[ItemT], ResultT], items: Iterable[ItemT], num_workers: int) -> Iterator[ResultT]:
     """Call ``work`` for each item in ``num_workers`` threads, and yield the results in the order of the items.
 
-    Each worker gets an equal share of PyTorch's threads, and runs in inference mode. ``items`` is iterated in the
-    calling thread, at most two items per worker ahead of the result that is yielded.
+    Each worker gets an equal share of PyTorch's threads, and runs in inference mode. The calling thread iterates over
+    ``items``, and takes at most two items per worker in advance.
     """
 
     @torch.inference_mode()

@@ -100,8 +100,8 @@ def load_weights(
         model: The model.
         arch: The architecture of the model.
         path: The file; ``None`` finds it with `find_weights`.
-        ignore_keys: Names of parameters that are not loaded, for example those of the last layer if the model has other
-            classes than the file.
+        ignore_keys: Names of parameters that are not loaded, for example those of the last layer if the classes of the
+            model differ from those in the file.
     """
     if path is not None:
         file = check_file(path)
@@ -123,7 +123,7 @@ def load_pretrained_params(
     hash_prefix: str | None = None,
     ignore_keys: Collection[str] | None = None,
 ) -> None:
-    """Load a state dict, from a file written by `torch.save` or published by docTR, into a model.
+    """Load the parameters of a model from a state dict file, written by `torch.save` or published by docTR.
 
     No code from the file is run. If the file's name contains a checksum, as in docTR's ``crnn_vgg16_bn-0417f351.pt``,
     the content is checked against it first.
@@ -132,7 +132,7 @@ def load_pretrained_params(
         model: The model, on any device.
         path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
         hash_prefix: The beginning of the file's SHA-256 in hexadecimal; by default the checksum in the file's name.
-        ignore_keys: Names of parameters that are not loaded, for example those of a last layer with new classes.
+        ignore_keys: Names of parameters that are not loaded, for example those of a last layer for new classes.
 
     Raises:
         InvalidArgumentError: ``path_or_url`` is a URL.
@@ -163,7 +163,7 @@ def _candidates(card: ModelCard) -> Iterator[Path]:
 
 
 def is_file(name: str) -> bool:
-    """Return whether there is a regular file of this name. Names that are too long for the file system are allowed."""
+    """Return whether there is a regular file of this name; False if the name is too long for the file system."""
     try:
         return Path(name).is_file()
     except OSError:
@@ -171,7 +171,7 @@ def is_file(name: str) -> bool:
 
 
 def check_file(path: str | os.PathLike[str]) -> Path:
-    """Check that a path is an existing file, not a URL, and return it."""
+    """Return the path, or raise an error if it is a URL or there is no such file."""
     name = path_text("the weights file", path)
     if _URL.match(name):
         raise InvalidArgumentError(f"{name}: nothing is downloaded here. Save the file and give its path.")
@@ -183,8 +183,8 @@ def check_file(path: str | os.PathLike[str]) -> Path:
 def compare_checksum(file: Path, expected: str | None = None) -> None:
     """Raise an error unless the file's SHA-256, in hexadecimal, begins with ``expected``.
 
-    By default, ``expected`` is the checksum in the file's name, as in the names of docTR's files. If the name contains
-    no checksum, nothing is checked.
+    By default, ``expected`` is taken from the file's name, as in docTR's ``crnn_vgg16_bn-0417f351.pt``. If the name
+    contains no checksum, nothing is checked.
     """
     if expected is None:
         found = _CHECKSUM_IN_NAME.search(file.name)
@@ -200,9 +200,8 @@ def compare_checksum(file: Path, expected: str | None = None) -> None:
 def _check_container(file: Path) -> None:
     """Reject files that would need more memory than their own size, before they are loaded.
 
-    Such a file is either a compressed archive, which torch never writes, or has the format that torch used before
-    version 1.6. That format is not an archive, and contains the sizes of its tensors as numbers, which can exceed the
-    size of the file.
+    Two kinds of files can do this. One is a compressed archive, which torch never writes. The other is a file in the
+    format that torch used before version 1.6, in which the stated size of a tensor can exceed the size of the file.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -219,7 +218,7 @@ def _check_container(file: Path) -> None:
 
 
 def _check_old_format(file: Path, stream: BinaryIO) -> None:
-    """Reject a file in the format of torch before 1.6 if it mentions a size greater than the size of the file."""
+    """Reject a file in the format of torch before 1.6 if a tensor in it claims to be larger than the file."""
     size = file.stat().st_size
     try:
         for number in range(_TENSOR_PICKLE + 1):
@@ -233,7 +232,7 @@ def _check_old_format(file: Path, stream: BinaryIO) -> None:
 
 
 def _check_tensors(file: Path, value: Any) -> None:
-    """Reject sparse tensors, tensors that need much more memory than the file's size, and NaN or infinite numbers."""
+    """Reject sparse tensors, NaN, infinite numbers, and tensors that need much more memory than the file's size."""
     tensors = list(_tensors_in(value))
     if any(tensor.layout is not torch.strided for tensor in tensors):
         raise WeightsError(f"{file} has sparse tensors, which no network here has. Save them dense.")
@@ -315,7 +314,7 @@ class Checkpoint:
         arch: The architecture, one of the names listed by `list_models`.
         state_dict: The parameters of the network, by name.
         characters: The characters of a recogniser's classes, in order; empty for other networks.
-        options: Further arguments of the function that creates the network, such as ``class_names``.
+        options: Arguments with which the network is created, such as ``class_names``.
         input_shape: Channels, height and width of the images that predictors give to the network. If empty, predictors
             use the default of the architecture.
         card: Facts about the training, such as data, scores and settings, as strings, numbers, lists and dictionaries.
@@ -414,7 +413,7 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
 
     Args:
         path: The checkpoint, a file written by one of the training commands.
-        task: The task for which the network must be made: ``"recognition"``, ``"detection"``, ``"classification"``,
+        task: The task that the network must perform: ``"recognition"``, ``"detection"``, ``"classification"``,
             ``"layout"`` or ``"table_structure"``; ``None`` for any.
         archs: Names of architectures to try if the file contains only a state dict, as the files published by docTR do.
             Such a file does not name its architecture. The first architecture whose parameters have the same names and
@@ -425,8 +424,8 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
 
     Raises:
         WeightsNotFoundError: The file does not exist.
-        WeightsError: The file is damaged, is not a checkpoint, or has an unknown architecture, or its network is made
-            for another task.
+        WeightsError: The file is damaged, is not a checkpoint, or has an unknown architecture, or its network is for
+            another task.
 
     Example:
         >>> from mediatensor.ocr.models import load_checkpoint, ocr_predictor
@@ -450,10 +449,10 @@ def choose_network(
     kind: type[nn.Module] = nn.Module,
     **options: Any,
 ) -> Any:
-    """Return the network for ``arch``: one of the names ``archs``, the path of a checkpoint, or the network itself.
+    """Return the network for ``arch``, which is a name in ``archs``, the path of a checkpoint, or a network.
 
-    If ``arch`` is a name, the network is created with ``options``. If ``kind`` is given, a network passed as ``arch``
-    must be of this type. In that case a file is also accepted if it contains only a state dict; see `load_checkpoint`.
+    For a name, the network is created with ``options``. If ``kind`` is given, a network passed as ``arch`` must be of
+    this type, and a file passed as ``arch`` can contain only a state dict; see `load_checkpoint`.
     """
     if isinstance(arch, nn.Module):
         if not isinstance(uncompiled_module(arch), kind):
@@ -467,7 +466,7 @@ def choose_network(
 
 
 def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:
-    """Return a network of the first architecture in ``archs`` that a state dict fits, with the state dict loaded."""
+    """Load the state dict ``stored`` into a network of the first architecture in ``archs`` that it fits."""
     shapes = {name: getattr(value, "shape", None) for name, value in stored.items()}
     for arch in archs:
         model = network_factory(arch)(pretrained=False)

@@ -80,16 +80,16 @@ def single_images(images: Any) -> Iterator[Image]:
 
 
 def as_images(images: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]) -> list[Tensor]:
-    """Return the images of a list or batch as tensors (3, H, W), like `as_tensor`, and check their values."""
+    """Convert a list or batch of images to tensors (3, H, W) with `as_tensor`, and check the range of their values."""
     tensors = [as_tensor(image) for image in single_images(images)]
     check_values(tensors)
     return tensors
 
 
 def as_tensor(image: Image) -> Tensor:
-    """Return an image as a tensor (3, H, W) on the device of the image, without a copy if possible.
+    """Return an image as a tensor (3, H, W) on its device, without a copy if possible. Its values are not checked.
 
-    Arrays must be (H, W, 3), or (3, H, W) with a width other than 3. The range of the values is not checked.
+    Images are (H, W, 3) or (3, H, W). If both fit, arrays are read as (H, W, 3) and tensors as (3, H, W).
     """
     if isinstance(image, Frame):
         image = image.data
@@ -119,9 +119,9 @@ def as_tensor(image: Image) -> Tensor:
 
 
 def check_values(images: Sequence[Tensor]) -> None:
-    """Raise an error if an image of floats has values far outside [0, 1].
+    """Raise an error if an image with a floating-point dtype has values far outside [0, 1].
 
-    For all images on one device, the host waits for the device only once.
+    The host waits only once for each device.
     """
     floating = [image for image in images if image.is_floating_point()]
     for device in {image.device for image in floating}:
@@ -217,8 +217,8 @@ class PageBatch:
 
     Attributes:
         data: The inputs, (N, 3, H, W).
-        indices: The index of each image in the list from which the batch was made.
-        placements: The position of each image within its input.
+        indices: For each input, the index of its image in the list from which the batch was made.
+        placements: For each input, the position of its image within the input.
     """
 
     data: Tensor
@@ -248,7 +248,7 @@ def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], 
 
 
 class Normalize(nn.Module):
-    """Subtracts the mean of each channel and divides by its standard deviation; both refer to values in [0, 1]."""
+    """Normalises images with `normalize_pixels`."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
@@ -310,8 +310,8 @@ class PreProcessor(nn.Module):
         """Resize and normalise images, and return them in batches.
 
         Args:
-            x: The images, in the forms that `ocr_predictor` accepts. A NumPy array (N, H, W, 3) becomes a single batch
-                of all its images, which are stretched to the output size without padding.
+            x: The images, in the forms that `ocr_predictor` accepts. All images of a NumPy array (N, H, W, 3) are put
+                into one batch, and are stretched to the output size without padding.
 
         Returns:
             A list of float tensors (N, 3, H, W). With ``return_padding_mask``, also a list of masks: bool tensors
@@ -376,9 +376,9 @@ class PreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Yield normalised batches of images, each with the positions that the images have in the network's input.
+        """Yield batches of normalised images, with the position of each image in its network input.
 
-        With these positions, boxes that the network finds can be converted to boxes of the images.
+        The positions are needed to convert the boxes that the network finds to boxes relative to the images.
         """
         letterbox = self._letterbox()
         full_height, full_width = letterbox.size
@@ -454,8 +454,8 @@ class FlexiblePreProcessor(nn.Module):
     def tiles_for(self, height: int, width: int) -> list[tuple[int, int]]:
         """Divide a long strip into overlapping tiles along its longer side; return an empty list for other pages.
 
-        Each tile is given by its start and stop in pixels of the page. Without tiles, the limit on the longer side
-        would make the letters of a strip too small to detect.
+        A tile is a pair of start and stop, in pixels of the page. Without tiles, the strip would be shrunk to the limit
+        on the longer side, and its letters would be too small to detect.
         """
         shorter, longer = min(height, width), max(height, width)
         is_long = longer * self.shorter_side > 2 * shorter * self.longer_side

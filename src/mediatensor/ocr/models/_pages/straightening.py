@@ -36,8 +36,8 @@ _EVEN = 1e-9
 class Straightening:
     """The transform that makes a page upright.
 
-    The matrix ``forward`` maps points (x, y, 1) relative to the page to points relative to the upright page, and
-    ``back`` maps them in the other direction.
+    The matrix ``forward`` converts points (x, y, 1) on the page to points on the upright page, and ``back`` does the
+    reverse. Coordinates are fractions of width and height.
     """
 
     angle: float  # the clockwise turn of the page in degrees
@@ -50,9 +50,9 @@ class Straightening:
 def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
     """Compute the transform that makes a page upright, if the page is turned clockwise by ``angle`` degrees.
 
-    If ``expand`` is true, the upright page is large enough for the whole rotated page. Otherwise it has the same size
-    as the page, so that the corners of the rotated page can be cut off. For multiples of 90 degrees ``expand`` has no
-    effect: no pixels are lost, and 90 and 270 degrees swap height and width.
+    If ``expand`` is true, the upright page is large enough for the whole rotated page. Otherwise it has the size of the
+    original page, and the corners of the rotated page are lost. For multiples of 90 degrees, ``expand`` has no effect:
+    no pixels are lost, and 90 and 270 degrees swap height and width.
 
     >>> plan = plan_straightening((100, 200), 90)
     >>> plan.shape
@@ -78,7 +78,7 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
 def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> Matrix:
     """Return the matrix (3, 3) that rotates a page counter-clockwise by ``angle`` degrees around its center.
 
-    The matrix maps points relative to a page of shape ``start`` to points relative to a page of shape ``end``.
+    It converts relative points on a page of shape ``start`` to relative points on a page of shape ``end``.
     """
     (height, width), (rows, columns) = start, end
     return (
@@ -91,7 +91,7 @@ def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> 
 
 
 def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
-    """Convert relative boxes with a matrix of a `Straightening`, ``forward`` or ``back``, and clip them to [0, 1].
+    """Convert relative boxes with the matrix ``forward`` or ``back`` of a `Straightening`, and clip them to [0, 1].
 
     A straight box (N, 4) becomes the straight box that encloses its four converted corners. Quads (N, P, 2) keep the
     order of their corners, so that the first corner is still where the text starts.
@@ -192,9 +192,9 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
 
 
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Estimate the elongation of each shape from the second moments of the points on its rim.
+    """Estimate the elongation of each shape from the second moments of its rim.
 
-    ``own`` is the number of the shape to which each point belongs.
+    ``points`` are the rim pixels of all shapes, and ``own`` is for each of them the number of its shape.
     """
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
@@ -226,8 +226,7 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     """Return the weighted median of angles in degrees, in [-45, 45).
 
     Angles that differ by 90 degrees count as equal, so 44 and -44 degrees are only 2 degrees apart. Therefore the
-    median is taken over the differences of the angles from their mean direction. If no weight is positive, the result
-    is 0.0.
+    median is computed relative to the mean direction. If no weight is positive, the result is 0.0.
     """
     kept = weights > 0
     angles, weights = angles[kept], weights[kept]

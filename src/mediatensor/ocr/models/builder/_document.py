@@ -49,11 +49,11 @@ class Structured:
 
 @dataclass
 class PageWords:
-    """All recognition results for a page, from which its part of the document is built.
+    """All recognition results for one page. A builder converts them to a page of the document.
 
-    ``words`` are grouped by class. For a text document there is only one class, whose name does not matter. All boxes
-    are relative to an upright image of the page, with the height and width in ``shape``. If ``image`` is not that
-    upright image, ``straightened`` is the transform from ``image`` to it.
+    ``words`` are grouped by class. For a text document there is only one class, whose name does not matter. Boxes are
+    relative to the upright page, whose height and width are ``shape``. If ``image`` is not upright, ``straightened`` is
+    the transform that makes it upright.
     """
 
     image: Any
@@ -168,9 +168,9 @@ class DocumentBuilder(BuilderSettings):
             tables: For each page, None, or its tables as
                 ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Words whose
                 center lies in a cell or close to it belong to the cell and not to a block.
-            line_ids: For each page, N integers: for each word, the number of the detected line from which it was cut,
-                or a negative number if it was detected as a word. Words of one detected line stay together, unless
-                there is a gap of at least two line heights between them, as between form fields.
+            line_ids: For each page, N integers: the number of the detected line from which each word was cut, or a
+                negative number if the detector found the word itself. Words of one detected line stay in one line,
+                unless a gap between them is at least two line heights wide, as between form fields.
             characters: For each page, the characters of its N words.
             errors: For each page, the reason why it could not be read, or None.
             structures: For each page, the regions, tables and fields that rules found, or None. If there are regions
@@ -207,7 +207,7 @@ class DocumentBuilder(BuilderSettings):
 class KIEDocumentBuilder(BuilderSettings):
     """Arranges the words of pages by class, for key information extraction. Takes the arguments of `DocumentBuilder`.
 
-    Only ``export_as_straight_boxes`` has an effect, because predictions are not grouped into lines or blocks.
+    Only ``export_as_straight_boxes`` has an effect, because words are not grouped into lines or blocks.
     """
 
     def __call__(
@@ -230,8 +230,8 @@ class KIEDocumentBuilder(BuilderSettings):
         """Build a document of predictions, which are words that belong to a class.
 
         Args:
-            boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, but as a
-                dictionary by class for each page.
+            boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, but each page
+                has a dictionary with an item for each class.
             pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
             tables: Must be None, or None for each page: tables are not supported.
             structures: For each page, the regions and fields that rules found in the words of all classes, or None.
@@ -272,9 +272,9 @@ _SAME_LENGTHS = ("boxes", "pages", "text_preds", "crop_orientations", "objectnes
 
 
 def _check_lengths(given: Mapping[str, Any]) -> int:
-    """Return the number of pages.
+    """Return the number of pages for which a builder was called.
 
-    Raise an error if not all required arguments of a builder, given by name, have one item for each page.
+    ``given`` are its required arguments, by name. Raise an error unless each of them has one item for each page.
     """
     lengths = {name: len(given[name]) for name in _SAME_LENGTHS}
     if len(set(lengths.values())) > 1:
@@ -284,9 +284,9 @@ def _check_lengths(given: Mapping[str, Any]) -> int:
 
 
 def _per_page(argument: Sequence[Any] | None, number: int, name: str) -> Sequence[Any]:
-    """Return the optional argument ``name`` of a builder as a list with one item for each of ``number`` pages.
+    """Return the value of a builder's optional argument ``name``, with one item for each of ``number`` pages.
 
-    If the argument is None, all items are None.
+    If ``argument`` is None, all items are None. Raise an error if it has another length.
     """
     if argument is None:
         return [None] * number
@@ -474,7 +474,7 @@ def _build_lines(
 ) -> tuple[list[Line], np.ndarray]:
     """Group the words of a page or region into lines; return the lines and their boxes ``(L, 4)`` on the upright page.
 
-    ``upright`` and ``aspect`` are the result of `upright_boxes` for the words.
+    `upright_boxes` returns ``upright`` and ``aspect`` for these words.
     """
     order, numbers = line_numbers(upright, aspect, settings.paragraph_break, line_ids)
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
@@ -490,7 +490,7 @@ def _build_lines(
 def _arrange(settings: BuilderSettings, page: Page) -> None:
     """Put the content of a page into reading order, in place.
 
-    If ``resolve_lines`` is false, single words are ordered, otherwise paragraphs.
+    If ``resolve_lines`` is false, the result is one line with all words in reading order.
     """
     if not page.blocks:
         return
@@ -511,7 +511,7 @@ def _arrange(settings: BuilderSettings, page: Page) -> None:
 def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
     """Return the indices of the words in each region, and then of the words outside all regions.
 
-    Words for which ``is_used`` is true, which belong to tables, are left out.
+    Words of tables, for which ``is_used`` is true, are left out. Empty groups are left out too.
     """
     is_free, groups = ~is_used, []
     for region in structure.regions:
@@ -523,9 +523,9 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
 
 
 def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
-    """Sort the words of a line, which are given from left to right, into the direction in which the line is read.
+    """Return the words of a line in the order in which they are read. They are given from left to right.
 
-    The order only changes if the words are turned but their boxes are straight.
+    The order changes only for words that are turned but have straight boxes.
     """
     turns = {word.crop_orientation.get("value") for word in words}
     direction = _READING_DIRECTIONS.get(turns.pop()) if len(turns) == 1 else None

@@ -27,9 +27,9 @@ _PAIRS_AT_ONCE = 1 << 20
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
     """Convert the boxes of words to straight boxes on the upright page.
 
-    The page is rotated by the most common reading angle of the quads, which is sometimes as large as 90 or 180 degrees.
-    For short words of a tilted page, detectors report quads that are not tilted; these are moved but not rotated.
-    Return the boxes ``(N, 4)``, and the ratio of the height of the upright page to its width.
+    Quads are rotated by their most common reading angle, which can be any angle up to 180 degrees. Detectors often
+    report untilted quads for short words of a tilted page. These move to their place on the upright page but are not
+    rotated. Return the boxes ``(N, 4)``, and the height of the upright page divided by its width.
     """
     height, width = _UNKNOWN_SHAPE if shape is None else shape
     if boxes.ndim == 2:
@@ -48,7 +48,7 @@ def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tu
 
 
 def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
-    """Rotate quads by a small angle. Quads that are already straight are not rotated, only moved with the page."""
+    """Rotate quads by a small angle around the page center. Quads that are already straight move without rotating."""
     turned = quads @ rotation_matrix(angle).T
     tops = quads[:, 1] - quads[:, 0]
     level = np.abs(np.degrees(np.arctan2(-tops[:, 1], tops[:, 0]))) < abs(angle) / 2
@@ -58,10 +58,10 @@ def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
 
 
 def frame_order(boxes: np.ndarray) -> np.ndarray:
-    """Return the indices of words in the order from top to bottom, and within a row approximately from left to right.
+    """Return the indices of words, sorted from top to bottom and within a row approximately from left to right.
 
-    Words are sorted by their bottom edges. A word is treated as lower the farther right it is: at the right edge of the
-    page by half the median word height.
+    Words are sorted by their bottom edges. Words farther right are treated as if they were lower. At the right edge of
+    the page, this difference is half the median word height.
     """
     return np.argsort(boxes[:, 0] + 2 * boxes[:, 3] / _median_height(boxes), kind="stable")
 
@@ -71,8 +71,8 @@ def line_numbers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Group words at about the same height into rows, and split the rows into lines at gaps wider than usual.
 
-    A gap of at least ``paragraph_break`` page widths always splits a row, with one exception: words with the same
-    nonnegative number in ``line_ids`` were detected as one line. A gap between these also needs two line heights.
+    A gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative number in
+    ``line_ids`` were detected as one line: between them, the gap must also be two line heights wide.
 
     Return two arrays: the indices of the words, sorted by line from top to bottom and within a line from left to right;
     and the line number of each word in this order.
@@ -100,10 +100,10 @@ def line_numbers(
 def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.ndarray:
     """Group lines into blocks, and return the number of the block of each line, int64 ``(L,)``.
 
-    A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights. In
-    addition, the two must be aligned at the left, right or center. This is not required if no other line is close above
-    or below the two. Blocks are numbered in the order of their first line. ``boxes`` are on the upright page.
-    ``line_break`` is the widest gap allowed between two lines of a block, as a multiple of the line height.
+    A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights.
+    They must also be aligned at the left, right or center, unless no other line is close below the upper or close above
+    the lower one. Blocks are numbered in the order of their first line. ``boxes`` are on the upright page.
+    ``line_break`` is the widest allowed gap between lines of a block, in line heights.
     """
     try:
         from scipy.sparse import coo_array
@@ -131,9 +131,9 @@ def _median_height(boxes: np.ndarray) -> float:
 
 
 def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
-    """Return the unit of each word, int64 ``(N,)``. All words of a unit are put into the same row.
+    """Return a unit number for each of ``number`` words, int64 ``(N,)``. Words of one unit are put into the same row.
 
-    Words of one detected line form a unit. All other words are units of their own.
+    All words of one detected line form a unit. Every other word is its own unit.
     """
     if line_ids is None:
         return np.arange(number)
@@ -146,8 +146,8 @@ def _rows(boxes: np.ndarray, rank: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Return the number of the row of each word, int64 ``(N,)``.
 
     A word joins the current row if its center is at most half a word height above or below the mean center of the words
-    already in the row; otherwise it starts a new row. Words are processed one by one, in the order of ``rank``, because
-    each added word changes the mean. Words of the same unit in ``units`` are processed together.
+    already in the row; otherwise it starts a new row. Words are processed in the order of ``rank``, because each added
+    word changes the mean. Words with the same number in ``units`` are processed together.
     """
     sizes = np.bincount(units)
     middles = np.bincount(units, (boxes[:, 1] + boxes[:, 3]) / 2) / sizes
@@ -175,10 +175,10 @@ def _rows(boxes: np.ndarray, rank: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
-    """Return the gap between two words at which a row is split into two lines, by docTR's rule.
+    """Return the width from which a gap between two words splits a row into two lines, by docTR's rule.
 
-    ``gaps`` are the gaps in all rows of the page, and ``height`` is the median height of words. Both are relative to
-    the width of the page, as is the result, which is at most ``paragraph_break``.
+    ``gaps`` are the gaps in all rows of the page, and ``height`` is the median height of words. All lengths are
+    relative to the width of the page. The result is at most ``paragraph_break``.
     """
     open_gaps = gaps[gaps > 0]
     if len(open_gaps) >= _ENOUGH_GAPS and 2 * len(open_gaps) >= len(gaps):
@@ -187,7 +187,7 @@ def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> 
 
 
 def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np.ndarray]:
-    """Find all pairs of lines of similar height, one close below the other; return the upper and the lower lines."""
+    """Find pairs of similarly high lines, one close below the other. Return the indices of upper and lower lines."""
     tops = np.argsort(boxes[:, 1], kind="stable")
     heights = boxes[:, 3] - boxes[:, 1]
     sorted_tops = boxes[tops, 1]

@@ -22,7 +22,7 @@ _ROW_SHARE = 0.5
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
     """Convert the regions of a page to layout elements, in reading order.
 
-    If ``is_rotated``, their geometries have four points, otherwise two corners.
+    If ``is_rotated``, the geometry of an element has four points, otherwise two corners.
     """
     place = _relative_geometry(structure, is_rotated)
     return [
@@ -78,7 +78,7 @@ def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool)
 
 
 def _relative_geometry(structure: PageStructure, is_rotated: bool) -> Callable[[Sequence[float]], Any]:
-    """Return a function that converts a box in the unit of ``structure`` to a geometry relative to the page."""
+    """Return a function that converts a box of ``structure`` to a geometry relative to the page."""
     size = np.array([structure.width, structure.height] * 2, dtype=np.float64)
     return lambda box: _geometry((np.asarray(box) / size).clip(0, 1), is_rotated)
 
@@ -111,9 +111,9 @@ def tables_of_grids(
 
     In docTR's format, a table is
     ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Geometries are
-    (xmin, ymin, xmax, ymax) or four points, relative to the page. The first row and the first column can have any
-    number. ``boxes`` are the boxes of the words relative to the page, (N, 4) or (N, 4, 2). Return the table elements,
-    and a mask (N,) that is true for the words in cells.
+    (xmin, ymin, xmax, ymax) or four points, relative to the page. Row and column numbers can start at any number.
+    ``boxes`` are the boxes of the words relative to the page, (N, 4) or (N, 4, 2). Return the table elements, and a
+    mask (N,) that is true for the words in cells.
 
     Raises:
         InvalidArgumentError: if a table has another format.
@@ -159,10 +159,10 @@ def tables_of_grids(
 def _words_in_cells(
     quads: np.ndarray, boxes: np.ndarray, is_free: np.ndarray, shape: tuple[int, int]
 ) -> list[list[int]]:
-    """Return the indices of the words in each cell of a table, in reading order.
+    """Return for each cell of a table the indices of its words, in reading order.
 
-    A word belongs to a cell if its center is in the cell, or near the cell and in no other. Words for which ``is_free``
-    is false, which belong to other tables, are ignored.
+    A word belongs to the cell that contains its center, or else to the nearest cell if that is close. Words of other
+    tables, for which ``is_free`` is false, are ignored.
     """
     words = boxes[:, :4] if boxes.ndim == 3 else boxes_to_polygons(boxes[:, :4])
     # Coordinates along the sides of the table, in page widths.

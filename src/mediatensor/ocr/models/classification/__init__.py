@@ -1,4 +1,4 @@
-"""Classifiers: backbones of detectors and recognisers, and classifiers of the turn of crops, lines and pages."""
+"""Classifiers: backbones for detectors and recognisers, and networks that detect how crops and pages are turned."""
 
 from .magc_resnet import MAGC, magc_resnet31
 from .mobilenet import (

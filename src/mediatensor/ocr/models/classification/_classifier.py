@@ -29,10 +29,10 @@ ClassifierT = TypeVar("ClassifierT", bound=Classifier)
 def classifier_cfg(
     url: str, size: int = 32, classes: Sequence[str | int] = tuple(VOCABS["french"]), *, release: bool = False
 ) -> dict[str, Any]:
-    """Return the configuration of a classifier for images of ``size`` by ``size`` pixels, by default of characters.
+    """Return the configuration of a classifier for images of ``size`` by ``size`` pixels.
 
-    ``url`` is the last part of the address of the published weights. They are on docTR's server or, if ``release`` is
-    true, in a release of docTR's repository.
+    By default, it classifies characters. ``url`` is the end of the address of its weights, which are on docTR's server
+    or, if ``release`` is true, in a release of docTR's repository.
     """
     server = (
         "https://github.com/mindee/doctr/releases/download/"
@@ -57,13 +57,12 @@ def build_classifier(
     kwargs: dict[str, Any],
     takes_input_shape: bool = False,
 ) -> ClassifierT:
-    """Create a classifier with its configuration, and load its weights if ``pretrained`` is true.
+    """Create a classifier, set its ``cfg``, and load its weights if ``pretrained`` is true.
 
     ``cfgs`` has the default configuration of the architecture ``arch``. ``kwargs`` are the options of the user.
-    ``classes``, ``num_classes`` and ``input_shape`` are taken out of them, and ``network`` is called with the rest and
-    ``num_classes``. ``head`` is the name of the last layers in the state dict; they are not loaded if the number of
-    classes is not the default. If ``takes_input_shape`` is true, ``network`` also gets ``input_shape``, because it is
-    built for one image size.
+    ``network`` is called with ``num_classes`` and with all options except ``classes`` and ``input_shape``. ``head`` is
+    the name of the last layers in the state dict; they are not loaded if the number of classes is not the default.
+    ``takes_input_shape`` is true for networks that are built for one image size: they also get ``input_shape``.
     """
     kwargs, default_cfg = dict(kwargs), cfgs[arch]
     classes = list(kwargs.pop("classes", default_cfg["classes"]))

@@ -1,4 +1,4 @@
-"""ResNet-31 with global context attention. It reduces the width of text less than most residual networks do."""
+"""ResNet-31 with global context attention. Its strides keep more of the width of text than most residual networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MobileNetV3: small backbones, a character classifier, and docTR's classifiers of the turn of crops and pages."""
+"""MobileNetV3: small backbones, a character classifier, and docTR's classifiers for turned crops and pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class _Block(NamedTuple):
-    """The settings of an inverted residual block: one row of the tables of the network in the MobileNetV3 paper."""
+    """The settings of an inverted residual block: a row in the tables of the MobileNetV3 paper."""
 
     kernel: int
     expanded: int
@@ -90,8 +90,8 @@ class MobileNetV3(Classifier):
         hidden: Width of the second to last layer.
         num_classes: Number of classes.
         dropout: Dropout probability of the hidden layer.
-        rectangular: Whether all strided blocks except the first reduce only the height of features, not the width, so
-            that adjacent letters stay separate.
+        rectangular: Whether all blocks with a stride, except the first, reduce only the height of features, so that
+            adjacent letters stay separate.
 
     Example:
         >>> import torch
@@ -191,7 +191,7 @@ def _conv_norm(
 
 
 def _multiple_of_8(channels: int) -> int:
-    """Round a number of channels to the nearest multiple of 8 (at least 8), or up if it would lose more than 10 %."""
+    """Round to the nearest multiple of 8, at least 8, but never down by more than 10 %."""
     rounded = max(8, (channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
@@ -207,9 +207,8 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 
     Args:
         pretrained: Load docTR's weights from a file on this machine.
-        **kwargs: ``num_classes`` and ``dropout`` of the network. ``classes``, the names of the classes, and
-            ``input_shape``, the channels, height and width of the images that predictors give to the network, are only
-            stored in ``cfg``.
+        **kwargs: ``num_classes`` and ``dropout`` of the network. ``classes`` (class names) and ``input_shape``
+            (channels, height and width of the images that predictors give to the network) are only stored in ``cfg``.
 
     Raises:
         WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put

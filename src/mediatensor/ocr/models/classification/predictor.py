@@ -31,8 +31,8 @@ class OrientationPredictor(nn.Module):
     """Predicts by how many degrees crops or pages are turned: 0, -90, 180 or 90.
 
     Args:
-        pre_processor: Prepares batches for a model with four classes. ``None`` if ``model`` is a line classifier or
-            ``None``.
+        pre_processor: Prepares batches for a model with four classes. It is ``None`` if ``model`` is a line classifier
+            or ``None``.
         model: The classifier; if ``None``, all images count as upright.
     """
 
@@ -95,7 +95,7 @@ class LineFinder(Protocol):
 
 
 class LinePageOrientation(nn.Module):
-    """Predicts by how many degrees pages are turned, by a vote of their lines. No network for whole pages is needed.
+    """Predicts by how many degrees pages are turned, from their lines. No network for whole pages is needed.
 
     Args:
         detector: Finds the lines.
@@ -126,9 +126,9 @@ class LinePageOrientation(nn.Module):
 def _line_turns(
     classifier: LineOrientationClassifier, images: Sequence[Tensor], batch_size: int
 ) -> list[tuple[int, float]]:
-    """Return the turn of each crop of a line in degrees, and its probability.
+    """Return by how many degrees the line in each image is turned, and the probability.
 
-    A crop that is much taller than wide is assumed to be turned by 90 degrees, and is rotated before it is classified.
+    An image that is much taller than wide is assumed to be turned by 90 degrees, and rotated before classification.
     """
     crops = upload_images(images, next(classifier.parameters()).device)
     probabilities = upside_down_crops(classifier, crops, batch_size)

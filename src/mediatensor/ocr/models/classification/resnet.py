@@ -35,7 +35,7 @@ _STEM_CHANNELS = 64
 
 
 class NamedResNet(Classifier):
-    """A residual network whose layers have names (He et al., "Deep Residual Learning for Image Recognition", 2015).
+    """A residual network with named layers (He et al., "Deep Residual Learning for Image Recognition", 2015).
 
     Args:
         depths: Number of blocks in each of the four stages.
@@ -145,7 +145,7 @@ def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: i
 class ResNet(nn.Sequential, Classifier):
     """A residual network that is a sequence of stages, as in docTR.
 
-    ResNet-31 (Li et al., "Show, Attend and Read", 2018), and a ResNet-34 with twice the channels, are of this class.
+    This class implements ResNet-31 (Li et al., "Show, Attend and Read", 2018) and a ResNet-34 with twice the channels.
 
     Args:
         num_blocks: Number of blocks in each stage.
@@ -245,7 +245,7 @@ def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
     """Return a ResNet-31, the backbone of SAR, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small`, except ``dropout``, and also ``include_top`` of `ResNet`.
+    Takes the arguments of `mobilenet_v3_small` except ``dropout``, plus ``include_top`` of `ResNet`.
     """
     return build_classifier(default_cfgs, "resnet31", partial(ResNet, **RESNET31), "13", pretrained, kwargs)
 

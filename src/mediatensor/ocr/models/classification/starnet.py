@@ -30,9 +30,9 @@ def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
 
 
 class _Block(nn.Module):
-    """A residual block: the input is convolved and projected twice to more channels.
+    """A residual block: two projections compute more channels from the convolved input.
 
-    The product of the two projections is then projected back to the number of channels of the input.
+    Their product is then projected back to the number of channels of the input.
     """
 
     def __init__(self, channels: int, mlp_ratio: int, drop_path: float) -> None:
@@ -59,7 +59,7 @@ class StarNet(nn.Sequential, Classifier):
     Args:
         base_dim: Channels of the first stage. Each following stage has twice as many as the stage before it.
         depths: Number of blocks in each stage. The first convolution and every stage halve height and width.
-        mlp_ratio: Width of the multiplied projections, relative to the channels.
+        mlp_ratio: Channels of the two projections that are multiplied, relative to the channels of the block.
         drop_path_rate: Probability that the last block is skipped in training (stochastic depth). For earlier blocks
             the probability is lower: it rises linearly from 0 at the first block.
         stem_dim: Channels before the first stage.
@@ -102,6 +102,6 @@ class StarNet(nn.Sequential, Classifier):
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
     """Return a StarNet-S3 for 32 x 32 images of characters, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` also accept arguments of `StarNet`.
+    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` can also be arguments of `StarNet`.
     """
     return build_classifier(default_cfgs, "starnet_s3", StarNet, "5.3", pretrained, kwargs)

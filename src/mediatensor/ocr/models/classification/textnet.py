@@ -30,11 +30,11 @@ _STAGES = {
 
 
 class FASTConvLayer(nn.Module):
-    """A layer of FAST: parallel branches that are normalized and added, followed by ReLU.
+    """A layer of FAST: the sum of parallel branches, each with its own batch norm, followed by ReLU.
 
     The branches are a convolution, a convolution with a kernel of one column, one with a kernel of one row, and the
-    identity. Redundant branches are omitted, and so is the identity if the layer changes the shape.
-    `reparameterize_layer` replaces all branches by one equivalent convolution.
+    identity. A branch is omitted if it would duplicate the first convolution, and the identity is omitted if the layer
+    changes the shape. `reparameterize_layer` replaces all branches by one equivalent convolution.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class FASTConvLayer(nn.Module):
     def reparameterize_layer(self) -> None:
         """Replace the branches by one equivalent convolution, for inference. Repeated calls do nothing.
 
-        The convolution includes the normalizations, with the running statistics that they have at the time of the call.
+        The convolution includes the batch norms, with their running statistics at the time of the call.
         """
         if self.fused_conv is not None:
             return
@@ -111,7 +111,7 @@ class FASTConvLayer(nn.Module):
 def fuse_conv_norm(
     weight: torch.Tensor, bias: torch.Tensor | None, norm: nn.BatchNorm2d
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return weight and bias of one convolution that equals a convolution followed by ``norm`` in evaluation mode."""
+    """Fuse a convolution with the batch norm after it, in evaluation mode; return the fused weight and bias."""
     mean, var = norm.running_mean, norm.running_var
     if mean is None or var is None:
         raise ValueError("Only a normalization with running statistics can be fused.")
@@ -167,7 +167,7 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
     """Return a TextNet-Tiny for 32 x 32 images of characters, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small`, except ``dropout``, and also ``include_top`` of `TextNet`.
+    Takes the arguments of `mobilenet_v3_small` except ``dropout``, plus ``include_top`` of `TextNet`.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 

@@ -1,6 +1,6 @@
 """VIP, the small backbone of VIPTR.
 
-The first of its three stages uses local attention, the last global attention, and the middle stage both.
+It has three stages: the first uses local attention, the second local and global attention, the third global attention.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class MultiHeadSelfAttention(nn.Module):
 
 
 class OverlappedSpatialReductionAttention(nn.Module):
-    """Attention of each position of features (N, H, W, C) to all positions of a smaller version of the same features.
+    """Lets each position of features (N, H, W, C) attend to all positions of a smaller version of these features.
 
     Convolutions with overlapping windows and stride ``sr_ratio`` compute the smaller version.
     """
@@ -169,7 +169,7 @@ class StripeAttention(nn.Module):
         self.get_v = nn.Conv2d(dim, dim, 3, padding=1, groups=dim)
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """Return the attention-weighted values, (N, H, W, C); all arguments have the same shape."""
+        """Return the attention-weighted values. The result and all arguments are (N, H, W, C)."""
         count, height, width, channels = query.shape
         tall, wide = (height, self.split_size) if self.upright else (self.split_size, width)
         if height % tall or width % wide:
@@ -211,7 +211,7 @@ class CrossShapedWindowAttention(nn.Module):
 
 
 class VIPBlock(nn.Module):
-    """A stage of layers that map features (N, H, W, C): local layers, global layers, or both.
+    """A stage of local attention layers, global attention layers, or both, on features (N, H, W, C).
 
     If there are both, each kind processes half of the channels, and ``proj`` then mixes the halves. ``downsample`` is
     the last layer of the stage.
@@ -341,7 +341,7 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
     """Return the tiny VIP network.
 
-    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` also accept arguments of `VIPNet`.
+    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` can also be arguments of `VIPNet`.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 

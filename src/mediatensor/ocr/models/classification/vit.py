@@ -120,7 +120,7 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
     """Return the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
 
-    Takes the arguments of `mobilenet_v3_small`, but ``**kwargs`` also accept arguments of `VisionTransformer`.
+    Takes the arguments of `mobilenet_v3_small`. ``**kwargs`` can also be arguments of `VisionTransformer`.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 

@@ -1,6 +1,6 @@
 """Vision transformers for detection.
 
-In most layers, a patch of the image attends only to patches in the same window, in some layers to all patches.
+In most layers, a patch of the image attends only to patches in the same window. In the rest, it attends to all patches.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
     """Return the small detection transformer, in training mode. It has 10 layers, 12 heads and 192 feature channels.
 
-    Takes the arguments of `mobilenet_v3_small`, but ``**kwargs`` also accept arguments of `VisionDetectionTransformer`.
+    Takes the arguments of `mobilenet_v3_small`. ``**kwargs`` can also be arguments of `VisionDetectionTransformer`.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 

@@ -1,4 +1,4 @@
-"""Create predictors of the turn of crops and pages, given the name of a network architecture."""
+"""Create predictors that determine how crops and pages are turned, given the name of a network architecture."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def crop_orientation_predictor(
             degrees. docTR's architecture distinguishes all four turns of a word.
         pretrained: Load weights from a file on this machine; see `find_weights`.
         batch_size: Maximum number of crops in a batch.
-        **kwargs: ``mean`` and ``std`` replace the pixel statistics in the model's ``cfg``. If ``disabled`` is true, the
-            predictor treats all crops as upright, and nothing is loaded.
+        **kwargs: ``mean`` and ``std`` replace those in the model's ``cfg``. If ``disabled`` is true, the predictor
+            treats all crops as upright, and nothing is loaded.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
@@ -57,8 +57,8 @@ def page_orientation_predictor(
 ) -> OrientationPredictor | LinePageOrientation:
     """Return a predictor that determines by how many degrees pages are turned.
 
-    Takes the arguments of `crop_orientation_predictor`. By default, the text lines of a page are detected, and vote on
-    its orientation. Networks that classify whole pages can be used too, but mediatensor has no weights for them.
+    Takes the arguments of `crop_orientation_predictor`. By default, the detected text lines of a page determine its
+    orientation. Networks that classify whole pages can be used too, but mediatensor has no weights for them.
 
     Example:
         >>> import numpy as np

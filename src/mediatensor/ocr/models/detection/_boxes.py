@@ -21,16 +21,16 @@ _MIN_EXTENT = 2
 
 @dataclass(frozen=True)
 class Regions:
-    """The N regions of a bitmap, stored as R horizontal runs of pixels.
+    """The N regions of a bitmap, stored as R runs. A run is a horizontal sequence of adjacent pixels.
 
-    The runs of a region follow each other. Regions are in the order in which they are met when the bitmap is read row
-    by row. All arrays but ``starts`` have one item for each run.
+    Regions are sorted by their first pixel, row by row, and runs are sorted by region. All arrays except ``starts``
+    have one item for each run.
 
     Args:
-        region: The number of the region to which each run belongs, ascending from 0, int64 (R,).
+        region: Number of each run's region, ascending from 0, int64 (R,).
         row: Row of each run, ascending within a region, int64 (R,).
         left: First column of each run, int64 (R,).
-        right: Last column of each run, which still belongs to it, int64 (R,).
+        right: Last column of each run (inclusive), int64 (R,).
         starts: For each region, the index of its first run, int64 (N,).
     """
 
@@ -73,7 +73,7 @@ class Regions:
         return _group_runs(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
 
     def outline(self) -> Regions:
-        """Return regions without gaps within a row: each row has one run, from its leftmost to its rightmost pixel."""
+        """Return the regions with all gaps within rows filled, so that each row of a region is a single run."""
         if not len(self):
             return self
         new_row = np.diff(self.row, prepend=-1) != 0
@@ -119,7 +119,7 @@ def image_tools() -> ModuleType:
 def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     """Return the 8-connected regions of true pixels in a bitmap (H, W).
 
-    Holes in regions are filled, so that a region inside a hole of another region becomes part of it.
+    Holes in regions are filled. A region inside such a hole becomes part of the region around it.
 
     If there are more than `MAX_REGIONS` regions, only the largest are returned.
     """
@@ -146,9 +146,9 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
 def _shift_pixels(
     target: NDArray[np.bool_], source: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Return two pairs of views that align each pixel of ``target`` with a horizontal neighbour in ``source``.
+    """Return two pairs of views of ``target`` and ``source`` that are shifted by one column against each other.
 
-    In the first pair, this is the neighbour on the left, and in the second pair the neighbour on the right.
+    In the first pair, each target pixel is paired with the source pixel to its left, in the second to its right.
     """
     return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
 
@@ -179,8 +179,8 @@ class Rectangles:
     def grow(self, distance: NDArray[np.float64]) -> Rectangles:
         """Move all four sides of each rectangle outwards by its ``distance`` (N,).
 
-        If a rectangle is the smallest around a shape, the result is the smallest rectangle around the shape after the
-        shape itself is enlarged by the same distance, with rounded corners.
+        This is equivalent to enlarging the shape inside a rectangle by this distance, with rounded corners, and
+        computing the smallest rectangle around the result.
         """
         return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
 
@@ -199,7 +199,7 @@ class Rectangles:
 
 
 def least_area_rectangles(regions: Regions) -> Rectangles:
-    """Return, for each region, the rectangle with the smallest area around the centers of its pixels, at any angle."""
+    """Return the smallest rectangle, at any angle, around the pixel centers of each region."""
     points, group = _hull_points(regions)
     pieces = [
         _try_hull_edges(points[inside], group[inside] - start)
@@ -219,7 +219,7 @@ def least_area_rectangles(regions: Regions) -> Rectangles:
 def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the corners (P, 2) of the convex hulls of all regions, and the region of each corner, (P,).
 
-    The corners of a region follow each other: first those on the left side of its hull, then those on the right side.
+    Corners are sorted by region: for each, first those on the left side of its hull, then those on the right side.
     """
     outline = regions.outline()
     # The left side is computed as a mirrored right side. The two sides of a region are interleaved.
@@ -241,9 +241,9 @@ def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int6
 
 
 def _try_hull_edges(points: NDArray[np.float64], group: NDArray[np.int64]) -> Rectangles:
-    """Return the rectangle with the smallest area around each group of hull points.
+    """Return the smallest rectangle around the hull of each region. ``group`` is the region of each point.
 
-    One side of this rectangle is parallel to an edge of the hull, so only the directions of the edges are tried.
+    The smallest rectangle always has a side parallel to an edge of the hull, so only these directions are tried.
     """
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     counts = np.diff(starts, append=len(points))
@@ -291,18 +291,18 @@ def boxes_from_bitmap(
         prob_map: The probability of text at each pixel, in [0, 1], float (H, W). NaN counts as 0.
         bitmap: True for the pixels that are text, (H, W).
         box_thresh: Boxes with a lower score are dropped.
-        unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by
-            ``unclip_ratio * area / perimeter``. This is necessary because detectors are trained on shrunken words, so
-            that neighbouring words stay separate.
+        unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by ``unclip_ratio * area /
+            perimeter``. Detectors find shrunken words, because they are trained this way to keep neighbouring words
+            separate.
         straight: Return straight boxes; otherwise return the smallest rectangles at any angle.
         clip: Clip the coordinates of the boxes to [0, 1].
 
     Returns:
-        Boxes relative to the map, float64, sorted from top to bottom by the first pixel of their region. Straight boxes
-        are (N, 5): xmin, ymin, xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners clockwise from the top
-        left, then (0, score). The score of a straight box is the mean probability in the bounding box of its region.
-        The score of a rotated box is the mean probability in the region itself. Straight boxes equal docTR's exactly.
-        Rotated boxes differ from docTR's by up to two pixels of the map, because docTR rounds corners to whole pixels.
+        Boxes relative to the map, float64, sorted by the topmost pixel of their region. Straight boxes are (N, 5):
+        xmin, ymin, xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners clockwise from the top left, then (0,
+        score). The score of a straight box is the mean probability in the bounding box of its region. The score of a
+        rotated box is the mean probability in the region itself. Straight boxes equal docTR's exactly. Rotated boxes
+        differ from docTR's by up to two pixels of the map, because docTR rounds corners to whole pixels.
 
     >>> import numpy as np
     >>> page = np.zeros((32, 64)); page[8:16, 8:40] = 0.9
@@ -330,9 +330,9 @@ def boxes_from_bitmap(
 
 
 def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean probability in each of the rectangles ``bounds``, float64 (N,).
+    """Return the mean probability in each rectangle, float64 (N,).
 
-    Each rectangle also includes one more row at the bottom and one more column at the right, as in docTR.
+    As in docTR, the mean includes one more row below and one more column to the right of ``bounds``.
     """
     height, width = prob_map.shape
     table = np.zeros((height + 1, width + 1))

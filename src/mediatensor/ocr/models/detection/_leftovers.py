@@ -1,23 +1,23 @@
 """Improve the lines that a detector found: find missed text and colons, and process long strips.
 
-No other network is needed. A detector processes the whole page at once, and scores of text are lower if there is much
-else on the page. Sometimes the middle or the first letters of a long line, or a whole line of small letters, stay below
-the threshold, although the detector finds them in a crop around the line. Therefore, after the first detection:
+On a full page, a detector gives lower scores to text than in a crop. Therefore it sometimes misses the middle or the
+first letters of a long line, or a whole line of small letters, although it finds them in a crop around the line.
+Running the same detector again on such crops finds them:
 
-* the ink outside all boxes is grouped into connected pieces, and pieces that look like letters are selected
-  (`ink_left_over`);
+* after the first detection, the ink outside all boxes is grouped into connected pieces, and pieces that look like
+  letters are selected (`ink_left_over`);
 * letters that are near each other, or near a box, define windows of the page (`windows_around`), and the detector runs
   again on these windows;
-* if the boxes that it finds there contain such letters, they are merged with the existing boxes of the same line, or
+* if a box that it finds there contains leftover letters, the box is merged with the existing boxes of the same line, or
   added if there are none (`add_found_boxes`).
 
-A page without leftover letters needs no second run. Sometimes photos, rules or specks are mistaken for letters, and
-searched again without result.
+A page without leftover letters needs no second run. Photos, ruled lines or specks are sometimes mistaken for letters,
+and then the second run finds nothing.
 
-Detectors also miss colons that are separated from their word, as on receipts: ``Discount  :  0.00``. Therefore a box is
-extended if there are two dots near its end (`extend_to_colons`). The dots must have the same size, be one above the
-other, be within the height of the letters, and have no other ink around them. The recogniser then decides whether they
-are a colon.
+Detectors also miss colons that are separated from their word, as on receipts: ``Discount : 0.00``. Therefore a box is
+extended if there are two dots near its start or end (`extend_to_colons`). One dot must be above the other, both within
+the height of the letters. They must have the same size, and no other ink around them. The recogniser then decides
+whether they are a colon.
 
 Long strips are searched in overlapping tiles (`join_tiles`), and lines too long for the recogniser are cut
 (`cut_long_lines`). Coordinates are pixels of the detector's input; for strips, they are pixels of the page.
@@ -133,8 +133,7 @@ class Window:
     Attributes:
         left, top, right, bottom: Position in pixels; ``right`` and ``bottom`` are one past the last pixel.
         scale: The factor by which the window is enlarged for the detector.
-        dark, light: The grey levels, from 0 to 255, of letters and background. The detector sees them as black and
-            white.
+        dark, light: Two grey levels, from 0 to 255, which become black and white in the detector's input.
     """
 
     left: int
@@ -249,11 +248,11 @@ def _axes_of(quad: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]) -> list[Window]:
-    """Return windows of the page ``gray`` around groups of leftover letters, those with the most letters first.
+    """Return windows of the page ``gray`` around groups of leftover letters, starting with the largest groups.
 
-    ``letters`` and ``quads`` are the bounding boxes of the letters and the boxes of the first detection. Groups of one
-    or two letters are ignored unless a box is next to them, and so are dashed lines and patterns. Windows with a large
-    overlap are merged. The total size of all windows is limited.
+    ``letters`` are the bounding boxes of the letters, and ``quads`` the boxes of the first detection. Dashed lines and
+    patterns are ignored. Groups of one or two letters are ignored unless a box is next to them. Windows with a large
+    overlap are merged. The total area of all windows is limited.
     """
     if not len(letters):
         return []
@@ -305,7 +304,7 @@ def windows_around(letters: IntArray, quads: FloatArray, gray: NDArray[np.uint8]
 
 
 def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, float]:
-    """Return two grey levels: of the ink of letters and of their background, the darker first."""
+    """Return the grey levels of the letters and of their background, the darker level first."""
     some = letters[:: -(-len(letters) // 200)].tolist()
     levels = np.concatenate([gray[y0:y1, x0:x1].ravel() for x0, y0, x1, y1 in some])
     dark, light = np.quantile(levels, [0.05, 0.95])
@@ -314,7 +313,7 @@ def _measure_levels(gray: NDArray[np.uint8], letters: IntArray) -> tuple[float, 
 
 
 def _count_letters(letters: IntArray) -> int:
-    """Estimate how many letters the pieces of ink contain. Letters that touch form one piece, which is wider."""
+    """Estimate the number of letters in pieces of ink. Letters that touch form one wide piece."""
     widths, heights = (letters[:, 2:] - letters[:, :2]).T
     return int(np.maximum(widths // np.maximum(heights, 1), 1).sum())
 
@@ -336,10 +335,9 @@ def _is_pattern(pieces: IntArray) -> bool:
 
 
 def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
-    """Return whether a letter, or a few letters, continue the line of one of the boxes.
+    """Return whether the box around one or a few letters continues the line of one of ``boxes``.
 
-    They must be at the height of the letters of a box of similar height, at most one box height from its left or right
-    end.
+    Both must have similar heights and overlap vertically. The gap between them must be at most one box height.
     """
     height = boxes[:, 3] - boxes[:, 1]
     common = np.minimum(boxes[:, 3], letter[3]) - np.maximum(boxes[:, 1], letter[1])
@@ -350,7 +348,7 @@ def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
 
 
 def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
-    """Merge windows, given with their numbers of letters, if this increases their total size by at most 10 %."""
+    """Merge windows if this increases their total cost by at most 10 %. Each is paired with its number of letters."""
     result: list[tuple[int, Window]] = []
     for number, window in found:
         merged, total = window, number
@@ -377,7 +375,7 @@ def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
 
 
 def remove_screens(boxes: FloatArray) -> FloatArray:
-    """Remove boxes that are dots of a halftone screen from the boxes (N, 5, 2) of the first detection."""
+    """Remove the boxes (N, 5, 2) of dots in halftone screens, which the first detection mistook for text."""
     if len(boxes) < FEWEST_SCREEN:
         return boxes
     sides = np.hypot(*(boxes[:, 1:4:2] - boxes[:, :1]).transpose(2, 0, 1))
@@ -506,9 +504,9 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
 def _is_clear(upper: int, lower: int, ink: InkLeftOver, margin: float) -> bool:
     """Return whether there is no other ink within ``margin`` pixels of two dots.
 
-    Dots of dirt and of dotted lines have other ink around them. ``upper`` and ``lower`` are the indices of the two dots
-    in ``ink``. The test uses pixels rather than bounding boxes, because the bounding box of a frame or of the edge of a
-    scan encloses everything.
+    Specks of dirt and dotted lines have other ink around them. ``upper`` and ``lower`` are the indices of the two dots
+    in ``ink``. Pixels are compared rather than bounding boxes, because the bounding box of a frame around the page
+    contains everything.
     """
     dots = ink.bounds[[upper, lower]]
     left, top = np.maximum(np.floor(dots[:, :2].min(axis=0) - margin), 0).astype(np.int64)
@@ -521,9 +519,9 @@ def join_tiles(parts: Sequence[FloatArray], tiles: Sequence[tuple[int, int]], ax
     """Join the boxes of a long page that was searched in overlapping tiles.
 
     ``parts`` are the boxes (N, 5, 2) found in each tile. ``tiles`` are the start and stop of each tile along ``axis``,
-    which is 0 for x and 1 for y. All are in pixels of the whole page. In the overlap of two tiles, a box is taken from
-    the tile in which it is farther from the edge. If a line crosses the middle of the overlap, each tile contains a
-    part of it, and the two parts are merged into one box.
+    which is 0 for x and 1 for y. Boxes and tiles are in pixels of the whole page. In the overlap of two tiles, a box is
+    taken from the tile in which it is farther from the edge. If a line crosses the middle of the overlap, each tile
+    contains a part of it, and the two parts are merged into one box.
     """
     result: list[FloatArray] = []
     meeting = -np.inf

@@ -27,11 +27,11 @@ class TargetMaps:
     Args:
         text: True inside boxes, bool.
         kernel: True inside shrunken boxes, bool.
-        known: True for the pixels that count in the loss, bool. False inside boxes that are too small to learn, and
-            everywhere if the class was not annotated in the image.
-        border: 1 on the outlines of boxes, falling on both sides to 0 at the distance by which boxes are shrunken,
-            float32.
-        border_known: True inside boxes that are enlarged by the distance by which they are otherwise shrunken, bool.
+        known: True for the pixels that count in the loss, bool. These exclude boxes that are too small to learn, and
+            the whole image if the class was not annotated in it.
+        border: 1 on the outlines of boxes. On both sides, the value falls to 0 at the distance by which boxes are
+            shrunken, float32.
+        border_known: True inside boxes and up to the same distance around them, bool.
     """
 
     text: NDArray[np.bool_]
@@ -81,7 +81,7 @@ def signed_distance(
     """Return the distance of points to the outline of a polygon, positive inside and negative outside, float64 (H, W).
 
     The points form a grid: ``columns`` (W,) are their x and ``rows`` (H,) their y coordinates. ``corners`` (K, 2) are
-    the corners of the polygon in order. It can be concave or cross itself (even-odd rule).
+    the corners of the polygon in order. It can be concave. If it crosses itself, the even-odd rule applies.
 
     >>> import numpy as np
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0]])
@@ -116,8 +116,7 @@ def _scale_boxes(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Convert relative boxes to corners in pixels, (K, 4, 2), and return them with the extent (K,) of each box.
 
-    The extent is compared with the minimum size of a box. It is the shorter side of a straight box and the diagonal of
-    a quad.
+    Boxes with a small extent are later ignored. It is the shorter side of a straight box, and the diagonal of a quad.
     """
     height, width = size
     if boxes.ndim == 3:
@@ -199,9 +198,9 @@ def masked_l1_loss(values: torch.Tensor, target: torch.Tensor, mask: torch.Tenso
 def hard_negative_mask(
     probabilities: torch.Tensor, target: torch.Tensor, mask: torch.Tensor, ratio: int = 3
 ) -> torch.Tensor:
-    """Reduce ``mask`` to all pixels of text, and the hardest pixels of background: those with the highest probability.
+    """Reduce ``mask`` to the pixels of text and the background pixels with the highest probability of text.
 
-    Per pixel of text, at most ``ratio`` pixels of background are selected.
+    At most ``ratio`` times as many pixels of background as of text are selected.
 
     If an image has no text of a class, the mask of that class is not reduced. See Shrivastava et al., "Training
     Region-based Object Detectors with Online Hard Example Mining", 2016.

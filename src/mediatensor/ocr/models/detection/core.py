@@ -1,4 +1,4 @@
-"""Base classes of the detectors, which compute a probability map for each class, and of their conversion to boxes."""
+"""Base classes of detectors, which compute probability maps, and postprocessors, which convert them to boxes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Detector(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether the boxes in ``preds`` are straight; otherwise they are rotated."""
+        """Whether the boxes in the result ``preds`` are straight; otherwise they are rotated."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -201,7 +201,7 @@ class SegmentationDetector(Detector):
         raise NotImplementedError
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W), from features; ``size`` is that of the images."""
+        """Return scores before the sigmoid, (N, classes, H, W), from features. ``size`` is (H, W)."""
         raise NotImplementedError
 
     def _score(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -250,10 +250,10 @@ def build_detector(
 ) -> DetectorT:
     """Create a detector of the architecture ``arch``, and load its weights if ``pretrained`` is true.
 
-    ``make_backbone`` creates the backbone, with published weights if its argument is true. The outputs of its
-    ``layers`` are the input of ``network``. ``cfgs`` has the configuration of the architecture, and ``kwargs`` are the
-    options of the user. ``class_names`` are sorted; by default there is one class, words. With other classes, the
-    parameters ``head`` of the last layers are not loaded.
+    ``make_backbone`` creates the backbone, with published weights if its argument is true. ``network`` gets the outputs
+    of the backbone's ``layers``. ``cfgs`` has the configuration of the architecture, and ``kwargs`` are the options of
+    the user. ``class_names`` are sorted; by default there is one class, words. With other classes, the parameters named
+    in ``head`` are not loaded.
     """
     class_names = sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
     backbone = FeatureExtractor(make_backbone(pretrained_backbone and not pretrained), layers)

@@ -1,6 +1,6 @@
 """DBNet: a detector that computes a probability map and, in training, also a threshold map.
 
-From both, the loss computes a text map with sharp edges.
+The loss combines both into a text map with sharp edges.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class DBNet(SegmentationDetector):
             output_shape: Number of classes, height and width of the maps.
 
         Returns:
-            Four maps: the shrunken text (float32, 0 or 1), the pixels at which it is known (bool), the thresholds
-            (float32), and the pixels at which they are known (bool).
+            Four maps: the shrunken text (float32, 0 or 1) and the pixels at which it counts in the loss (bool); the
+            thresholds (float32) and the pixels at which they count in the loss (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         thresholds = self.thresh_min + (self.thresh_max - self.thresh_min) * maps.border

@@ -36,7 +36,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `FAST` to boxes. In these maps, text already has its full size."""
+    """Converts the probability maps of a `FAST` to boxes. In them, kernels are already enlarged to full text size."""
 
     unclip_ratio = 1.0
 
@@ -45,7 +45,7 @@ class FASTPostProcessor(DetectionPostProcessor):
 
 
 class FastNeck(nn.Module):
-    """Concatenates features of four resolutions at the finest resolution, each reduced to ``out_channels`` channels.
+    """Resizes features of four resolutions to the finest one, and concatenates ``out_channels`` channels of each.
 
     ``in_channels`` is the number of channels of the finest features. Each coarser level has twice as many channels.
     """
@@ -55,7 +55,7 @@ class FastNeck(nn.Module):
         self.reduction = nn.ModuleList(FASTConvLayer(in_channels * scale, out_channels) for scale in (1, 2, 4, 8))
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Concatenate features, given from fine to coarse, to (N, 4 * out_channels, H, W) at the finest resolution."""
+        """Merge ``features``, from fine to coarse, into (N, 4 * out_channels, H, W) at the finest resolution."""
         size = features[0].shape[-2:]
         reduced = [reduce(feature) for reduce, feature in zip(self.reduction, features, strict=True)]
         return torch.cat([reduced[0], *(F.interpolate(x, size=size, mode="bilinear") for x in reduced[1:])], dim=1)
@@ -70,7 +70,7 @@ class FAST(SegmentationDetector):
     Args:
         feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution of the images.
         dropout_prob: Dropout probability before the last layer.
-        pooling_size: Determines by how many pixels kernels are enlarged to the size of the text; must be even.
+        pooling_size: Determines by how many pixels kernels are enlarged to get back the size of the text; must be even.
 
     Example:
         >>> import torch
@@ -110,7 +110,7 @@ class FAST(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return features of images (N, 3, H, W), concatenated from all resolutions, at 1/4 of the height and width."""
+        """Return the features of images (N, 3, H, W) that `FastNeck` merges, at 1/4 of the images' height and width."""
         joined: torch.Tensor = self.neck(self.feat_extractor(x))
         return joined
 
@@ -131,17 +131,17 @@ class FAST(SegmentationDetector):
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint8]]:
         """Draw the training targets for a batch of images, as maps (N, classes, H, W).
 
-        Takes the arguments of `DBNet.build_target`. Returns three maps: text (uint8, 0 or 1), the pixels at which it is
-        known (bool), and kernels, which are shrunken text (uint8, 0 or 1).
+        Takes the arguments of `DBNet.build_target`. Returns three maps: text (uint8, 0 or 1), the pixels that count in
+        the loss (bool), and kernels, which are shrunken text (uint8, 0 or 1).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss of a map of kernels.
+        """Return the sum of two dice losses: one for kernels, and half of one for text.
 
-        It is the dice loss of kernels, computed only inside text, plus half the dice loss of text, computed on text and
-        the hardest background pixels (see `hard_negative_mask`).
+        The loss for kernels is computed inside text. The loss for text is computed on text and on the hardest
+        background pixels (see `hard_negative_mask`).
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).

@@ -1,4 +1,4 @@
-"""LinkNet: a detector whose decoder adds, at each resolution, the features of its residual backbone."""
+"""LinkNet: a detector with a residual backbone, whose features are added in the decoder at each resolution."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LinkNetPostProcessor(DetectionPostProcessor):
 
 
 class LinkNetFPN(nn.Module):
-    """The decoder: goes from the coarsest to the finest features, and adds the backbone's features at each level."""
+    """The decoder: upsamples the coarsest features step by step, and adds the backbone's features at each level."""
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
@@ -128,8 +128,8 @@ class LinkNet(SegmentationDetector):
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Draw the training targets for a batch of images, as maps (N, classes, H, W).
 
-        Takes the arguments of `DBNet.build_target`. Returns two maps: shrunken text (uint8, 0 or 1), and the pixels at
-        which it is known (bool).
+        Takes the arguments of `DBNet.build_target`. Returns two maps: shrunken text (uint8, 0 or 1), and the pixels
+        that count in the loss (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.kernel.astype(np.uint8), maps.known

@@ -1,8 +1,8 @@
 """PP-OCRv6's small detector of text lines.
 
 This is PaddleOCR's network (Apache-2.0), with parallel branches fused into single convolutions. It has a PPLCNetV4
-backbone, a feature pyramid with large kernels, and the layers for the probability map of differentiable binarisation
-(Liao et al., 2020, https://arxiv.org/abs/1911.08947).
+backbone, a feature pyramid with large kernels, and layers that compute a probability map as in DBNet (Liao et al.,
+2020, https://arxiv.org/abs/1911.08947).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]
 class PPOCRPostProcessor(DetectionPostProcessor):
     """Converts probability maps to boxes of lines. Pixels are text if their probability is greater than ``bin_thresh``.
 
-    In the base class, a probability equal to ``bin_thresh`` is enough.
+    In the base class, pixels with a probability equal to ``bin_thresh`` are text too.
     """
 
     # The network is trained on shrunken lines; this is PaddleOCR's value.
@@ -137,10 +137,10 @@ class PPOCRDetector(Detector):
         return logits, logits
 
     def loss(self, features: Tensor, logits: Tensor, target: Targets) -> Tensor:
-        """Return the loss of the map of shrunken lines: ten times its focal loss plus its dice loss.
+        """Return the loss of the map of shrunken lines: its dice loss plus ten times its focal loss.
 
-        The loss in "Real-time Scene Text Detection with Differentiable Binarization" (Liao et al., 2020) has further
-        terms for a threshold map, which the fused network does not compute.
+        Liao et al. ("Real-time Scene Text Detection with Differentiable Binarization", 2020) also use the loss of a
+        threshold map. The fused network does not compute such a map.
         """
         maps = draw_targets(target, self.class_names, (logits.shape[2], logits.shape[3]), shrink_ratio=0.4)
         text = torch.from_numpy(maps.kernel).to(logits)
@@ -157,7 +157,7 @@ class PPOCRDetector(Detector):
 
 
 class Lateral(nn.Module):
-    """Changes the number of channels of one of the backbone's outputs to the number that the feature pyramid has."""
+    """Adapts one of the backbone's outputs to the number of channels of the feature pyramid."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()

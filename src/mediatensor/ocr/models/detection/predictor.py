@@ -38,8 +38,8 @@ class Located:
     """The boxes that were found on one page.
 
     Attributes:
-        boxes: For each class, boxes relative to the page, with scores in the last column or row: (N, 5), or (N, 5, 2)
-            if rotated.
+        boxes: For each class, boxes relative to the page: (N, 5) with scores in the last column, or, if rotated, (N, 5,
+            2) with scores in the last row.
         map: The probability map (h, w, classes), which has the size of the network's input; ``None`` if it was not
             requested.
     """
@@ -127,7 +127,7 @@ class DetectionPredictor(nn.Module):
             yield self._locate_in_tiles(images[rest], tiles[rest], kwargs)
 
     def _locate_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
-        """Find the lines on a long strip tile by tile, because in a single input its letters would be too small."""
+        """Find the lines on a long strip tile by tile: scaled down as a whole, its letters would be too small."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
         parts: dict[str, list[npt.NDArray[np.float64]]] = {}
@@ -145,9 +145,9 @@ class DetectionPredictor(nn.Module):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _prepare(self, data: Tensor) -> Tensor:
-        """Convert normalised pages to the colour order and memory format of the network.
+        """Convert normalised pages to the colour order and memory format that the network expects.
 
-        If the network is compiled, also mark the dimensions whose sizes differ between batches as dynamic.
+        If the network is compiled, also mark as dynamic those dimensions whose sizes differ between batches.
         """
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)
@@ -193,7 +193,7 @@ class DetectionPredictor(nn.Module):
     def _look_again(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
     ) -> dict[str, npt.NDArray[np.floating]]:
-        """Search a page again where letters are outside all boxes, and extend boxes to colons next to them.
+        """Search a page again where letters are outside all ``boxes``, and extend boxes that have a colon next to them.
 
         ``gray`` is the page at the size of the network's input. Return the updated boxes, relative to the page.
         """
@@ -247,7 +247,7 @@ class DetectionPredictor(nn.Module):
 
 
 def _corner_factors(width: float, height: float) -> npt.NDArray[np.float64]:
-    """Return factors (5, 2) for a box (5, 2) that scale its four corners, but not the score in its last row."""
+    """Return factors (5, 2) to multiply with a box (5, 2): they scale its corners but not the score in the last row."""
     return np.array([[width, height]] * 4 + [[1, 1]], dtype=np.float64)
 
 

@@ -44,9 +44,9 @@ def detection_predictor(
         symmetric_pad: Pad pages equally on opposite sides; otherwise only on the right and below. This has no effect on
             the default architecture, which needs no padding.
         batch_size: Maximum number of pages in a batch.
-        **kwargs: ``pretrained_backbone`` loads only the weights of the backbone. ``mean`` and ``std`` replace the pixel
-            statistics in the model's ``cfg``. For networks that accept pages of any size, ``shorter_side`` and
-            ``longer_side`` limit the sides of scaled pages, in pixels; see `FlexiblePreProcessor`.
+        **kwargs: ``pretrained_backbone`` loads only the weights of the backbone. ``mean`` and ``std`` replace those in
+            the model's ``cfg``. For networks that accept pages of any size, ``shorter_side`` and ``longer_side`` limit
+            the sides of scaled pages, in pixels; see `FlexiblePreProcessor`.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.

@@ -1,4 +1,4 @@
-"""The predictor for key information extraction."""
+"""Key information extraction: find and read text of several classes, such as dates and totals."""
 
 from .predictor import KIEPredictor
 

@@ -1,4 +1,4 @@
-"""The predictor for key information extraction, which finds text of several classes and groups results by class."""
+"""The predictor for key information extraction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KIEPredictor(TextPredictor):
             pages: The pages, in the forms that `OCRPredictor.forward` accepts.
 
         Returns:
-            The document, in which each page has predictions by class.
+            The document. The predictions on each page are grouped by class.
         """
         document: KIEDocument = self._read_document(pages)
         return document

@@ -32,9 +32,9 @@ class Regions(NamedTuple):
 
 
 def oriented_regions(target: LayoutTarget, class_names: Sequence[str]) -> list[Regions]:
-    """Convert the annotated regions of each page to oriented boxes, whose width is the longer side.
+    """Convert the annotated regions of each page to oriented boxes. The width of a box is its longer side.
 
-    Labels are indices in ``class_names``.
+    The labels of the returned regions are indices in ``class_names``.
     """
     pages = []
     for page in target:
@@ -78,10 +78,10 @@ def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
     """Return a measure of the overlap of oriented boxes (..., 6), in (0, 1).
 
     The measure is ProbIoU (Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for
-    Object Detection", 2021, https://arxiv.org/abs/2106.06072). It treats boxes as normal distributions, and is one
-    minus their Hellinger distance. Unlike an ordinary overlap, it has a gradient even if the boxes are far apart.
-    ``scale`` converts the boxes to pixels, because small constants that keep roots and logarithms finite would be too
-    large for small boxes in relative units.
+    Object Detection", 2021, https://arxiv.org/abs/2106.06072). Boxes are treated as normal distributions. The measure
+    is one minus the Hellinger distance between them. Unlike an ordinary overlap, it has a gradient even if the boxes
+    are far apart. ``scale`` converts boxes to pixels: in relative units, the constants that keep roots and logarithms
+    finite would be too large for small boxes.
     """
     tiny = 1e-7
     gap = (ones[..., :2] - others[..., :2]) * scale
@@ -108,13 +108,13 @@ def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float) -> Tensor:
-    """Return the loss of several sets of predictions for the same pages.
+    """Return the loss of several sets of predictions, each of which should contain every region of ``pages`` once.
 
-    Each set should find every region of every page once, so its predictions are first matched to the regions. The loss
-    has three terms. The first is a classification loss in which the target for a matched prediction rises with the
-    quality of its box (IA-BCE of Chen et al., "LW-DETR", 2024, https://arxiv.org/abs/2406.03459). The second is the
-    absolute error of positions and sizes. The third is 1 - ProbIoU, and is the only one that trains the direction. The
-    loss is summed over all sets, and divided by the number of regions.
+    First, the predictions of each set are matched to the regions. The loss has three terms. The first is a
+    classification loss, in which the target for a matched prediction is higher if its box fits better (IA-BCE of Chen
+    et al., "LW-DETR", 2024, https://arxiv.org/abs/2406.03459). The second is the absolute error of positions and sizes.
+    The third is 1 - ProbIoU, and is the only one that trains the direction. The loss is summed over all sets, and
+    divided by the number of regions.
 
     ``logits`` are scores before the sigmoid, (sets, N, Q, C), and ``boxes`` (sets, N, Q, 6). ``scale`` is the longer
     side of the pages in pixels.

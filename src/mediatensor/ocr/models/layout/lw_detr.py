@@ -82,7 +82,7 @@ def _convolution(in_channels: int, out_channels: int, kernel_size: int) -> list[
 class _CrossStage(nn.Module):
     """A block of convolutions on half of the channels, like the C2f block of YOLOv8.
 
-    The output of every convolution is kept, and all outputs are merged at the end.
+    Each of its stages processes the output of the stage before it, and the outputs of all stages are merged at the end.
     """
 
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
@@ -103,7 +103,7 @@ class _CrossStage(nn.Module):
 
 
 class _Projector(nn.Module):
-    """Merges feature maps of the same size, from several layers, into one map."""
+    """Merges feature maps of several layers, which have the same size, into one map."""
 
     def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
         super().__init__()
@@ -118,9 +118,9 @@ class _Projector(nn.Module):
 
 
 class Backbone(nn.Module):
-    """A detection transformer, ``encoder``, and a projector that merges the features that several of its layers return.
+    """A detection transformer ``encoder``, and a projector that merges the outputs of several of its layers.
 
-    ``in_channels`` is the number of channels of all these features together.
+    ``in_channels`` is the total number of channels of these outputs.
     """
 
     def __init__(self, encoder: nn.Module, in_channels: int, out_channels: int = 256, num_blocks: int = 3) -> None:
@@ -155,7 +155,7 @@ class _SelfAttention(nn.Module):
 
 
 class _DeformableAttention(nn.Module):
-    """Attention of each query to a few points in and around its oriented box, instead of the whole page.
+    """Lets each query attend to a few points in and around its oriented box, instead of the whole page.
 
     See Zhu et al., "Deformable DETR", 2020, https://arxiv.org/abs/2010.04159.
     """
@@ -170,7 +170,7 @@ class _DeformableAttention(nn.Module):
     def forward(self, queries: Tensor, boxes: Tensor, features: Tensor, valid: Tensor) -> Tensor:
         """Let queries (N, Q, D) with boxes (N, Q, 6) attend to the features of the page (N, D, h, w).
 
-        Features for which ``valid`` (N, h, w) is false, which belong to padding, count as 0.
+        ``valid`` (N, h, w) is false in the padding of the page, whose features count as 0.
         """
         values = self.value_proj(features.permute(0, 2, 3, 1)).masked_fill(~valid[..., None], 0.0)
         shape = (self.num_heads, self.num_points)
@@ -264,8 +264,8 @@ class Decoder(nn.Module):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Run the layers, and yield the queries (N, groups * Q, D) and their boxes (N, groups * Q, 6) after each layer.
 
-        ``features`` (N, D, h, w) are those of the page, and ``valid`` (N, h, w) is false in its padding. Queries of
-        different groups do not attend to each other.
+        ``features`` (N, D, h, w) are the features of the page, and ``valid`` (N, h, w) is false in its padding. Queries
+        of different groups do not attend to each other.
         """
         looked_at = start = boxes
         for layer in self.layers:
@@ -360,9 +360,9 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Return the indices in ``members`` without regions that overlap a region with a higher score too much.
+        """Remove regions that overlap a region with a higher score too much. Return the remaining indices.
 
-        ``members`` must be in the order of descending scores, and refer to regions in ``quads``.
+        ``members`` are the indices of regions in ``quads``, sorted by descending score.
         """
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
@@ -385,9 +385,9 @@ class LWDETR(nn.Module):
     """LW-DETR, a network that finds the regions of pages.
 
     See Chen et al., "LW-DETR: A Transformer Replacement to YOLO for Real-Time Detection", 2024,
-    https://arxiv.org/abs/2406.03459. Each query looks for one region. Queries start at the positions of the page at
-    which a region is likely, and a decoder moves their boxes. In training there are several groups of queries, and each
-    group has to find all regions.
+    https://arxiv.org/abs/2406.03459. Each query looks for one region. The box of a query starts where a region is
+    likely, and a decoder then moves it. In training there are several groups of queries, and each group has to find all
+    regions.
 
     Args:
         feat_extractor: The backbone, which computes features (N, d_model, h, w) of pages.
@@ -401,7 +401,7 @@ class LWDETR(nn.Module):
         sa_num_heads: Number of heads for the attention of queries to each other.
         ca_num_heads: Number of heads for the attention of queries to the page.
         ff_dim: Inner width of the feed-forward layers.
-        dec_n_points: Number of points of the page to which a query attends with each head.
+        dec_n_points: Number of points of the page to which each attention head of a query attends.
         dropout_prob: Dropout probability.
         assume_straight_pages: Return straight boxes; otherwise return the corners of oriented boxes.
         exportable: Whether ``forward`` returns only logits and boxes, as required for export.
@@ -479,8 +479,8 @@ class LWDETR(nn.Module):
         """Find the regions of pages.
 
         Args:
-            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64.
-                Divided into squares of 16 x 16 pixels, the input must have at least ``num_queries`` squares.
+            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64. The
+                input must consist of at least ``num_queries`` squares of 16 x 16 pixels.
             masks: True in the page and False in its padding, bool (N, H, W); ``None`` if there is no padding.
             target: The annotated regions, to compute the loss: for each page, the boxes of each class relative to the
                 page, (K, 4) or (K, 4, 2).
@@ -489,8 +489,8 @@ class LWDETR(nn.Module):
 
         Returns:
             A dictionary. ``preds`` has labels, boxes and scores for each page, in the format of `LWDETRPostProcessor`.
-            ``loss`` is present if there is a target, and ``logits`` unless only the loss is computed. An exportable
-            model returns only ``logits`` and ``pred_boxes`` (N, Q, 6).
+            ``loss`` is present if there is a target. ``logits`` are present unless only the loss was requested. An
+            exportable model returns only ``logits`` and ``pred_boxes`` (N, Q, 6).
 
         Raises:
             InvalidArgumentError: The pages are too small, or boxes of the target have an unknown class or wrong shape.
@@ -551,7 +551,7 @@ class LWDETR(nn.Module):
     def _loss(
         self, predictions: Sequence[tuple[Tensor, Tensor]], target: LayoutTarget, groups: int, longer_side: int
     ) -> Tensor:
-        """Return the loss, averaged over the groups of queries and summed over the proposals and all decoder layers."""
+        """Sum the losses of the proposals and of each decoder layer, and average them over the groups of queries."""
         sets = (torch.stack(list(parts)) for parts in zip(*predictions, strict=True))
         logits, boxes = (
             parts.reshape(*parts.shape[:2], groups, -1, parts.shape[-1]).transpose(1, 2).flatten(0, 1) for parts in sets
@@ -566,7 +566,7 @@ class LWDETR(nn.Module):
     def _initialize_all_but_backbone(self) -> None:
         """Initialise all parts except the backbone.
 
-        Weights are small random numbers, steps do not move boxes, and every class is improbable.
+        Weights are small random numbers. Before training, steps do not move boxes, and all classes are improbable.
         """
         for name, module in self.named_modules():
             if name.startswith("feat_extractor."):
@@ -589,7 +589,7 @@ class LWDETR(nn.Module):
 def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
     """Reduce masks of pixels to masks of features, bool (N, h, w). ``grid`` is the size (h, w) of the features.
 
-    A feature is true if any of its pixels is true.
+    The mask of a feature is true if the mask of any of its pixels is true.
     """
     # Convert to int, because exporters trace shapes as tensors.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
@@ -597,12 +597,11 @@ def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
 
 
 def _take_rows(values: Tensor, indices: Tensor) -> Tensor:
-    """Return the rows of ``values`` (N, L, D) that have the given ``indices`` (N, Q), as (N, Q, D)."""
     return values.gather(1, indices[..., None].expand(-1, -1, values.shape[-1]))
 
 
 def _places(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a small box at each position of the features (N, D, h, w), as (h * w, 6).
+    """Return small boxes (h * w, 6), one centered at each position of the features (N, D, h, w).
 
     Also return a mask (h * w,) that is false for positions at the rim of the page.
     """
@@ -638,8 +637,8 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
     Args:
         pretrained: Load docTR's weights from a file on this machine.
-        **kwargs: Arguments of `LWDETR`. The classes are in the sorted order of ``class_names``. In addition
-            ``patch_size``, the height and width of the backbone's patches in pixels, (16, 16) by default.
+        **kwargs: Arguments of `LWDETR`. The classes are in the sorted order of ``class_names``. ``patch_size`` is also
+            accepted: the height and width of the backbone's patches in pixels, by default (16, 16).
 
     Raises:
         WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put

@@ -40,8 +40,8 @@ def layout_predictor(
         preserve_aspect_ratio: Scale both sides of a page equally, and pad it; otherwise stretch it.
         symmetric_pad: Pad pages equally on opposite sides; otherwise only on the right and below.
         batch_size: Maximum number of pages in a batch.
-        **kwargs: ``mean`` and ``std`` replace the pixel statistics in the model's ``cfg``. ``pretrained_backbone`` is
-            accepted, but has no effect, as in docTR.
+        **kwargs: ``mean`` and ``std`` replace those in the model's ``cfg``. ``pretrained_backbone`` is accepted, but
+            has no effect, as in docTR.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.

@@ -1,4 +1,4 @@
-"""Handle the boxes of a page: convert them to and from the upright page, check hooks' changes, and crop lines."""
+"""Process the boxes of a page: convert them to and from the upright page, check changes by hooks, and crop lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IgnoredRegion = Sequence[float]  # xmin, ymin, xmax, ymax, relative to the page
 def set_located_upright(located: Located, plan: Straightening) -> Located:
     """Convert the boxes that were found on a page to boxes on the upright page.
 
-    The corners of rotated boxes are reordered to be clockwise from the top left of the upright page.
+    The corners of rotated boxes are reordered: on the upright page, they are clockwise from the top left.
     """
     boxes = {}
     for name, found in located.boxes.items():
@@ -43,8 +43,7 @@ def set_located_upright(located: Located, plan: Straightening) -> Located:
 def restore_original(page: Page | KIEPage, plan: Straightening) -> None:
     """Convert the boxes of a page and of all its elements from the upright to the original page, in place.
 
-    Lines and reading order must be determined on the upright page. Therefore the page is built from words on the
-    upright page first, and converted afterwards.
+    Lines and reading order must be determined on the upright page. Therefore boxes are converted only afterwards.
     """
     page.dimensions = plan.page_shape
     quarter_turns = round(plan.angle / 90) * 90 % 360
@@ -61,7 +60,7 @@ _PARTS = ("layout", "fields", "tables", "cells", "blocks", "lines", "words", "un
 
 
 def _elements(parent: Any) -> Iterator[Any]:
-    """Yield the elements of a page, the elements that they contain, and so on."""
+    """Yield all elements of a page, including elements within other elements."""
     parts = [getattr(parent, name, ()) for name in _PARTS]
     for element in chain(*parts, *getattr(parent, "predictions", {}).values()):
         yield element
@@ -75,9 +74,9 @@ def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
 
 
 def check_boxes(changed: Any, offered: Any) -> Any:
-    """Raise an error unless the boxes that a hook returned have the same structure as the boxes ``offered`` to it.
+    """Return the boxes ``changed`` by a hook, or raise an error if their structure differs from ``offered``.
 
-    Otherwise, return the boxes.
+    ``offered`` are the boxes that were passed to the hook.
     """
     problem = InvalidArgumentError(
         f"a hook returned {_describe(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
@@ -106,10 +105,10 @@ def _describe(changed: Any) -> str:
 def take_hook_boxes(
     changed: npt.NDArray[np.floating], offered: npt.NDArray[np.floating], boxes: npt.NDArray[np.floating]
 ) -> npt.NDArray[np.floating]:
-    """Return the boxes of one page that a hook returned, with scores.
+    """Add scores to the boxes of one page that a hook returned.
 
-    ``offered`` are the boxes that the hook got, without scores, and ``boxes`` the same boxes with scores. Boxes that
-    the hook did not change keep their scores; all other boxes get the score 1.
+    ``offered`` are the boxes that were passed to the hook, without scores, and ``boxes`` are the same boxes with
+    scores. Boxes in ``changed`` that equal an offered box keep its score. All other boxes get the score 1.
     """
     known = {place.tobytes(): box for place, box in zip(offered, boxes, strict=True)}
     rows = []
@@ -125,7 +124,7 @@ def take_hook_boxes(
 
 
 def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    """Return the regions to ignore as an array (N, 4).
+    """Convert the regions to ignore to an array (N, 4).
 
     Raise an error unless they are boxes (xmin, ymin, xmax, ymax) in [0, 1].
     """
@@ -181,8 +180,8 @@ class CutLine:
 def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight: bool) -> list[CutLine]:
     """Crop the lines that were found on a page, in reading order. Lines that contain no pixels are left out.
 
-    ``regions`` (N, 4) are the ignored regions, which are white in the crops as they were when the page was read. If
-    ``straight``, the position of a line is the straight box that encloses it, otherwise a quad.
+    ``regions`` (N, 4) are the ignored regions, which are made white in the crops. If ``straight``, the position of a
+    line is the straight box that encloses it, otherwise a quad.
     """
     image = whiten_regions(as_tensor(page.image), regions)
     plan = page.straightened

@@ -1,4 +1,4 @@
-"""Find the structure of pages whose words are known, by rules or networks, and use the text layer of PDF pages."""
+"""Find the structure of pages with known words, by rules or by networks, and use the text layer of PDF pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TABLE_MARGIN = 20
 
 
 def _are_centers_in(boxes: npt.NDArray[np.float64], frames: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return, for each box (N, 4), in which of the ``frames`` (R, 4) its center lies, as bool (N, R)."""
+    """Return bool (N, R): whether the center of each of the N ``boxes`` lies in each of the R ``frames``."""
     centers = (boxes[:, None, :2] + boxes[:, None, 2:]) / 2
     is_in: npt.NDArray[np.bool_] = np.all((centers >= frames[:, :2]) & (centers <= frames[:, 2:]), axis=2)
     return is_in
@@ -50,7 +50,7 @@ def _are_centers_in(boxes: npt.NDArray[np.float64], frames: npt.NDArray[np.float
 def words_of_layer(
     stored: Sequence[Word], content: PageContent, ignored: npt.NDArray[np.float64]
 ) -> tuple[ClassWords, npt.NDArray[np.intp]]:
-    """Convert the words of a PDF page's text layer to the form of recognition results.
+    """Convert the words in a PDF page's text layer to `ClassWords`, as if they had been recognised.
 
     Words whose center lies in one of the boxes ``ignored`` (R, 4) are dropped. Also return the index in ``stored`` of
     each word that was kept.
@@ -70,7 +70,7 @@ def words_of_layer(
 
 
 def set_upright(words: ClassWords, content: PageContent, plan: Straightening) -> tuple[ClassWords, PageContent]:
-    """Convert the words and the content of a page that is turned by 90, 180 or 270 degrees to the upright page."""
+    """Convert the words and the content of a page turned by 90, 180 or 270 degrees to those of the upright page."""
 
     def moved(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return np.asarray(map_boxes(np.asarray(boxes, dtype=np.float64), plan.forward))
@@ -95,9 +95,9 @@ def set_upright(words: ClassWords, content: PageContent, plan: Straightening) ->
 def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | None:
     """Return boxes (R, 4) that cover the parts of a PDF page that need no recognition.
 
-    Only pictures for which the text layer has no words need recognition, so the boxes cover everything else. If the
-    whole page is a scan without recognised text, they only cover the words that were added to the scan. Return ``None``
-    if nothing on the page needs recognition.
+    Only pictures for which the text layer has no words need recognition, so the boxes cover everything else. On a page
+    that is a scan without recognised text, the text layer can still have a few words, such as a stamp; then the boxes
+    cover only these words. Return ``None`` if nothing needs recognition.
     """
     size = np.array([content.width, content.height] * 2)
     if content.is_unread_scan:
@@ -127,7 +127,7 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
 def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
     """Join the words of a text layer with ``more`` words, which were read in pictures.
 
-    Line numbers are changed so that no line has words of both.
+    Lines are renumbered so that no line contains words from both sources.
     """
     if not more.texts:
         return replace(words, unread=more.unread, found=more.found)
@@ -147,10 +147,10 @@ def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
 
 
 def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
-    """Return the content of a PDF page with ``words`` instead of the words in the file.
+    """Return a copy of ``content``, which is read from a PDF page, with ``words`` instead of its own words.
 
-    The first words must be those with the indices ``kept`` in the file. They keep their font size, weight and turn. The
-    words after them were read in pictures.
+    The first ``len(kept)`` words come from the PDF file, where they have the indices ``kept``. They keep their font
+    size, weight and turn. All further words were read in pictures.
     """
     num_read = len(words.texts) - len(kept)
     return replace(
@@ -168,8 +168,8 @@ def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.
 class StructureFinder(nn.Module):
     """Finds the regions, tables and fields of pages whose words are known.
 
-    If ``layout`` is true, regions are found, and if ``tables`` is true, tables are found. Rules find them, unless there
-    is a network for this purpose, ``layout_predictor`` or ``table_predictor``. ``fields`` determines which fields rules
+    If ``layout`` is true, it finds regions, with the network ``layout_predictor`` if given, otherwise by rules. If
+    ``tables`` is true, it finds tables, with ``table_predictor`` or by rules. ``fields`` determines which fields rules
     find: the name of a set of rules, a sequence of rules, true for all key-value pairs, or false for none.
     """
 
@@ -195,7 +195,7 @@ class StructureFinder(nn.Module):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anything is to be found: regions, tables or fields."""
+        """Whether regions, tables or fields are requested."""
         return bool(self.layout or self.tables or self.fields)
 
     def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
@@ -214,7 +214,7 @@ class StructureFinder(nn.Module):
         return Structured(self._find_by_rules(content_of_words(page, words)), regions, grids)
 
     def of_content(self, content: PageContent) -> Structured:
-        """Find the structure of a page from its content, without an image, by rules only."""
+        """Find the structure of a page from its ``content`` by rules, without an image or networks."""
         return Structured(self._find_by_rules(content)) if self.is_wanted else Structured()
 
     def _find_by_rules(self, content: PageContent) -> PageStructure:
@@ -257,7 +257,7 @@ class StructureFinder(nn.Module):
 
 
 def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWords]) -> PageContent:
-    """Convert the recognised words of a page, given by class, and its image (H, W, 3) to the content of a page."""
+    """Create the `PageContent` of a page from its image (H, W, 3) and its recognised words, grouped by class."""
     height, width = image.shape[:2]
     found = list(words.values())
     boxes = [boxes_around(as_quads(own.boxes)) if own.boxes.ndim == 3 else own.boxes[:, :4] for own in found]
@@ -279,7 +279,7 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
 
 
 def check_kinds(names: Sequence[str]) -> frozenset[str]:
-    """Convert names of kinds of regions to the form of `normalize_layout_label`; raise an error for unknown names."""
+    """Normalise region kinds with `normalize_layout_label`. Raise an error if a kind is unknown."""
     known = {normalize_layout_label(kind) for kind in REGION_KINDS}
     for given in names:
         if normalize_layout_label(given) not in known:
@@ -291,7 +291,7 @@ def check_kinds(names: Sequence[str]) -> frozenset[str]:
 
 
 def remove_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
-    """Remove the text in all regions of the given kinds, such as page footers, from a page, in place."""
+    """Remove from a page, in place, the text in all regions of the given ``kinds``, such as page footers."""
     if isinstance(page, Page):
         items, labels, _ = page_reading_order(page)
         kept = [item for item, label in zip(items, labels, strict=True) if normalize_layout_label(label) not in kinds]

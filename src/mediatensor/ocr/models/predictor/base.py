@@ -87,7 +87,7 @@ SMALLEST_SKEW = 0.5  # pages turned by a smaller angle, in degrees, are not stra
 
 
 class TextPredictor(nn.Module):
-    """Detects and then recognises text, page by page.
+    """Base class of predictors that detect and recognise text, page by page.
 
     Args:
         det_predictor: Finds text.
@@ -181,8 +181,8 @@ class TextPredictor(nn.Module):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile all networks in place.
 
-        The steps between the networks are not compiled, and results do not change. Networks are compiled for any page
-        size and number of words, so that later pages need no new compilation.
+        The steps between the networks are not compiled, and results do not change. Networks are compiled for pages of
+        any size with any number of words, so later pages need no new compilation.
 
         Args:
             *args: Arguments of ``torch.compile``.
@@ -199,10 +199,10 @@ class TextPredictor(nn.Module):
         """Register a function that inspects and changes boxes between detection and recognition.
 
         Args:
-            hook: A function that is called once for each document. Its argument has the boxes on each page, relative to
-                the page and without scores. A text predictor passes a list of arrays (N, 4) or (N, 4, 2). A predictor
-                for key information passes a list of dictionaries, which contain such an array for each class. The hook
-                can remove, move or add boxes, and must return all boxes in the same structure.
+            hook: A function that is called once for each document. Its argument is a list with the boxes of each page,
+                relative to the page and without scores. From a text predictor, each item is an array (N, 4) or (N, 4,
+                2). From a predictor for key information, each item is a dictionary with such an array for each class.
+                The hook can remove, move or add boxes, and must return all boxes in the same structure.
 
         Raises:
             InvalidArgumentError: The hook is not callable.
@@ -225,7 +225,7 @@ class TextPredictor(nn.Module):
         The text can be corrected, and the lines can then be used to train a recogniser.
 
         Args:
-            page: One page, in any form that an item in a list of pages can have.
+            page: One page, in the forms that `OCRPredictor.forward` accepts for items of a list.
 
         Returns:
             The lines in reading order, including lines that were detected but not read.
@@ -249,7 +249,7 @@ class TextPredictor(nn.Module):
         return cut_found_lines(read, self.ignore_regions, self.assume_straight_pages)
 
     def _read(self, pages: Iterable[Image] | Any) -> Iterator[PageWords]:
-        """Yield the words of each page, in order; only a few pages are in memory at the same time."""
+        """Yield the words of each page, in page order. Only a few pages are in memory at the same time."""
         sources = page_sources(pages)
         if self.hooks:
             yield from self._read_with_hooks(sources)
@@ -270,7 +270,7 @@ class TextPredictor(nn.Module):
                     yield self._read_page(_result_image(sources, index), image, next(located))
 
     def _num_workers(self, num_pages: int) -> int:
-        """Return how many pages to read in parallel threads.
+        """Return how many pages are read at the same time, each in its own thread.
 
         The result is 1 if the detector processes pages in batches, or if the networks cannot run in threads.
         """
@@ -283,8 +283,8 @@ class TextPredictor(nn.Module):
     def _load_pages(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
         """Load the pages one by one in the caller's thread.
 
-        Yield the image for the result and the tensor for the networks, or the words of a page that needs no
-        recognition.
+        For each page, yield the image for the result and the tensor for the networks. For a page that needs no
+        recognition, yield its words instead.
         """
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
@@ -328,9 +328,9 @@ class TextPredictor(nn.Module):
                 yield self._read_page(_result_image(sources, index), image, Located(next(revised), None))
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
-        """Load a page and return its tensor, if it must be read.
+        """Load a page. If it needs recognition, return its tensor.
 
-        Otherwise, return the words in its text layer, or a page without words that has the error in ``error``.
+        Otherwise, return the words of its text layer, or an empty page whose ``error`` says why it cannot be loaded.
         """
         try:
             if self.text_layer and isinstance(sources, Pages):
@@ -347,7 +347,7 @@ class TextPredictor(nn.Module):
     def _move_to_device(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
         """Copy pages to the detector's device in one transfer, and make ignored regions white.
 
-        Items that are not tensors, for pages that need no recognition, are returned unchanged.
+        `PageWords`, which belong to pages that need no recognition, are returned unchanged.
         """
         images = [image for image in loaded if isinstance(image, Tensor)]
         check_values(images)
@@ -469,10 +469,10 @@ class TextPredictor(nn.Module):
     def _straight_readings(
         self, image: Tensor, located: Located
     ) -> tuple[dict[str, list[Readings]], int, float | None]:
-        """Read the lines of a page as if it were upright, and find out whether it is.
+        """Read the lines of a page that is probably upright, and use the results to check whether it is.
 
-        Return the readings of its lines by class, the turn of the page, and the probability of this turn. A few lines
-        are read first. If they show that the page is turned sideways, the rest is not read, and there are no readings.
+        Return the readings of its lines by class, by how many degrees it is turned, and the probability. If the first
+        few lines show that the page is turned sideways, no other lines are read, and no readings are returned.
         """
         model, quads = self.reco_predictor.model, _quads_of(located)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
@@ -491,7 +491,7 @@ class TextPredictor(nn.Module):
         return readings, *turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
-        """Return the turn of a page, a multiple of 90 degrees, and its probability; (0, None) if it is not needed."""
+        """Return by which multiple of 90 degrees a page is turned, and the probability; (0, None) if not needed."""
         if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:
@@ -504,7 +504,7 @@ class TextPredictor(nn.Module):
         return page_turn(model, self.line_classifier, image, _quads_of(located))
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
-        """Return the words of an upright page, by class; ``readings`` are lines that were already read, by class."""
+        """Read the words of an upright page, by class. ``readings`` are the lines that were already read, by class."""
         return {
             name: self._class_words(image, boxes, readings.get(name)) if len(boxes) else no_words(boxes.ndim == 2)
             for name, boxes in located.boxes.items()
@@ -558,7 +558,7 @@ class TextPredictor(nn.Module):
         )
 
     def _turns(self, image: Tensor, quads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the turn of each line or word of an upright page, in degrees."""
+        """Return by how many degrees each line or word of an upright page is turned."""
         if self.crop_orientation_predictor is not None:
             crops = [image[:, :1, :1] if crop is None else crop for crop in cut_words(image, quads)]
             return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
@@ -588,7 +588,7 @@ class TextPredictor(nn.Module):
 
 
 def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
-    """Split the argument ``ignore_regions`` into the names of kinds of regions, and the boxes."""
+    """Split the argument ``ignore_regions`` into names, such as ``"Page-footer"``, and boxes."""
     listed = [regions] if isinstance(regions, str) else regions
     if not isinstance(listed, list | tuple | set | frozenset):
         return [], regions
@@ -596,7 +596,7 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
 
 
 def _result_image(sources: Any, index: int) -> Any:
-    """Return the image of a page for the result. For a page of a file, this only loads the image again on demand."""
+    """Return the image of a page for the result. If the page is from a file, its image is loaded only on demand."""
     if isinstance(sources, Pages):
         return PageOfFile(sources, index)
     source = sources[index]

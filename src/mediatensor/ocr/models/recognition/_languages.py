@@ -101,7 +101,7 @@ _SCRIPTS: dict[str, tuple[str, str]] = {
 
 
 def languages_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the languages that can be written with ``characters``: English names by ISO 639 code."""
+    """Return the languages that can be written with ``characters``, as ISO 639 code: English name."""
     known = set(characters)
     return {
         code: name
@@ -111,7 +111,7 @@ def languages_of(characters: Iterable[str]) -> dict[str, str]:
 
 
 def scripts_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the scripts of languages that can be written with ``characters``: English names by ISO 15924 code."""
+    """Return the scripts of these languages, see `languages_of`, as ISO 15924 code: English name."""
     languages = languages_of(characters)
     return {code: name for code, (name, language) in _SCRIPTS.items() if language in languages}
 

@@ -1,4 +1,4 @@
-"""Base classes of recognition networks, and shared code for training targets, losses, CTC and decoding of scores."""
+"""Base classes of recognition networks, and code that they share: training targets, losses and decoding of scores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ModelT = TypeVar("ModelT", bound="RecognitionModel")
 
 
 def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
-    """Return the configuration of a docTR network: ``url`` of its weights, and published ``accuracy`` in percent."""
+    """Return the configuration of a docTR network, with the ``url`` of its weights and its ``accuracy`` in percent."""
     return {
         "mean": (0.694, 0.695, 0.693),
         "std": (0.299, 0.296, 0.301),
@@ -59,7 +59,7 @@ class RecognitionPostProcessor(ABC):
 
 
 class SequencePostProcessor(RecognitionPostProcessor):
-    """Decodes the scores of networks that return one character per step. The class after the vocabulary ends a word.
+    """Decodes the scores of networks that return one character per step. Class ``len(vocab)`` is the end token.
 
     The confidence of a word is the mean probability of its characters, or 0 for an empty word.
     """
@@ -81,9 +81,9 @@ class SequencePostProcessor(RecognitionPostProcessor):
 
 
 class LeastCertainPostProcessor(SequencePostProcessor):
-    """Like the base class, but with another confidence: the lowest probability of all steps.
+    """Decodes words like its base class, but their confidence is the lowest probability of all steps.
 
-    Steps after the end of the word are included.
+    This includes the steps after the end of the word.
     """
 
     def _confidence(self, best: list[float], length: int) -> float:
@@ -136,7 +136,7 @@ class RecognitionModel(nn.Module, ABC):
 
     @abstractmethod
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that computes the scores of the classes, and the index of the class for ``vocab[0]``."""
+        """Return the layer that computes the scores of classes, and the class of the character ``vocab[0]``."""
 
     @abstractmethod
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
@@ -221,8 +221,8 @@ def encode_with_marks(
     """Encode words as rows: a start token, the classes of the characters, and an end token.
 
     Return the rows, int32 (N, max_length + 2), and the length of each word. Words longer than ``max_length`` are
-    truncated and have no end token. The end token is the first class after ``vocab``, and the start token the second.
-    The rest of each row is filled with ``pad``, by default the end token.
+    truncated and have no end token. The end token is class ``len(vocab)``, and the start token ``len(vocab) + 1``. The
+    rest of each row is filled with ``pad``, by default the end token.
     """
     encoded = encode_sequences(
         list(words), vocab, target_size=max_length + 2, eos=len(vocab), sos=len(vocab) + 1, pad=pad
@@ -231,7 +231,7 @@ def encode_with_marks(
 
 
 def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross-entropy: averaged over the first steps of each word, and then over words.
+    """Return the cross-entropy, averaged over the first ``lengths[i]`` steps of each word ``i`` and then over words.
 
     ``logits`` are scores (N, T, C), and ``classes`` the correct classes, int64 (N, T). ``lengths`` is the number of
     steps to include for each word, at least 1, int64 (N,).
@@ -247,7 +247,7 @@ def masked_cross_entropy(logits: torch.Tensor, classes: torch.Tensor, lengths: t
 
 
 class BackboneFeatures(nn.ModuleDict):
-    """Runs some of the layers of a backbone, which keep their names in the state dict.
+    """Runs some layers of a backbone. In the state dict, these layers keep their names.
 
     Maps images (N, 3, H, W) to ``{"features": ...}``.
     """
@@ -274,9 +274,8 @@ def build_recognizer(
     """Create a recogniser with its configuration, and load its weights if ``pretrained`` is true.
 
     ``default`` is the default configuration of the architecture ``arch``, and ``kwargs`` are the options of the user.
-    ``make_features`` creates the backbone. Its arguments are whether to load the backbone's weights, and the shape of
-    the images. The parameters ``head`` are only loaded if the vocabulary is the default, and the parameters ``unused``
-    are never loaded.
+    ``make_features`` creates the backbone, given whether to load the backbone's weights, and the shape of the images.
+    The parameters named in ``head`` are only loaded for the default vocabulary, and those in ``unused`` never.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -304,8 +303,8 @@ def make_patch_features(
 class _PathLoss(torch.autograd.Function):
     """The CTC loss of texts, with its gradient with respect to the log probabilities of classes.
 
-    The loss is minus the log probability of all CTC paths of a text. The gradient of torch's ``ctc_loss`` assumes that
-    the log probabilities come from a softmax over exactly the given classes. It is wrong if only some of the classes
+    The loss is minus the log of the total probability of all CTC paths that give the text. torch's ``ctc_loss``
+    computes the gradient as if the given classes were all classes of the softmax. That is wrong if only some classes
     are given.
     """
 
@@ -331,10 +330,10 @@ def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
     """Return the CTC loss of texts, given log probabilities of only those classes that occur in the texts.
 
     See Graves et al., 2006. A recogniser has several thousand classes, but the texts of a batch use only a few dozen of
-    them. The rest only affects the normalisation of probabilities. ``logarithms`` (N, T, C) are the log probabilities
-    of C classes at T steps; the blank is the first class. ``labels`` are the characters of all N texts, concatenated,
-    as indices of these C classes. ``lengths`` (N,) is the number of labels of each text. The result is the loss per
-    character, averaged over texts. The loss of a text that is too long for T steps is 0.
+    them. All other classes only affect the normalisation of the given probabilities. ``logarithms`` (N, T, C) are the
+    log probabilities of C classes at T steps; the blank is the first class. ``labels`` are the characters of all N
+    texts, concatenated, as indices of these C classes. ``lengths`` (N,) is the number of labels of each text. The
+    result is the loss per character, averaged over texts. The loss of a text that is too long for T steps is 0.
     """
     by_step = logarithms.transpose(0, 1)
     if logarithms.requires_grad:
@@ -346,9 +345,9 @@ def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
 
 
 class CTCPostProcessor(RecognitionPostProcessor):
-    """Decodes CTC scores into words, by the best class at each step. The blank is the class after the vocabulary.
+    """Decodes CTC scores into words: takes the best class of each step. The blank is the class after the vocabulary.
 
-    The confidence of a word is the lowest probability of the best class at any step, including steps with blanks.
+    The confidence of a word is the lowest of the probabilities of these best classes, including blanks.
 
     >>> import torch
     >>> from mediatensor.ocr.models.recognition import CTCPostProcessor

@@ -102,10 +102,9 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
     """Return a CRNN with a VGG-16 backbone, docTR's default recogniser.
 
     Args:
-        pretrained: Load docTR's weights from a file on this machine. With another vocabulary than the default, the
-            layer that scores characters is not loaded.
-        **kwargs: Arguments of `CRNN`. In addition ``pretrained_backbone=True``, which loads only the weights of the
-            backbone.
+        pretrained: Load docTR's weights from a file on this machine. If ``vocab`` is not the default, the weights of
+            the layer that scores characters are not loaded.
+        **kwargs: Arguments of `CRNN`. ``pretrained_backbone=True`` loads only the weights of the backbone.
 
     Raises:
         WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put

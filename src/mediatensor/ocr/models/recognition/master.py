@@ -103,8 +103,8 @@ class MASTER(RecognitionModel):
     """MASTER, a recogniser that decodes words character by character.
 
     See Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019. The confidence of a word
-    includes the steps after its end. Therefore it depends slightly on the other words in the batch; the word itself
-    does not. The arguments that are not listed here are the same as for `CRNN`.
+    is also computed from steps after its end. Therefore the confidence, but not the word, depends slightly on the other
+    words in the batch. The arguments that are not listed here are the same as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
@@ -158,7 +158,7 @@ class MASTER(RecognitionModel):
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Return the mean cross-entropy of the characters of each word and its end token.
+        """Return the cross-entropy of the characters and the end token of each word, averaged over words.
 
         Args:
             model_output: The scores, (N, T, C).

@@ -31,12 +31,12 @@ RIGHT_TO_LEFT_LETTERS = 20
 
 
 class FeatureSession:
-    """Runs all layers of a recogniser except the last, with onnxruntime on one thread.
+    """Runs all layers of a recogniser except the last, with onnxruntime on a single thread.
 
-    Callers use several threads for several pages or lines.
+    Callers process several pages or lines in parallel threads instead.
 
-    ``data`` is the content of an ONNX file, which must have the tensor ``features_name``, the input of the last linear
-    layer, as an output. ``input_name`` is the name of the input. Errors mention ``file``.
+    ``data`` is the content of an ONNX file. The network in it must have the input ``input_name`` and the output
+    ``features_name``, which is the input of the last linear layer. Errors mention ``file``.
     """
 
     def __init__(self, data: bytes, input_name: str, features_name: str, file: Path) -> None:
@@ -87,7 +87,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         head: The last layer, which computes the scores of the classes from these features. The first class is the
             blank.
         characters: The character of each class except class 0, the blank.
-        step_pixels: Number of pixel columns of a line's image that each of the T steps covers.
+        step_pixels: Width in pixels of the part of a line that each of the T steps covers.
         right_to_left: Whether the network returns right-to-left text in visual order, from left to right.
 
     Example:
@@ -119,7 +119,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
 
     @not_compiled
     def features(self, x: Tensor) -> Tensor:
-        """Return the features of lines, (N, T, width), which are the input of the last layer, on the lines' device.
+        """Return the input of the last layer, (N, T, width), on the device of the lines ``x``.
 
         Raises:
             InvalidArgumentError: The model is being exported.
@@ -130,7 +130,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         return self.network(x).to(x.device, self.head.weight.dtype)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the best class of each step, like the base class, but replace NaN with probability 0.
+        """Return the same as the base class, but with probability 0 instead of NaN.
 
         Weights from unknown files can produce NaN.
         """

@@ -31,7 +31,7 @@ _PAIRS = 3
 
 
 def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Draw the random orders in which PARSeq learns to read the characters of words of up to ``length`` characters.
+    """Draw the random reading orders with which PARSeq is trained on words of up to ``length`` characters.
 
     Random numbers come from torch's global generator.
 
@@ -61,10 +61,10 @@ def draw_permutations(length: int, device: torch.device | str = "cpu") -> torch.
 
 
 def visible_positions(permutation: torch.Tensor) -> torch.Tensor:
-    """Return an attention mask for one reading order, in which a position may attend only to positions read before it.
+    """Return an attention mask for one reading order: each position attends only to positions that are read before it.
 
-    ``permutation`` (L,) lists the positions in reading order, and starts with the start token. The result is bool
-    (L - 1, L - 1). Entry ``(i, j)`` is whether position ``j`` is visible when position ``i + 1`` is predicted.
+    ``permutation`` (L,) lists the positions in reading order, and starts with the start token. The result is bool (L -
+    1, L - 1). Item ``[i, j]`` is true if position ``j`` is visible when position ``i + 1`` is predicted.
 
     >>> import torch
     >>> visible_positions(torch.tensor([0, 2, 1, 3])).int().tolist()
@@ -138,8 +138,8 @@ class PARSeqDecoder(nn.Module):
 class PARSeq(RecognitionModel):
     """PARSeq (Bautista and Atienza, 2022): reads a word from left to right, then predicts each character again.
 
-    The second prediction of a character takes all other characters into account. Other arguments are documented in
-    `CRNN`.
+    The second prediction of a character takes all other characters into account. The arguments that are not listed here
+    are the same as for `CRNN`.
 
     Args:
         feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
@@ -147,8 +147,8 @@ class PARSeq(RecognitionModel):
         max_length: Maximum number of characters of a word.
         dropout_prob: Dropout probability in the decoder.
         dec_num_heads: Number of attention heads of the decoder.
-        dec_ff_dim: Base width of the decoder's feed-forward layer.
-        dec_ffd_ratio: Inner width of the decoder's feed-forward layer, relative to ``dec_ff_dim``.
+        dec_ff_dim: Width from which the inner width of the decoder's feed-forward layer is computed.
+        dec_ffd_ratio: Inner width of that layer, relative to ``dec_ff_dim``.
         input_shape: Channels, height and width of the images.
 
     Example:
@@ -189,7 +189,7 @@ class PARSeq(RecognitionModel):
             initialize_truncated(part, nn.Linear, nn.Embedding)
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file; files from before docTR 0.11.1 are accepted."""
+        """Load parameters from a state dict file, also from docTR versions before 0.11.1."""
         kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED_KEYS)
         super().from_pretrained(path_or_url, **kwargs)
 
@@ -197,7 +197,7 @@ class PARSeq(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of start token, character classes, end token and padding. Also return word lengths."""
+        """Encode words as rows: start token, classes of characters, end token, padding. Also return their lengths."""
         return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
 
     def decode(
@@ -221,7 +221,7 @@ class PARSeq(RecognitionModel):
         return scores
 
     def decode_autoregressive(self, features: torch.Tensor, max_len: int | None = None) -> torch.Tensor:
-        """Decode from left to right, then decode each character again given all other characters.
+        """Decode words from left to right. Then decode each character again, with all other characters known.
 
         Args:
             features: (N, L, D) features of the image.
@@ -251,7 +251,7 @@ class PARSeq(RecognitionModel):
         return self.decode(known, features, mask, queries)
 
     def _mask_before_end(self, known: torch.Tensor) -> torch.Tensor:
-        """Return which of the ``known`` tokens come before the end of their word: bool (N, 1, 1, K)."""
+        """Return bool (N, 1, 1, K): true for the ``known`` tokens before the end token of their word."""
         # ONNX does not support cumulative sums of booleans.
         after = ((known == self.end) | (known == self.pad)).long().cumsum(dim=-1) > 0
         return ~after[:, None, None]
@@ -259,7 +259,7 @@ class PARSeq(RecognitionModel):
     def permutation_loss(
         self, features: torch.Tensor, classes: torch.Tensor, permutations: torch.Tensor
     ) -> torch.Tensor:
-        """Return the mean cross-entropy of reading the words in each of several orders (section 3.2 of the paper).
+        """Return the mean cross-entropy over several reading orders of the words (section 3.2 of the paper).
 
         Args:
             features: (N, L, D) features of the images.
@@ -299,8 +299,8 @@ class PARSeq(RecognitionModel):
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
     """Return a PARSeq whose backbone is the small vision transformer (ViT-S).
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `PARSeq`. ``patch_size`` sets the patches of
-    the backbone, 4 by 8 pixels by default.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `PARSeq`. ``patch_size`` is the height and
+    width of the backbone's patches, by default (4, 8) pixels.
     """
 
     def network(features: nn.Module, **options: Any) -> PARSeq:

