@@ -83,7 +83,7 @@ def estimate_orientation(
 
 
 def _binarised(img: np.ndarray) -> np.ndarray:
-    """Return bool ``(H, W)``: true for pixels that are not brighter than Otsu's threshold of the smoothed image."""
+    """Smooth an image, and return bool ``(H, W)``: true for pixels that are not brighter than Otsu's threshold."""
     gray = np.asarray(Image.fromarray(img.astype(np.uint8)).convert("L").filter(ImageFilter.MedianFilter(5)))
     counts = np.bincount(gray.reshape(-1), minlength=256).astype(np.float64)
     below = np.cumsum(counts)

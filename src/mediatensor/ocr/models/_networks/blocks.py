@@ -229,7 +229,7 @@ def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None
 
 
 def initialize_truncated(network: nn.Module, *kinds: type[nn.Module]) -> None:
-    """Initialise all layers in a network that are of one of the types ``kinds``.
+    """Initialise the layers of a network whose type is one of ``kinds``.
 
     Weights are drawn from a truncated normal distribution with standard deviation 0.02. Biases are set to zero.
     """

@@ -1,6 +1,6 @@
 """VIP, the small backbone of VIPTR.
 
-It has three stages: the first uses local attention, the second local and global attention, the third global attention.
+The first of its three stages uses local attention, the second also global attention, the last only global attention.
 """
 
 from __future__ import annotations

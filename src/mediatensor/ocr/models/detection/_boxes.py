@@ -85,7 +85,7 @@ class Regions:
 
 
 def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Remove the parts of shapes in a bitmap (H, W) into which a square of 3 x 3 pixels does not fit.
+    """Remove the parts of a bitmap (H, W) that are too narrow for a square of 3 x 3 pixels.
 
     This is a morphological opening: an erosion followed by a dilation. The erosion treats pixels outside the bitmap as
     set, so that it does not remove text at the border.
@@ -291,17 +291,17 @@ def boxes_from_bitmap(
         prob_map: The probability of text at each pixel, in [0, 1], float (H, W). NaN counts as 0.
         bitmap: True for the pixels that are text, (H, W).
         box_thresh: Boxes with a lower score are dropped.
-        unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by ``unclip_ratio * area /
-            perimeter``. Detectors find shrunken words, because they are trained this way to keep neighbouring words
-            separate.
+        unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by
+            ``unclip_ratio * area / perimeter``. Detectors find shrunken words, because they are trained this way to
+            keep neighbouring words separate.
         straight: Return straight boxes; otherwise return the smallest rectangles at any angle.
         clip: Clip the coordinates of the boxes to [0, 1].
 
     Returns:
         Boxes relative to the map, float64, sorted by the topmost pixel of their region. Straight boxes are (N, 5):
-        xmin, ymin, xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners clockwise from the top left, then (0,
-        score). The score of a straight box is the mean probability in the bounding box of its region. The score of a
-        rotated box is the mean probability in the region itself. Straight boxes equal docTR's exactly. Rotated boxes
+        xmin, ymin, xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners clockwise from the top left, then
+        (0, score). The score of a straight box is the mean probability in the bounding box of its region. The score of
+        a rotated box is the mean probability in the region itself. Straight boxes equal docTR's exactly. Rotated boxes
         differ from docTR's by up to two pixels of the map, because docTR rounds corners to whole pixels.
 
     >>> import numpy as np

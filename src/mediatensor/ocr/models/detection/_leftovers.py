@@ -14,7 +14,7 @@ Running the same detector again on such crops finds them:
 A page without leftover letters needs no second run. Photos, ruled lines or specks are sometimes mistaken for letters,
 and then the second run finds nothing.
 
-Detectors also miss colons that are separated from their word, as on receipts: ``Discount : 0.00``. Therefore a box is
+Detectors also miss colons that are separated from their word, as on receipts: ``Discount  :  0.00``. Therefore a box is
 extended if there are two dots near its start or end (`extend_to_colons`). One dot must be above the other, both within
 the height of the letters. They must have the same size, and no other ink around them. The recogniser then decides
 whether they are a colon.

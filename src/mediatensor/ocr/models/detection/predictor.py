@@ -38,8 +38,8 @@ class Located:
     """The boxes that were found on one page.
 
     Attributes:
-        boxes: For each class, boxes relative to the page: (N, 5) with scores in the last column, or, if rotated, (N, 5,
-            2) with scores in the last row.
+        boxes: For each class, boxes relative to the page: (N, 5) with scores in the last column, or, if rotated,
+            (N, 5, 2) with scores in the last row.
         map: The probability map (h, w, classes), which has the size of the network's input; ``None`` if it was not
             requested.
     """

@@ -200,9 +200,9 @@ class TextPredictor(nn.Module):
 
         Args:
             hook: A function that is called once for each document. Its argument is a list with the boxes of each page,
-                relative to the page and without scores. From a text predictor, each item is an array (N, 4) or (N, 4,
-                2). From a predictor for key information, each item is a dictionary with such an array for each class.
-                The hook can remove, move or add boxes, and must return all boxes in the same structure.
+                relative to the page and without scores. From a text predictor, each item is an array (N, 4) or
+                (N, 4, 2). From a predictor for key information, each item is a dictionary with such an array for each
+                class. The hook can remove, move or add boxes, and must return all boxes in the same structure.
 
         Raises:
             InvalidArgumentError: The hook is not callable.

@@ -60,9 +60,9 @@ class OCRPredictor(TextPredictor):
 
         Args:
             pages: A list of pages, a batch of pages, a `FrameBatch`, a document from `DocumentFile`, a Pillow image, or
-                a PDF or image file, given by its path, URL or bytes. A page is an array (H, W, 3), or a tensor (3, H,
-                W) or (H, W, 3), with uint8 values or floats in [0, 1], on any device. A list can also contain files and
-                Pillow images. Pages of documents are loaded only when they are read.
+                a PDF or image file, given by its path, URL or bytes. A page is an array (H, W, 3), or a tensor
+                (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1], on any device. A list can also contain
+                files and Pillow images. Pages of documents are loaded only when they are read.
 
         Returns:
             The document with one page for each input page.

@@ -101,7 +101,7 @@ _SCRIPTS: dict[str, tuple[str, str]] = {
 
 
 def languages_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the languages that can be written with ``characters``, as ISO 639 code: English name."""
+    """Return the ISO 639 codes and English names of the languages that can be written with ``characters``."""
     known = set(characters)
     return {
         code: name
@@ -111,7 +111,7 @@ def languages_of(characters: Iterable[str]) -> dict[str, str]:
 
 
 def scripts_of(characters: Iterable[str]) -> dict[str, str]:
-    """Return the scripts of these languages, see `languages_of`, as ISO 15924 code: English name."""
+    """Return the ISO 15924 codes and English names of the scripts that can be written with ``characters``."""
     languages = languages_of(characters)
     return {code: name for code, (name, language) in _SCRIPTS.items() if language in languages}
 
