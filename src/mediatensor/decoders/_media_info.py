@@ -340,7 +340,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 
 
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
-    """Make an object of dataclass ``kind``. Its fields come from ``values``, the others from ``header`` by name."""
+    """Make an object of dataclass ``kind`` from ``values``. Other fields are copied from ``header``, by their names."""
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
 

@@ -297,7 +297,7 @@ class Session:
     # Finishing and failing
 
     def finish(self) -> None:
-        """Write the remaining packets, and let the file appear at its destination."""
+        """Write the remaining packets, and move the complete file to its destination."""
         if self._muxer is None or self._target is None:
             self.is_closed = True
             return

@@ -49,7 +49,7 @@ class TimeLimit(NamedTuple):
 
     @classmethod
     def of_call(cls, seconds: float | None) -> TimeLimit:
-        """Return the limit of a call. The child ends itself after ``seconds``; the deadline is a grace period later."""
+        """Return the limit of a call: the child ends itself after ``seconds``, the parent waits a little longer."""
         if seconds is None:
             return cls(None, "did not finish")
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")

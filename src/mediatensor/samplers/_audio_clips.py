@@ -92,7 +92,7 @@ def audio_clips_at_random_timestamps(
         latest clip                          |-----------|
 
     The random numbers come from torch's global generator for the CPU, so ``torch.manual_seed`` makes the clips
-    reproducible. All starts are drawn in one call.
+    reproducible. The generator is called once for all starts.
 
     Args:
         decoder: An `AudioDecoder` or a `WavDecoder`. The clips have its sample rate and number of channels.
@@ -384,8 +384,8 @@ def audio_video_clips_at_random_timestamps(
 
     The starts are drawn independently and uniformly from the times at which a clip fits into the video stream. Each
     start is the time of an audio sample. So the audio of a clip starts exactly at its start time, and all clips have
-    the same number of samples. The random numbers come from torch's global generator for the CPU. All starts are drawn
-    in one call.
+    the same number of samples. The random numbers come from torch's global generator for the CPU, which is called
+    once for all starts.
 
     Args:
         decoder: An `AudioVideoDecoder`.

@@ -153,7 +153,7 @@ def clips_at_random_indices(
         latest clip                       x     x     x
 
     The random numbers come from torch's global generator for the CPU, so ``torch.manual_seed`` makes the clips
-    reproducible. All starts are drawn in one call.
+    reproducible. The generator is called once for all starts.
 
     Args:
         decoder: The decoder of the video.
@@ -165,8 +165,8 @@ def clips_at_random_indices(
         sampling_range_end: A clip must start before the frame with this index. A negative value counts from the end of
             the video, and a value beyond the end means the end. By default, it is chosen so that all clips fit into the
             video; if the video is shorter than a clip, all clips start at its first frame.
-        policy: How to complete a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats its last
-            frame in the video, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
+        policy: How to complete a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats the last of
+            its frames that the video has, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
             `InvalidArgumentError`.
 
     Returns:

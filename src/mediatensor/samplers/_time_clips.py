@@ -88,7 +88,7 @@ def clips_at_random_timestamps(
         a late clip                      x     x     x
 
     The random numbers come from torch's global generator for the CPU, so ``torch.manual_seed`` makes the clips
-    reproducible. All starts are drawn in one call.
+    reproducible. The generator is called once for all starts.
 
     Args:
         decoder: The decoder of the video.

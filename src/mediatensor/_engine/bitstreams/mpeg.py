@@ -230,7 +230,7 @@ class MpegBreaks:
 
 
 def _find_layers(headers: bytes) -> set[bytes]:
-    """Return the headers of all video object layers (6.2.3), without start codes."""
+    """Return the headers of all video object layers (6.2.3 of ISO/IEC 14496-2), without start codes."""
     codes = [*start_codes(headers), (0, len(headers) + 4)]
     return {headers[start : after - 4] for (code, start), (_, after) in pairwise(codes) if code in _VOL}
 

@@ -1,4 +1,4 @@
-"""Parse header bits and packet units, for the parsers of several codecs. Pure functions on bytes.
+"""What the parsers of several codecs share: reading bits of headers, and finding the units that packets consist of.
 
 References are to ITU-T H.264 and H.265, to ISO/IEC 14496-15 for configuration records, and to ISO/IEC 13818-2 and
 14496-2 for start codes of MPEG.

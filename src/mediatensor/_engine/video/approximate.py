@@ -147,8 +147,8 @@ class ApproximateFrames:
     ) -> FrameBatch:
         """Return the frame shown at each time.
 
-        With ``is_grid``, the times are evenly spaced and possibly rounded. So a frame counts as shown even if it starts
-        up to one tick after the time.
+        With ``is_grid``, the times are evenly spaced, and rounding may have put them just before the start of a frame.
+        A frame that starts at most one tick after a time therefore counts as shown at this time.
         """
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)

@@ -1,4 +1,4 @@
-"""The types and kinds of findings."""
+"""What a check can find: the classes of its results, and the list of all kinds of findings."""
 
 from __future__ import annotations
 

@@ -367,8 +367,8 @@ def file_order_of(items: Sequence[Item]) -> FileOrder | None:
 
     Return ``None`` if finding the names would require reading all items.
 
-    The folder that all files have in common is left out, because it can differ between machines. The bounds of a
-    segment count as part of the name.
+    The folder that all files have in common is left out, because it can differ between machines. If an
+    item is a segment of a file, its start and end are part of its name.
 
     >>> one = file_order_of([Item("/data/run/a.mp4"), Item("/data/jump/a.mp4")])
     >>> one == file_order_of([Item("/mnt/x/run/a.mp4"), Item("/mnt/x/jump/a.mp4")])

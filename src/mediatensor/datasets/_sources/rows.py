@@ -277,7 +277,7 @@ def _rank(suffix: str) -> tuple[int, int, str]:
 
 
 class _Listing(NamedTuple):
-    """The files in a folder: the sorted names of subtitle files, and the names of all other files without extension."""
+    """The files in a folder: the sorted names of its subtitle files, and the stems of the names of its other files."""
 
     subtitles: list[str]
     stems: frozenset[str]

@@ -84,7 +84,7 @@ def corners(quad: NDArray[np.float64]) -> list[tuple[float, float]]:
 
 
 def confidence_color(confidence: Any) -> Color:
-    """Return a colour from blue (confidence 1) over orange to red (0.5 or less), or grey if it is not a number."""
+    """Return a colour from blue (confidence 1) through orange to red (0.5 or less), or grey if it is not a number."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))

@@ -33,12 +33,12 @@ def synthesize_page(
 ) -> NDArray[np.uint8]:
     """Draw the text of a page on a blank page of the same size.
 
-    All words of a line have the same font size if it fits their boxes. Each word is drawn in its box, even if the box
-    is rotated. Words without text are not drawn. Words whose geometry is invalid are left out, with a warning.
+    The words of a line get a common font size, unless it does not fit a word. Each word is drawn in its box, even if
+    the box is rotated. Words without text are not drawn. Words whose geometry is invalid are left out, with a warning.
 
     Args:
         page: The result of `Page.export`. It can have been saved as JSON and loaded again.
-        draw_proba: Whether to color words by confidence: from blue for 1, over orange, to red for 0.5 and less.
+        draw_proba: Whether to color words by confidence: from blue for 1, through orange, to red for 0.5 and less.
         font_family: The path of a font file, or the name of an installed font. ``None`` uses Pillow's font, and an
             installed font for letters that Pillow's font does not have.
         min_font_size: The minimum font size, in pixels per em.

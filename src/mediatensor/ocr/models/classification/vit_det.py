@@ -55,7 +55,7 @@ class _Patches(nn.Module):
 
 
 class _Windows(nn.Module):
-    """Splits features (N, rows, columns, D) into 4 x 4 windows: (N, 16, rows / 4, columns / 4, D)."""
+    """Splits features (N, rows, columns, D) into 16 windows, 4 per side: (N, 16, rows / 4, columns / 4, D)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         count, rows, columns, width = x.shape

@@ -479,18 +479,19 @@ class LWDETR(nn.Module):
         """Find the regions of pages.
 
         Args:
-            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64. The
-                input must consist of at least ``num_queries`` squares of 16 x 16 pixels.
+            input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64,
+                and H * W at least 256 * ``num_queries``.
             masks: True in the page and False in its padding, bool (N, H, W); ``None`` if there is no padding.
             target: The annotated regions, to compute the loss: for each page, the boxes of each class relative to the
                 page, (K, 4) or (K, 4, 2).
-            return_model_output: Also return ``logits`` (N, Q, C), the scores of classes before the sigmoid.
-            return_preds: Return ``preds`` even if there is a target.
+            return_model_output: Return ``logits`` (N, Q, C), the scores of classes before the sigmoid, even with a
+                target.
+            return_preds: Return ``preds`` and ``logits`` even with a target.
 
         Returns:
-            A dictionary. ``preds`` has labels, boxes and scores for each page, in the format of `LWDETRPostProcessor`.
-            ``loss`` is present if there is a target. ``logits`` are present unless only the loss was requested. An
-            exportable model returns only ``logits`` and ``pred_boxes`` (N, Q, 6).
+            A dictionary. With a target, it has ``loss``. Without a target, it has ``logits`` and ``preds``: labels,
+            boxes and scores for each page, in the format of `LWDETRPostProcessor`. An exportable model returns only
+            ``logits`` and ``pred_boxes`` (N, Q, 6).
 
         Raises:
             InvalidArgumentError: The pages are too small, or boxes of the target have an unknown class or wrong shape.

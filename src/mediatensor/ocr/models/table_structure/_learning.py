@@ -52,7 +52,7 @@ class TableTruth(NamedTuple):
 
 
 def draw_tables(target: TableTarget, size: tuple[int, int]) -> TableTruth:
-    """Convert the true cells of tables to targets, on maps of ``size`` (height, width)."""
+    """Draw annotated cells into the maps that a network learns to predict. ``size`` is the maps' (height, width)."""
     drawings, corners_before = [], 0
     for index, table in enumerate(target):
         drawing = _draw_cells(*_check_table(table), size, index, corners_before)
