@@ -37,8 +37,6 @@ __all__ = [
 PNG_KINDS = [(0, 1), (0, 2), (0, 4), (0, 8), (0, 16), (2, 8), (2, 16), (3, 1), (3, 2), (3, 4), (3, 8)]
 PNG_KINDS += [(4, 8), (4, 16), (6, 8), (6, 16)]
 
-_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-
 # (first column, first row, columns apart, rows apart) of the seven passes of an interlaced file.
 _PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
 
