@@ -155,6 +155,8 @@ def test_command_words_replace_only_arguments_of_the_library() -> None:
         assert in_command_words("a.pdf is encrypted; pass password=.") == "a.pdf is encrypted; give --password."
         assert in_command_words("x.pt: out must end in .pt") == "x.pt: -o must end in .pt"
         assert in_command_words("page_size = 3 is too small") == "--page-size 3 is too small"
+        limit = "more than max_pixels = 9; if you trust the file, pass a larger max_pixels, or None for no limit."
+        assert in_command_words(limit) == "more than the limit of 9."
 
 
 # Outputs that cannot be written are found before the work

@@ -22,8 +22,10 @@ import media_audio
 from audio_exactness import Truth, assert_range, find_truth
 from file_sources import SOURCES
 from mediatensor.decoders import AudioDecoder
+from mediatensor.encoders import AudioEncoder
 from mediatensor.errors import (
     ClosedError,
+    DecodeError,
     InvalidArgumentError,
     MediaTensorError,
     OpenError,
@@ -200,6 +202,19 @@ def test_codec_threads_do_not_matter(num_threads: int, truth: Truth) -> None:
 
 
 # Errors
+
+
+@pytest.mark.parametrize("num_threads", [None, 0, 1, 2, 3, 8])
+def test_damage_at_the_end_is_reported_with_any_number_of_threads(num_threads: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "sound.flac"
+    # Long enough for several threads by default.
+    noise = torch.rand(1, 96_000, generator=torch.Generator().manual_seed(0)) - 0.5
+    AudioEncoder(noise, sample_rate=8000).to_file(path)
+    with AudioDecoder(path, num_ffmpeg_threads=num_threads) as decoder:
+        assert decoder.get_all_samples().data.shape == (1, 96_000)
+    path.write_bytes(path.read_bytes()[:-200])
+    with AudioDecoder(path, num_ffmpeg_threads=num_threads) as decoder, pytest.raises(DecodeError):
+        decoder.get_all_samples()
 
 
 def test_no_such_file(tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def naming_options(names: Mapping[str, str]) -> Iterator[None]:
 
 # Regular expressions for advice that is only useful in Python programs, with replacements for the command line.
 _PHRASES: tuple[tuple[str, str], ...] = (
+    (r"\bmax_pixels = (?=\d)", "the limit of "),
+    (r"[;.] [Ii]f you trust the file, pass a larger max_pixels\b", ""),
     (r",? or None(?: for [\w' -]*[\w'])?", ""),
     (r"\bnow None\b", "now the default"),
     (r"(--[\w-]+) None, now", r"\1 not given, now"),

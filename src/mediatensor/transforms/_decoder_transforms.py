@@ -30,6 +30,8 @@ from .functional import (
 # Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``. So the same
 # ``torch.manual_seed`` gives the same windows on every device.
 _CPU = torch.device("cpu")
+# FFmpeg adds this to both sides of a picture before it compares its size with the limit.
+_MARGIN = 128
 
 
 class DecoderTransform(Transform):
@@ -313,9 +315,10 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
         check_window(step, height, width)
     elif isinstance(step, ResizeStep):
         check_size("Resize", (step.height, step.width))
-        if step.height * step.width > MAX_PIXELS:
+        if (step.height + _MARGIN) * (step.width + _MARGIN) >= MAX_PIXELS:
             raise InvalidArgumentError(
-                f"Frames of {step.width}x{step.height} pixels are too large: a decoder makes at most {MAX_PIXELS}."
+                f"Frames of {step.width}x{step.height} pixels are too large: (width + {_MARGIN}) * "
+                f"(height + {_MARGIN}) must be less than {MAX_PIXELS}."
             )
     else:
         raise InvalidArgumentError(f"{transform!r}.resolve must give CropStep and ResizeStep objects (got {step!r}).")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
@@ -76,17 +78,21 @@ class AudioReader(StreamReader):
 
     def renew_codec(self) -> None:
         """Replace the codec by a new one, because flushing the current one would not reset all of its state."""
-        context = av.CodecContext.create(self._context.codec.name, "r")
-        context.extradata = self._context.extradata
-        if self._stated_form is not None:
-            # The low-delay profiles of AAC take these from the container.
-            context.sample_rate, context.layout = self._stated_form
-        self._configure_codec(context)
+        context = self._new_context(self._num_threads)
         if self._decoder is None:
             let_rest(self._context)
         else:
             self._decoder.close()
         self._context, self._decoder = context, PacketDecoder(context)
+
+    def _new_context(self, num_threads: int) -> Any:
+        context = av.CodecContext.create(self._context.codec.name, "r")
+        context.extradata = self._context.extradata
+        if self._stated_form is not None:
+            # The low-delay profiles of AAC take these from the container.
+            context.sample_rate, context.layout = self._stated_form
+        configure_audio_codec(context, num_threads)
+        return context
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[tuple[Any | None, list[Any], UndecodablePacketError | None]]:
         """Decode ``packets``, which the caller has already read, then all packets from there to the end of the file.
@@ -96,6 +102,7 @@ class AudioReader(StreamReader):
         """
         # Do not call other methods in this loop: for the 150,000 packets of an hour, calls take longer than decoding.
         decode = self._context.decode
+        in_flight = deque[Any](maxlen=self._max_in_flight())
         for packet in chain(packets, iter(self.read_packet, None), (None,)):
             try:
                 frames = decode(packet)
@@ -104,7 +111,33 @@ class AudioReader(StreamReader):
             except (av.FFmpegError, ValueError) as error:
                 yield packet, [], UndecodablePacketError(error_text(error))
                 continue
+            if packet is None:
+                for held, damage in self._undecodable(in_flight):
+                    yield held, frames, None
+                    yield held, [], damage
+                    frames = []
+            else:
+                in_flight.append(packet)
             yield packet, frames, None
+
+    def _max_in_flight(self) -> int:
+        """Return how many packets the threads of the codec may hold before their frames or errors come out."""
+        if self._num_threads == 1 or not has_frame_threads(self._context.codec.name):
+            return 0
+        return max(self._num_threads, (os.cpu_count() or 1) + 1)
+
+    def _undecodable(self, packets: Iterable[Any]) -> Iterator[tuple[Any, UndecodablePacketError]]:
+        """Decode packets again with one thread. Yield those that cannot be decoded, with the error.
+
+        At the end of a stream, FFmpeg drops the errors of its frame threads. Packets of codecs with frame threads do
+        not depend on each other.
+        """
+        context = self._new_context(1)
+        for packet in packets:
+            try:
+                context.decode(packet)
+            except (av.FFmpegError, ValueError) as error:
+                yield packet, UndecodablePacketError(error_text(error))
 
 
 def has_frame_threads(codec_name: str) -> bool:
