@@ -21,6 +21,7 @@ from PIL import Image
 
 import media
 import media_subtitles
+from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.cli import main
 from mediatensor.decoders import AudioDecoder, SubtitleDecoder, VideoDecoder
 from mediatensor.encoders import PngEncoder
@@ -125,6 +126,17 @@ def test_damaged_files(name: str, tmp_path: Path) -> None:
     assert sorted(written) == sorted(expected)
     for index, picture in written.items():
         assert np.array_equal(np.asarray(Image.open(picture)), expected[index].permute(1, 2, 0).numpy())
+
+
+def test_warnings_are_one_line_in_the_words_of_the_command(
+    media_data: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forget_warnings()
+    assert main(["extract", str(media_data("vali__test_hevc10.mkv")), "--frames", "0", "-o", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("mediatensor: warning: This video is HDR")
+    assert told.count("\n") == 1
+    assert "metadata." not in told
 
 
 def test_frames_that_do_not_decode_are_left_out_and_told(

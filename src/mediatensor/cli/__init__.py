@@ -10,7 +10,7 @@ from importlib import import_module
 
 from ..errors import MediaTensorError
 from ._arguments import names_of_options
-from ._console import EXIT_ERROR, emit, emit_error, error_text, naming_options, showing_damage, unexpected_error
+from ._console import EXIT_ERROR, emit, emit_error, error_text, naming_options, showing_warnings, unexpected_error
 from ._parser import build_parser as build_parser  # for programs that describe the command
 
 __all__ = ["main"]
@@ -49,7 +49,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         # Imported late, because a command may load torch or OCR models.
         module = import_module(f"._{_MODULES.get(args.command, args.command)}", __name__)
-        with showing_damage():
+        with showing_warnings():
             code: int = module.run(args)
         return code
     except KeyboardInterrupt as stop:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
 from .._engine.common.messages import counted, progress, to_json, without_bars
-from ..errors import DamageWarning, InvalidArgumentError, MediaTensorError
+from ..errors import InvalidArgumentError, MediaTensorError
 from ._text import one_line
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def naming_options(names: Mapping[str, str]) -> Iterator[None]:
 # Regular expressions for advice that is only useful in Python programs, with replacements for the command line.
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\bmax_pixels = (?=\d)", "the limit of "),
+    (r" \(metadata\.color_transfer_characteristic identifies such files; the (ffmpeg program .*)\)", r" The \1"),
     (r"[;.] [Ii]f you trust the file, pass a larger max_pixels\b", ""),
     (r",? or None(?: for [\w' -]*[\w'])?", ""),
     (r"\bnow None\b", "now the default"),
@@ -122,15 +123,16 @@ def emit_error(message: str) -> None:
 
 
 @contextmanager
-def showing_damage() -> Iterator[None]:
-    """During a ``with`` block, print each `DamageWarning` to stderr as one line."""
+def showing_warnings() -> Iterator[None]:
+    """During a ``with`` block, print each warning about a file to stderr as one line in the command's words."""
     default_show = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *arguments: Any, **options: Any) -> None:
-        if not issubclass(category, DamageWarning):
+        if not issubclass(category, UserWarning):  # such as a DeprecationWarning
             default_show(message, category, *arguments, **options)
         elif sys.stderr is not None:
-            emit(f"mediatensor: warning: {one_line(str(message).partition('. Frames are given')[0])}", sys.stderr)
+            text = in_command_words(str(message).partition(". Frames are given")[0])
+            emit(f"mediatensor: warning: {one_line(text)}", sys.stderr)
 
     warnings.showwarning = show
     try:
