@@ -73,6 +73,7 @@ def naming_options(names: Mapping[str, str]) -> Iterator[None]:
 
 # Regular expressions for advice that is only useful in Python programs, with replacements for the command line.
 _PHRASES: tuple[tuple[str, str], ...] = (
+    (r"The best \w+ stream is unknown and there is no specified stream\. (?=The source has)", ""),
     (r"\bmax_pixels = (?=\d)", "the limit of "),
     (r" \(metadata\.color_transfer_characteristic identifies such files; the (ffmpeg program .*)\)", r" The \1"),
     (r"[;.] [Ii]f you trust the file, pass a larger max_pixels\b", ""),
