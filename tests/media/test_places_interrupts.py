@@ -44,7 +44,7 @@ def test_decoding(seconds: float, clip: Path, tmp_path: Path) -> None:
 
 
 def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path: Path) -> None:
-    """Each interrupt is raised, except those that Python drops, and reports, because an object was being deleted."""
+    """Each interrupt is raised, except those that Python drops and reports: in a deletion, or a callback of the GC."""
 
     def decode() -> bool:
         decoder = VideoDecoder(clip)
@@ -67,7 +67,8 @@ def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path
             signal.setitimer(signal.ITIMER_REAL, 0)
             if microseconds % 200 == 0:
                 assert torch.equal(decoder[17], clip_rgb[17])
-        assert len(sent) == len(raised) + len(reported)
+        # A reported one is also raised if it came while the decoder kept it.
+        assert len(raised) <= len(sent) <= len(raised) + len(reported)
         return True
 
     assert in_child(tmp_path, decode)
