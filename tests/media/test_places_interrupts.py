@@ -48,27 +48,30 @@ def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path
 
     def decode() -> bool:
         decoder = VideoDecoder(clip)
-        sent, raised, reported = [], [], []
+        num_sent = 0
+        raised, reported = [], []
 
         def interrupt(*_: object) -> None:
-            sent.append(True)
-            raise KeyboardInterrupt
+            nonlocal num_sent
+            num_sent += 1
+            raise KeyboardInterrupt(num_sent)
 
         signal.signal(signal.SIGALRM, interrupt)
-        sys.unraisablehook = reported.append
+        sys.unraisablehook = lambda report: reported.append(report.exc_value.args[0])
         for microseconds in range(200, 6200, 10):
             # A second signal follows if the first one is lost.
             signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6, 1)
             try:
                 while True:  # whenever the signal comes, the decoder is at work
                     decoder.get_frames_at(list(range(0, 40, 3)))
-            except KeyboardInterrupt:
-                raised.append(True)
+            except KeyboardInterrupt as error:
+                raised.append(error.args[0])
             signal.setitimer(signal.ITIMER_REAL, 0)
             if microseconds % 200 == 0:
                 assert torch.equal(decoder[17], clip_rgb[17])
-        # A reported one is also raised if it came while the decoder kept it.
-        assert len(raised) <= len(sent) <= len(raised) + len(reported)
+        # Each is raised once at most. A reported one is raised as well if the decoder has kept it.
+        assert len(raised) == len({*raised})
+        assert {*raised, *reported} == {*range(1, num_sent + 1)}
         return True
 
     assert in_child(tmp_path, decode)
