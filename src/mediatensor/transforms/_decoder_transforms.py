@@ -30,7 +30,7 @@ from .functional import (
 # Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``. So the same
 # ``torch.manual_seed`` gives the same windows on every device.
 _CPU = torch.device("cpu")
-# FFmpeg adds this to both sides of a picture before it compares its size with the limit.
+# FFmpeg adds this to the width and to the height before it compares the size of a picture with its limit.
 _MARGIN = 128
 
 
@@ -288,7 +288,7 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
 
     Raises:
         InvalidArgumentError: if a transform cannot run in a decoder, or cannot be applied to frames of this size, or
-            its result has more than `MAX_PIXELS` pixels.
+            its result is larger than the frames that FFmpeg makes.
 
     >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
     (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))

@@ -314,10 +314,10 @@ _REFERRING_FORMATS |= {"sap", "sdp", "vapoursynth", "vobsub", "webm_dash_manifes
 _TEXT_FORMATS = frozenset(("adf", "bin", "idf", "tty"))
 _SELF_CONTAINED_FORMATS = ",".join(sorted(av.formats_available - _REFERRING_FORMATS - _TEXT_FORMATS))
 
+# How playlists of the formats hls, concat, dash and sdp begin.
+_PLAYLIST_SIGNS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0")
 _PLAYLIST_ADVICE = " Playlists that name other files are opened only from a URL such as 'file:/path/list.m3u8'."
-# What else to say about a file that cannot be opened, by the end of its name.
-_ADVICE = dict.fromkeys((".m3u8", ".m3u", ".mpd", ".sdp", ".ffconcat", ".concat"), _PLAYLIST_ADVICE)
-_ADVICE[".tga"] = " A TGA image is opened only by the path of a file whose name has none of the characters % * ? [ {."
+_TGA_ADVICE = " A TGA image is opened only by the path of a file whose name has none of the characters % * ? [ {."
 
 
 def _deny_opening(url: str, *_: object) -> Any:
@@ -387,6 +387,13 @@ def _is_tga(beginning: bytes) -> bool:
     return len(beginning) > 2 and beginning[1] < 2 and beginning[2] in (1, 2, 3, 9, 10, 11)
 
 
+def _advice(source: Source, beginning: bytes) -> str:
+    """Return what else to say about a source that cannot be opened, given its first bytes."""
+    if beginning.startswith(_PLAYLIST_SIGNS) and not source.may_refer_elsewhere:
+        return _PLAYLIST_ADVICE
+    return _TGA_ADVICE if source.describe().lower().endswith(".tga") else ""
+
+
 def open_container(source: Source) -> tuple[Any, Any]:
     """Open a source; return (the PyAV container, the reader). Close the reader after the container.
 
@@ -443,7 +450,7 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         raise_interruption(reader)
         raise OpenError(
             f"Could not open input file: {source.describe()} ({error_text(error)}). It must be a complete file of "
-            f"media that FFmpeg can read.{_ADVICE.get(os.path.splitext(source.describe())[1].lower(), '')}"
+            f"media that FFmpeg can read.{_advice(source, beginning)}"
         ) from error
     except BaseException:
         if reader is not None:
