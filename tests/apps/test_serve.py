@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,20 @@ def test_a_job_from_its_begin_to_its_end(server: Server, pages: Any) -> None:
     assert server.ask("DELETE", job).status == 204
     for gone in ("", "/result", "/events", "/media", "/pages/0.png"):
         assert server.ask("GET", f"{job}{gone}").status == 404
+
+
+def test_pictures_of_a_job_that_is_deleted_meanwhile_are_not_found(server: Server) -> None:
+    blank = io.BytesIO()
+    Image.new("RGB", (5000, 4000)).save(blank, "PNG")  # drawn for long enough that the others wait
+    job = server.post("/jobs", blank.getvalue(), "blank.png", task="page").json["id"]
+    wait_until(lambda: "num_pages" in server.ask("GET", f"/jobs/{job}").body.decode(), 60, "the upload is not opened")
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(server.ask, "GET", f"/jobs/{job}/pages/0.png") for _ in range(3)]
+        time.sleep(0.2)
+        assert server.ask("DELETE", f"/jobs/{job}").status == 204
+        found = sorted(answer.result().status for answer in answers)
+    assert found[-1] == 404, found
+    assert set(found) <= {200, 404}, found
 
 
 @pytest.mark.parametrize("is_straightened", [False, True])

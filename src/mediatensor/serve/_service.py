@@ -147,7 +147,7 @@ class Service:
         ``args``.
 
         Raises:
-            ServeError: 503 if too many images are being rendered or sent.
+            ServeError: 503 if too many images are being rendered or sent. 404 if the job is removed meanwhile.
         """
         owner = client_of(request).owner
         if (
@@ -161,6 +161,7 @@ class Service:
             async with self._drawing:
                 data = await self._artist.call(function, _PICTURE_SECONDS, str(job.upload), *args)
         except MediaTensorError as error:
+            _ = self.jobs[job.id]  # raises 404 if the job was removed, and its upload with it
             raise answer_to(error, str(job.upload), job.name) from error
         finally:
             self._num_pictures[owner] -= 1
