@@ -1,12 +1,13 @@
 """Training loaders side by side: ``python -m benchmarks.data.loaders [--quick] [-o FOLDER]``.
 
-Each way of loading has its own process, and reads the same clips with two DataLoader workers. In each round the ways
-take turns in another order. Before the timed runs, frames are compared with a linear decode.
+Each way of loading has its own process, and reads the same clips with the same number of workers. In each round the
+ways take turns in another order. Before the timed runs, frames are compared with a linear decode.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,19 +23,19 @@ from ..shared.options import add_folders, add_python, check_counts, make_parser
 from ..shared.reports import say, write_report
 from ..shared.workers import WorkerError, WorkerProcess
 from .loaders_report import LoaderRow, draw, ratios, shuffle_table, summarise, to_markdown
-from .loaders_sets import LoaderCase, training_sets, write_frames
+from .loaders_sets import TRAINING_SETS, LoaderCase, write_frames
 from .loaders_ways import FOLDERS, WAYS, planned
 
 _SIZE = (256, 256)
 _ROWS_PER_FILE = 4
-_STEPS = {"16 neighbouring frames": 1, "16 frames, every 2nd": 2}
+_SCENARIOS = {1: "16 neighbouring frames", 2: "16 frames, every 2nd"}
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The amount of work: files of a set, and timed epochs."""
+    """The amount of work: files of a set (by default, as many as the set has), and timed epochs."""
 
-    num_files: int = 6
+    num_files: int | None = None
     repeats: int = 2
 
 
@@ -70,8 +71,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser("benchmarks.data.loaders", __doc__)
     parser.add_argument("--quick", action="store_true", help="smoke test: tiny videos and one run")
     parser.add_argument("--repeats", type=int, help=f"timed epochs of each way (default: {Effort.repeats})")
-    parser.add_argument("--files", type=int, help=f"videos of each set (default: {Effort.num_files})")
-    parser.add_argument("--sets", nargs="+", default=["mandelbrot", "film"], choices=["mandelbrot", "film"])
+    parser.add_argument("--files", type=int, help="videos of each set (default: 6 long ones, 20 short ones)")
+    parser.add_argument("--sets", nargs="+", default=list(TRAINING_SETS), choices=list(TRAINING_SETS), metavar="SET")
     parser.add_argument("--libraries", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="NAME")
     add_python(parser)
     add_folders(parser)
@@ -82,9 +83,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _cases(options: argparse.Namespace, effort: Effort, notes: list[str]) -> Iterator[tuple[str, str, LoaderCase]]:
     """Yield (set, scenario, case) after making the files."""
-    for name, clips in training_sets(effort.num_files, is_quick=options.quick).items():
-        if name not in options.sets:
-            continue
+    for name in options.sets:
+        training_set = TRAINING_SETS[name]
+        clips = training_set.clips(effort.num_files or training_set.num_files, is_quick=options.quick)
         say(f"{name}: making {len(clips)} videos in {options.clips}, if they are not there")
         paths = [str(path) for path in make_clips(clips, options.clips).values()]
         notes.append(f"{name}: {len(paths)} videos ({_megabytes(sum(Path(path).stat().st_size for path in paths))})")
@@ -92,8 +93,9 @@ def _cases(options: argparse.Namespace, effort: Effort, notes: list[str]) -> Ite
             say(f"{name}: writing their frames as JPEG files, if they are not there")
             num_bytes = sum(write_frames(path, _SIZE) for path in paths)
             notes.append(f"{name}: all frames as JPEG files of {_SIZE[1]}x{_SIZE[0]} take {_megabytes(num_bytes)}")
-        for scenario, step in _STEPS.items():
-            yield name, scenario, LoaderCase(tuple(paths), _ROWS_PER_FILE, step, _SIZE)
+        for step, num_workers in itertools.product(training_set.steps, training_set.num_workers):
+            scenario = f"{_SCENARIOS[step]}, {num_workers} worker{'s' * (num_workers > 1)}"
+            yield name, scenario, LoaderCase(tuple(paths), _ROWS_PER_FILE, step, _SIZE, num_workers=num_workers)
 
 
 def _megabytes(num_bytes: int) -> str:

@@ -32,6 +32,7 @@ class LoaderRow:
         cpu_seconds_per_clip: Median, of all processes.
         start_up_seconds: Median, for the dataset and the loader.
         first_batch_seconds: Median, from asking for the first batch to having it.
+        pickled_bytes_per_clip: Median of what queues between processes pickle; data in shared memory is not counted.
         peak_rss_mib: Largest sum of the resident sets of all processes.
         identical, compared, largest_difference: Of frames in their own size; ``None`` if there are none.
         resized_identical, resized_compared, resized_largest_difference: Of resized frames.
@@ -48,6 +49,7 @@ class LoaderRow:
     cpu_seconds_per_clip: float
     start_up_seconds: float
     first_batch_seconds: float
+    pickled_bytes_per_clip: float
     peak_rss_mib: float
     identical: int | None
     compared: int | None
@@ -109,6 +111,7 @@ def summarise(
         statistics.median(run["cpu_seconds"] / run["num_clips"] for run in runs),
         median("start_up_seconds"),
         median("first_batch_seconds"),
+        statistics.median(run["pickled_bytes"] / run["num_clips"] for run in runs),
         max(run["peak_rss_mib"] for run in runs),
         *accuracy,
     )
@@ -180,8 +183,8 @@ def _ratio_table(found: Iterable[LoaderRatio]) -> str:
 
 
 def _row_table(rows: Iterable[LoaderRow]) -> str:
-    head = ["way", "clips/s", "quartiles", "CPU s/clip", "start-up ms", "first batch ms", "peak RSS MiB"]
-    head += ["identical frames", "resized", "runs"]
+    head = ["way", "clips/s", "quartiles", "CPU s/clip", "start-up ms", "first batch ms", "pickled B/clip"]
+    head += ["peak RSS MiB", "identical frames", "resized", "runs"]
     lines = [
         (
             row.library,
@@ -190,6 +193,7 @@ def _row_table(rows: Iterable[LoaderRow]) -> str:
             f"{row.cpu_seconds_per_clip:.3g}",
             f"{row.start_up_seconds * 1e3:.3g}",
             f"{row.first_batch_seconds * 1e3:.0f}",
+            f"{row.pickled_bytes_per_clip:,.0f}",
             f"{row.peak_rss_mib:.0f}",
             _identical(row.identical, row.compared, row.largest_difference),
             _identical(row.resized_identical, row.resized_compared, row.resized_largest_difference),
@@ -242,7 +246,7 @@ def draw(rows: Sequence[LoaderRow], path: Path) -> None:
                 _panel("Memory", "GiB of all processes, peak (less is better)", members, "peak_rss_mib", 1 / 1024),
             ]
         )
-    draw_panels("Training loaders, 2 workers, batches of 4 clips resized to 256x256", lines, path)
+    draw_panels("Training loaders, batches of 4 clips resized to 256x256", lines, path)
 
 
 def _panel(title: str, unit: str, rows: Sequence[LoaderRow], name: str, factor: float = 1.0) -> Panel:

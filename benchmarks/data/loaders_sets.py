@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..media.case import Size
-from ..media.clips import Clip, Encoded, Joined, film, mandelbrot, quick
+from ..media.clips import Clip, Encoded, Joined, film, kinetics_like, mandelbrot, quick, something_like
 
 _JPEG_QUALITY = 90
 
@@ -60,31 +61,57 @@ class LoaderCase:
         return self.paths[row // self.rows_per_file]
 
 
-def training_sets(num_files: int, *, is_quick: bool) -> dict[str, list[Clip]]:
-    """Return sets of different videos by name: pairs of consecutive encoded parts.
+@dataclass(frozen=True)
+class TrainingSet:
+    """Videos, and what is read from them.
 
-    As in the suite ``published``, the parts are 10 s of zoom in 1080p60 with one key frame, and 10 s of film.
+    Attributes:
+        make_clips: Returns the given number of different videos.
+        num_files: How many of them are read.
+        steps: For each scenario the step between the frames of a clip.
+        num_workers: Numbers of workers that read the set, one after the other.
     """
-    zooms = [
-        Encoded("", (mandelbrot(filters=",fps=60", begin_seconds=begin),), (1920, 1080), Fraction(60), 10, options=gop)
-        for begin in (0, 4, 8, 12)
-        for gop in [(("g", "600"),)]
-    ]
+
+    make_clips: Callable[[int], Sequence[Clip]]
+    num_files: int
+    steps: Sequence[int]
+    num_workers: Sequence[int]
+
+    def clips(self, num_files: int, *, is_quick: bool) -> list[Clip]:
+        """Return ``num_files`` clips, made smaller and shorter with ``is_quick``."""
+        return [quick(clip) if is_quick else clip for clip in self.make_clips(num_files)]
+
+
+def _parts(name: str) -> list[Encoded]:
+    """Return the parts of the long videos, as in the suite ``published``.
+
+    They are 10 s of zoom in 1080p60 with one key frame, or 10 s of film.
+    """
+    if name == "mandelbrot":
+        gop = (("g", "600"),)
+        zooms = [mandelbrot(filters=",fps=60", begin_seconds=begin) for begin in (0, 4, 8, 12)]
+        return [Encoded("", (zoom,), (1920, 1080), Fraction(60), 10, options=gop) for zoom in zooms]
     scenes = film(12)
-    films = [Encoded("", scenes[i : i + 2], (960, 540), Fraction(30000, 1001), 10) for i in range(0, 12, 2)]
-    return {
-        name: [quick(clip) if is_quick else clip for clip in _pairs(name, parts, num_files)]
-        for name, parts in (("mandelbrot", zooms), ("film", films))
-    }
+    return [Encoded("", scenes[i : i + 2], (960, 540), Fraction(30000, 1001), 10) for i in range(0, 12, 2)]
 
 
-def _pairs(name: str, parts: Sequence[Encoded], num_files: int) -> list[Clip]:
+def _pairs(name: str, num_files: int) -> list[Clip]:
+    """Return different pairs of consecutive parts."""
+    parts = _parts(name)
     # Ordered by distance, so that the first pairs use every part about equally often.
     pairs = [(i, (i + step) % len(parts)) for step in range(1, len(parts)) for i in range(len(parts))]
     return [
         Joined(f"{name} {number}", (parts[i], parts[j]), 1)
         for number, (i, j) in enumerate(itertools.islice(pairs, num_files))
     ]
+
+
+TRAINING_SETS = {
+    "mandelbrot": TrainingSet(partial(_pairs, "mandelbrot"), 6, (1, 2), (2,)),
+    "film": TrainingSet(partial(_pairs, "film"), 6, (1, 2), (2,)),
+    "340x256, 10 s, mp4 with sound": TrainingSet(kinetics_like, 20, (1,), (1, 2, 4)),
+    "427x240, 4 s, VP9 webm": TrainingSet(something_like, 20, (1,), (1, 2, 4)),
+}
 
 
 def frame_folder(path: str, size: Size) -> Path:

@@ -178,6 +178,47 @@ class TorchcodecClips(Dataset[dict[str, Any]]):
         return decoders.VideoDecoder(path, seek_mode=self.seek_mode, **resizing)
 
 
+class SpdlWay(Way):
+    """SPDL's pipeline, which has threads instead of processes: each demuxes a file and decodes the clip's frames."""
+
+    def __init__(self) -> None:
+        importlib.import_module("spdl.io")
+        importlib.import_module("spdl.pipeline")
+
+    def loader(self, case: LoaderCase) -> Iterator[Any]:
+        builder: Any = importlib.import_module("spdl.pipeline").PipelineBuilder()
+        threads = max(1, case.num_workers)
+        pipeline = (
+            builder.add_source([row for batch in case.batches for row in batch])
+            .pipe(partial(_spdl_clip, case), concurrency=threads, output_order="input")
+            .aggregate(case.batch_size)
+            .pipe(torch.stack)
+            .add_sink(2 * threads)
+            .build(num_threads=threads + 1)
+        )
+        with pipeline.auto_stop():
+            yield from pipeline
+
+    def frames(self, batch: Any) -> torch.Tensor:
+        frames: torch.Tensor = batch.permute(0, 1, 4, 2, 3)
+        return frames
+
+    def versions(self) -> dict[str, str]:
+        return _versions("torch", "spdl")
+
+
+def _spdl_clip(case: LoaderCase, row: int) -> torch.Tensor:
+    io: Any = importlib.import_module("spdl.io")
+    packets = io.demux_video(case.path(row))
+    height, width = case.size or (None, None)
+    resizing = io.get_video_filter_desc(
+        scale_width=width, scale_height=height, scale_algo="bilinear", scale_mode=None, pix_fmt="rgb24"
+    )
+    frames = io.sample_decode_video(packets, case.indices(row), filter_desc=resizing)
+    clip: torch.Tensor = io.to_torch(io.convert_frames(frames))
+    return clip
+
+
 @dataclass
 class PyAVClips(Dataset[dict[str, Any]]):
     """Open, seek by time, decode up to the clip, convert its frames, stack them."""
@@ -263,6 +304,7 @@ WAYS: dict[str, WayChoice] = {
     RIVALS[0]: WayChoice(_torchcodec_anew),
     RIVALS[1]: WayChoice(_torchcodec_kept),
     f"{RIVALS[1]}, 4 rows together": WayChoice(_torchcodec_kept, 4),
+    "SPDL": WayChoice(SpdlWay),
     "PyAV, seek and decode": WayChoice(lambda: TorchDatasetWay(PyAVClips, "av")),
     FOLDERS: WayChoice(lambda: TorchDatasetWay(FrameFolderClips, "PIL.Image", "pillow"), needs_size=True),
 }

@@ -10,8 +10,12 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,25 @@ from ..shared.processes import PeakMemory, cpu_seconds, wait_for_children
 from ..shared.workers import serve
 from .loaders_sets import LoaderCase
 from .loaders_ways import WAYS, Way
+
+
+@contextmanager
+def _counted_pickles() -> Iterator[Any]:
+    """Count the bytes that queues between processes pickle, in this process and in those that are forked from it."""
+    original = ForkingPickler.dumps
+    count = multiprocessing.Value("q", 0)
+
+    def dumps(value: Any, protocol: int | None = None) -> Any:
+        data = original(value, protocol)
+        with count.get_lock():
+            count.value += len(data)
+        return data
+
+    ForkingPickler.dumps = staticmethod(dumps)  # type: ignore[method-assign, assignment]
+    try:
+        yield count
+    finally:
+        ForkingPickler.dumps = original  # type: ignore[method-assign]
 
 
 class LoaderWorker:
@@ -49,7 +72,7 @@ class LoaderWorker:
         way, loader_case = self._needs_way(), LoaderCase.from_json(case)
         gc.collect()
         cpu_before = cpu_seconds()
-        with PeakMemory() as memory:
+        with PeakMemory() as memory, _counted_pickles() as num_pickled_bytes:
             begin = time.perf_counter()
             loader = way.loader(loader_case)
             start_up = time.perf_counter() - begin
@@ -68,6 +91,7 @@ class LoaderWorker:
             "cpu_seconds": cpu_seconds() - cpu_before,
             "start_up_seconds": start_up,
             "first_batch_seconds": first,
+            "pickled_bytes": num_pickled_bytes.value,
             "peak_rss_mib": round(memory.peak_mib, 1),
         }
 

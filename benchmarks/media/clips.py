@@ -150,6 +150,23 @@ def _zoom(number: int) -> str:
     )
 
 
+def kinetics_like(count: int) -> tuple[Encoded, ...]:
+    """Return up to 20 different clips of 10 s with sound, of the size and codec of many copies of Kinetics."""
+    return tuple(
+        Encoded(f"Kinetics-like {i}", film(22)[i : i + 2], (340, 256), Fraction(30), 10, has_sound=True)
+        for i in range(count)
+    )
+
+
+def something_like(count: int) -> tuple[Encoded, ...]:
+    """Return up to 20 different clips of 4 s, of the size and codec of Something-Something v2."""
+    vp9 = (("deadline", "realtime"), ("cpu-used", "6"), ("crf", "32"), ("b", "0"))
+    return tuple(
+        Encoded(f"SSv2-like {i}", film(20)[i : i + 1], (427, 240), Fraction(12), 4, "libvpx-vp9", vp9, "webm")
+        for i in range(count)
+    )
+
+
 def quick(clip: Clip) -> Clip:
     """Return the same kind of clip, so small and short that a whole suite takes seconds."""
     if isinstance(clip, Joined):

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from .case import Case, Size
-from .clips import Clip, Encoded, Joined, film, mandelbrot, quick
+from .clips import Clip, Encoded, Joined, film, kinetics_like, mandelbrot, quick, something_like
 from .libraries import (
     EXACT,
     FLOORS,
@@ -208,15 +208,6 @@ def _everyday() -> Suite:
     medium = replace(_film_206_s(), name="960x540, 206 s")
     # 60 different pictures a second, and x264's default key frames.
     large = Encoded("1080p60, 10 s", (mandelbrot("60"),), _HD, Fraction(60), 10)
-    kinetics = tuple(
-        Encoded(f"Kinetics-like {i}", film(22)[i : i + 2], (340, 256), Fraction(30), 10, has_sound=True)
-        for i in range(20)
-    )
-    vp9 = (("deadline", "realtime"), ("cpu-used", "6"), ("crf", "32"), ("b", "0"))
-    something = tuple(
-        Encoded(f"SSv2-like {i}", film(20)[i : i + 1], (427, 240), Fraction(12), 4, "libvpx-vp9", vp9, "webm")
-        for i in range(20)
-    )
 
     def loader(num_decodes: int) -> Scenario:
         # PEERS take so long that fewer rounds would fit.
@@ -242,8 +233,8 @@ def _everyday() -> Suite:
                 (_RANDOM_CLIPS, _TEN_UNIFORM, _FIRST_HUNDRED),
             ),
             ((_long_mkv(),), (_COUNT,)),
-            (kinetics, of_many("340x256, 10 s, mp4 with sound")),
-            (something, of_many("427x240, 4 s, VP9 webm")),
+            (kinetics_like(20), of_many("340x256, 10 s, mp4 with sound")),
+            (something_like(20), of_many("427x240, 4 s, VP9 webm")),
         ),
         (OURS, *EXACT, *PEERS),
     )

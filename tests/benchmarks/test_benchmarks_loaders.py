@@ -135,6 +135,8 @@ def test_command_of_loaders(tmp_path: Path) -> None:
         assert row["num_clips"] == 8
         assert row["first_batch_seconds"] < row["num_clips"] / row["clips_per_second_median"]
         assert row["cpu_seconds_per_clip"] > 0
+        # A clip is 3 MB, and reaches this process in shared memory.
+        assert 0 < row["pickled_bytes_per_clip"] < 10_000
         if row["library"].startswith(OURS):
             assert row["resized_identical"] == row["resized_compared"] == 4 * 16, row
     mixed = {line["shuffle"]: line for line in document["shuffles"]}
@@ -150,6 +152,7 @@ def make_row(library: str, wall: float, identical: int = 10) -> LoaderRow:
         "cpu_seconds": 2 * wall,
         "start_up_seconds": 0.1,
         "first_batch_seconds": 0.2,
+        "pickled_bytes": 1000,
         "peak_rss_mib": 100,
     }
     accuracy = {"identical": identical, "compared": 10, "largest_difference": 0}
