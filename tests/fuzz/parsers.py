@@ -52,6 +52,7 @@ from mediatensor._engine.containers.sample_tables import (
     packets_of_fragments,
     read_samples,
 )
+from mediatensor._engine.containers.truncated_files import breaks_off, stated_audio_seconds
 from mediatensor._engine.containers.wav import parse_wav_header
 from mediatensor._engine.images.formats import DamagedImageError, read_jpeg_headers, webp_canvas
 from mediatensor._engine.images.png_gif import parse_gif, parse_png
@@ -142,6 +143,8 @@ def units(data: bytes) -> None:
 
 
 def wav_header(data: bytes) -> None:
+    breaks_off(_read_at(data), len(data))
+    assert (stated_audio_seconds(_read_at(data), len(data)) or 0) >= 0
     with suppress(MediaTensorError):
         header = parse_wav_header(_read_at(data), len(data), "fuzz.wav")
         if header.frame_bytes <= 0 or header.num_samples * header.frame_bytes > len(data):
@@ -176,6 +179,7 @@ def vorbis(data: bytes) -> None:
 
 
 def mp3_header(data: bytes) -> None:
+    assert (stated_audio_seconds(_read_at(data), len(data)) or 0) >= 0
     frames = constant_frames(_read_at(data), len(data))
     if frames is not None:
         for number in {0, frames.num_frames // 2, frames.num_frames - 1}:

@@ -9,8 +9,9 @@ from pathlib import Path
 import av
 import pytest
 
+import media_audio
 from media_writing import ClipSpec, write_clip
-from mediatensor._engine.containers.joined_files import breaks_off
+from mediatensor._engine.containers.truncated_files import breaks_off
 from real_files import TEST_DATA
 
 #: Names of muxers, their options, and codecs.
@@ -64,6 +65,14 @@ def test_live_recordings_count_as_whole(tmp_path: Path) -> None:
     assert not is_cut_off(whole[: len(whole) // 2])
 
 
+@pytest.mark.parametrize("name", ["pcm_s16_wav", "pcm_s16_rf64", "pcm_s16_w64", "adpcm_ima_wav"])
+def test_cut_wav_files_are_detected(name: str, tmp_path: Path) -> None:
+    whole = media_audio.make(name, tmp_path).read_bytes()
+    assert not is_cut_off(whole)
+    assert not is_cut_off(whole + bytes(100))
+    assert is_cut_off(whole[: len(whole) * 9 // 10])
+
+
 @pytest.mark.parametrize("data", [b"", b"\0", b"RIFF", b"FLV", b"\x1a\x45\xdf\xa3", b"\0\0\0\x08ftyp", bytes(1000)])
 def test_first_bytes_alone_count_as_whole(data: bytes) -> None:
     assert not is_cut_off(data)
@@ -78,7 +87,7 @@ def test_random_bytes_after_signature_end() -> None:
 
 @pytest.mark.skipif(not TEST_DATA.is_dir(), reason="needs the real media files")
 def test_real_files_are_whole() -> None:
-    suffixes = {".mp4", ".mov", ".m4v", ".3gp", ".mkv", ".webm", ".mka", ".avi", ".flv", ".ts", ".m2ts", ".mts"}
+    suffixes = {".mp4", ".mov", ".m4v", ".3gp", ".mkv", ".webm", ".mka", ".avi", ".flv", ".ts", ".m2ts", ".mts", ".wav"}
     files = sorted(path for path in TEST_DATA.rglob("*") if path.suffix.lower() in suffixes)
     assert files
     assert [path.name for path in files if is_cut_off(path.read_bytes())] == []

@@ -21,7 +21,7 @@ from torch import Tensor
 from .._engine.audio.sample_grid import SampleGrid, existing_samples, sample_grid, with_silence
 from .._engine.common import checks
 from .._engine.common.lazy import cached_property
-from .._engine.containers.joined_files import breaks_off
+from .._engine.containers.truncated_files import breaks_off
 from .._engine.index.frame_clock import FrameClock
 from .._engine.sources.readers import MIN_REQUEST_BYTES
 from .._engine.video.approximate import ApproximateFrames

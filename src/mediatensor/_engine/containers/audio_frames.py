@@ -188,6 +188,20 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
     return 0 <= _start_of_end_tags(read_at, file_size) - begin - int.from_bytes(tag[at : at + 4], "big") <= header.size
 
 
+def stated_mp3_seconds(read_at: ReadAt) -> float | None:
+    """Return the duration of all frames of an MP3 file, the encoder's delay and padding included, as its tag states it.
+
+    Return ``None`` if the file is not MP3, or has no such tag.
+    """
+    begin = after_id3(read_at)
+    header = _parse_header(read_at(begin, _HEADER_BYTES))
+    if header is None:
+        return None
+    tag = read_at(begin + header.tag_offset, _TAG_BYTES)
+    num_frames = _parse_info(tag)[0] if tag[:4] in (b"Xing", b"Info") else None
+    return num_frames * header.samples_per_frame / header.sample_rate if num_frames else None
+
+
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
     """Return the byte position of frame ``number``, which is at or near its computed position.
 

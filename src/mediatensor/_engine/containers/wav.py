@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...errors import OpenError, StreamError
 from .boxes import ReadAt
@@ -22,6 +24,8 @@ _MAX_CHUNK_BYTES = 64
 _MAX_SAMPLE_RATE = 2**31 - 1
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
+# Programs that write to a pipe state sizes near the limits of signed and unsigned 32-bit numbers.
+_NEAR_LIMIT = 1 << 16
 _EXTENSIBLE = 0xFFFE
 _INTEGER, _FLOAT = 1, 3
 # Bytes 4 to 16 of GUIDs that start with a format tag: the usual GUIDs, and the GUIDs of ambisonic audio.
@@ -64,6 +68,13 @@ class WavHeader:
         return self.num_channels * self.encoding.num_bytes
 
 
+class StatedAudio(NamedTuple):
+    """The length of the audio of a WAV file according to its header, even if the file is shorter."""
+
+    num_bytes: int
+    num_seconds: float | None  # `None` if the audio is compressed: the header may then state a wrong bit rate
+
+
 @dataclass(frozen=True)
 class _Container:
     """The chunk layout of a WAV variant. ``byte_order`` is a prefix for `struct`.
@@ -104,6 +115,39 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     ``read_at`` is only called for chunks before the samples. Raises `OpenError` if the file is not a WAV file, or if
     its header contradicts itself. Raises `StreamError` if the audio is compressed or has an unsupported format.
     """
+    container, fmt, offset, size = _find_audio(read_at, file_size, name)
+    order = container.byte_order
+    encoding, num_channels, sample_rate = _parse_format(fmt, order, name)
+    # Programs that write to a pipe state the size as 0 or as all ones.
+    num_bytes = min(size if size > 0 else file_size, file_size - offset)
+    num_samples = num_bytes // (num_channels * encoding.num_bytes)
+    is_extensible = len(fmt) >= 40 and struct.unpack_from(f"{order}H", fmt)[0] == _EXTENSIBLE
+    mask = int(struct.unpack_from(f"{order}I", fmt, 20)[0]) if is_extensible else 0
+    return WavHeader(encoding, num_channels, sample_rate, offset, num_samples, mask)
+
+
+def stated_wav_audio(read_at: ReadAt, file_size: int) -> StatedAudio | None:
+    """Return the length of the audio of a WAV file according to its header, uncompressed or not.
+
+    Return ``None`` if the file is not a WAV file, or if its header does not state the length.
+    """
+    with suppress(OpenError):
+        container, fmt, _, size = _find_audio(read_at, file_size, "")
+        if size <= 0 or min(abs(size - (1 << bits)) for bits in (31, 32)) <= _NEAR_LIMIT:
+            return None
+        try:
+            encoding, num_channels, sample_rate = _parse_format(fmt, container.byte_order, "")
+        except (OpenError, StreamError):
+            return StatedAudio(size, None)
+        return StatedAudio(size, size / (num_channels * encoding.num_bytes * sample_rate))
+    return None
+
+
+def _find_audio(read_at: ReadAt, file_size: int, name: str) -> tuple[_Container, bytes, int, int]:
+    """Return (container, content of the chunk "fmt ", position of the audio, its stated size in bytes).
+
+    The size is 0 or less if the header does not state it. Arguments and errors are as for `parse_wav_header`.
+    """
     container = _detect_container(read_at(0, 40), name)
     found: dict[bytes, bytes] = {}
     data: tuple[int, int] | None = None
@@ -117,18 +161,11 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
     if b"fmt " not in found or data is None:
         missing = "data" if b"fmt " in found else "fmt"
         raise OpenError(f"Chunk not found: {name} has no chunk '{missing}', or it is after the end of the file.")
-    encoding, num_channels, sample_rate = _parse_format(found[b"fmt "], container.byte_order, name)
     offset, size = data
     if not container.is_w64 and size == _UNKNOWN_SIZE:
         ds64 = found.get(b"ds64", b"")
         size = struct.unpack_from("<Q", ds64, 8)[0] if len(ds64) >= 16 else 0
-    # Programs that write to a pipe state the size as 0 or as all ones.
-    num_bytes = min(size if size > 0 else file_size, file_size - offset)
-    num_samples = num_bytes // (num_channels * encoding.num_bytes)
-    fmt, order = found[b"fmt "], container.byte_order
-    is_extensible = len(fmt) >= 40 and struct.unpack_from(f"{order}H", fmt)[0] == _EXTENSIBLE
-    mask = int(struct.unpack_from(f"{order}I", fmt, 20)[0]) if is_extensible else 0
-    return WavHeader(encoding, num_channels, sample_rate, offset, num_samples, mask)
+    return container, found[b"fmt "], offset, size
 
 
 def _detect_container(beginning: bytes, name: str) -> _Container:

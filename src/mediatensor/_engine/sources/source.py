@@ -331,6 +331,9 @@ class MemorySource(Source):
         data = self.data if isinstance(self.data, bytes) else self.data.numpy().data
         return MemoryReader(memoryview(data))
 
+    def open_bytes(self) -> Reader:
+        return self.open()
+
     def describe(self) -> str:
         return f"{type(self.data).__name__} of {len(self.data)} bytes"
 

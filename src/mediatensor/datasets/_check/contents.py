@@ -403,14 +403,29 @@ def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counte
     return [Finding("sound-drift", text, begin, float(pts[-1]))]
 
 
-# Lengths in Matroska headers
+# Lengths in headers
 
 # AVI headers count empty chunks as well.
 _MAX_FRAMES_APART, _MAX_SHARE_APART = 2, 0.01
 # A stream seems too short if its last block has no duration. In our Matroska and WebM files, the difference is at most
 # 0.1 s for an intact stream.
 _MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART = 0.5, 0.02
+# Other audio files state their length exactly, except that some encoders of MP3 count the frame that contains the tag.
+_MAX_AUDIO_SECONDS_APART = 0.1
 _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
+
+
+def missing_audio(begin: float, stated_seconds: float, packet_seconds: NDArray[np.float64]) -> list[Finding]:
+    """Return a finding if audio that starts at ``begin`` is shorter than ``stated_seconds``, its stated length.
+
+    ``packet_seconds`` are the start times of the packets, followed by the end of the last packet.
+    """
+    end = float(packet_seconds.max())
+    apart = begin + stated_seconds - end
+    if apart <= _MAX_AUDIO_SECONDS_APART:
+        return []
+    text = f"the header promises {stated_seconds:.2f} s of sound, {max(stated_seconds - apart, 0):.2f} s can be decoded"
+    return [Finding("cut-off", text, end, begin + stated_seconds)]
 
 
 class StatedLength(NamedTuple):

@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..._engine.containers.joined_files import breaks_off
+from ..._engine.containers.truncated_files import breaks_off, stated_audio_seconds
 from ..._engine.index.holes import describe_holes
+from ..._engine.pyav.opening import read_container_info
 from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
 from ...decoders._access import access_to
@@ -23,7 +24,15 @@ from ...frames import ReplacedFrame
 from ...transforms import Resize
 from . import contents
 from .comparing import EpisodeTimes, compare_with_table
-from .contents import PictureStatistics, SoundStatistics, Times, missing_end, missing_frames, stated_lengths
+from .contents import (
+    PictureStatistics,
+    SoundStatistics,
+    Times,
+    missing_audio,
+    missing_end,
+    missing_frames,
+    stated_lengths,
+)
 from .findings import CheckedFile, Finding, MediaFacts
 
 _HASHED_BYTES_AT_A_TIME = 1 << 20
@@ -36,6 +45,8 @@ _THUMBNAIL_SIDE = 160
 _SPANS_NAMED = 5
 # The text of this anomaly in a `FrameIndex`.
 _BEGINS_BETWEEN_KEY_FRAMES = "the first packet is not a key frame"
+# The headers of these formats state the length of the audio. For others, FFmpeg may estimate it from the size.
+_STATES_AUDIO_LENGTH = ("aiff", "ape", "au", "flac", "mov", "tta", "wv")
 _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 
 
@@ -49,11 +60,11 @@ def check_file(
     findings: list[Finding] = []
     facts = MediaFacts()
     try:
-        num_bytes, digest, is_cut = _bytes_of(source)
+        num_bytes, digest, is_cut, audio_seconds = _bytes_of(source)
         facts = replace(facts, num_bytes=num_bytes, digest=digest)
         if is_cut:
             findings.append(Finding("cut-off", f"the container promises more than the {num_bytes} bytes there are"))
-        facts = _check_streams(source, facts, findings, kind, decodes, episodes)
+        facts = _check_streams(source, facts, findings, kind, decodes, episodes, audio_seconds)
     except MediaTensorError as error:
         findings.append(Finding("unreadable", str(error)))
     file = CheckedFile(name, tuple(findings), facts)
@@ -66,20 +77,21 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-def _bytes_of(source: Any) -> tuple[int | None, str | None, bool]:
-    """Return the number of bytes, their digest, and whether the end of the file is missing.
+def _bytes_of(source: Any) -> tuple[int | None, str | None, bool, float | None]:
+    """Return the number of bytes, their digest, whether the end of the file is missing, and the stated audio length.
 
-    If the source can be read only by FFmpeg, the first two are ``None`` and the third is ``False``.
+    If the source can be read only by FFmpeg, the third is ``False`` and the others are ``None``.
     """
     reader = make_source(source).open_bytes()
     if reader is None:
-        return None, None, False
+        return None, None, False, None
     with closing(reader):
         state, size = hashlib.blake2b(digest_size=16), 0
         while data := reader.read(_HASHED_BYTES_AT_A_TIME):
             state.update(data)
             size += len(data)
-        return size, state.hexdigest(), breaks_off(reader.read_at, size)
+        is_cut, audio_seconds = breaks_off(reader.read_at, size), stated_audio_seconds(reader.read_at, size)
+        return size, state.hexdigest(), is_cut, audio_seconds
 
 
 def _check_streams(
@@ -89,6 +101,7 @@ def _check_streams(
     kind: Literal["video", "audio"],
     decodes: bool,
     episodes: Sequence[EpisodeTimes],
+    audio_seconds: float | None,
 ) -> MediaFacts:
     header = get_container_metadata(source)
     streams = {stream.stream_index: stream for stream in header.streams}
@@ -107,13 +120,18 @@ def _check_streams(
     if video is not None and kind == "audio" and _is_empty(source, video):
         video = None  # for an audio file, an empty video stream does not matter
     times = listened = None
+    packets = np.empty(0)
     if video is not None:
         has_own_pace = any(name in header.format_name for name in _IMAGE_FORMATS)
         facts, times = _check_video(source, video, facts, findings, decodes, has_own_pace)
     if audio is not None:
-        facts, listened = _check_sound(source, audio, facts, findings, kind, decodes)
+        packets = _packet_seconds(source, audio)
+        facts, listened = _check_sound(source, audio, facts, findings, kind, decodes, packets)
+        findings += _find_missing_audio(source, header.format_name, audio, audio_seconds, packets)
     if "matroska" in header.format_name:
-        findings += _compare_with_header(source, header, video, times, audio, listened)
+        # After a gap in the times, the packets end later than the samples that follow each other.
+        heard = None if listened is None else (listened[0], max(listened[1], float(packets.max(initial=0.0))))
+        findings += _compare_with_header(source, header, video, times, audio, heard)
     if times is not None:
         findings += compare_with_table(episodes, times.pts_seconds)
     if times is not None and listened is not None:
@@ -266,7 +284,7 @@ def _compare_with_header(
 ) -> list[Finding]:
     """Return a finding for each stream that has fewer frames, or ends earlier, than the header of the file states.
 
-    ``video`` and ``audio`` are stream indices, and ``listened`` is the (begin, end) of the decoded audio in seconds.
+    ``video`` and ``audio`` are stream indices, and ``listened`` is the (begin, end) of the audio in seconds.
     """
     findings: list[Finding] = []
     streams = {stream.stream_index: stream for stream in header.streams}
@@ -318,6 +336,7 @@ def _check_sound(
     findings: list[Finding],
     kind: Literal["video", "audio"],
     decodes: bool,
+    packet_seconds: np.ndarray[Any, Any],
 ) -> tuple[MediaFacts, tuple[float, float] | None]:
     statistics = SoundStatistics()
     with AudioDecoder(source, stream_index=stream_index, num_ffmpeg_threads=1) as decoder:
@@ -341,12 +360,13 @@ def _check_sound(
             else:
                 findings.append(Finding("nothing-decodes", str(error)))
             return facts, None
-        except DecodeError:
-            findings += _find_damaged_sound(decoder, at)
+        except DecodeError as error:
+            # If the header states an end that is too early, the damage can be after it.
+            findings += _find_damaged_sound(decoder, at) or [Finding("corrupt-sound", str(error), at)]
             return facts, None
     findings += contents.check_loudness(statistics)
     counted = statistics.num_samples / metadata.sample_rate if metadata.sample_rate else 0.0
-    findings += contents.check_packet_times(_packet_seconds(source, stream_index), begin, counted)
+    findings += contents.check_packet_times(packet_seconds, begin, counted)
     if facts.duration_seconds is None:
         facts = replace(facts, begin_seconds=begin, duration_seconds=at - begin)
     return replace(facts, peak=round(statistics.peak, 6)), (begin, at)
@@ -396,6 +416,29 @@ def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeErro
     except (OutOfRangeError, InvalidArgumentError):
         return None
     return None
+
+
+def _find_missing_audio(
+    source: Any,
+    format_name: str,
+    stream_index: int,
+    stated_seconds: float | None,
+    packet_seconds: np.ndarray[Any, Any],
+) -> list[Finding]:
+    """Return a finding if the packets of the audio end earlier than the header states.
+
+    ``stated_seconds`` is the result of `stated_audio_seconds`. If it is ``None``, FFmpeg's duration is used for formats
+    whose headers state it. The header of a fragmented MP4 file does not.
+    """
+    if not len(packet_seconds):
+        return []
+    begin = float(packet_seconds[0])
+    if stated_seconds is None and format_name.startswith(_STATES_AUDIO_LENGTH):
+        info = read_container_info(make_source(source)).streams[stream_index]
+        if info.num_frames or not format_name.startswith("mov"):
+            # With an empty edit at the start, FFmpeg's duration may count from time 0.
+            begin, stated_seconds = 0.0, info.duration_seconds
+    return [] if stated_seconds is None else missing_audio(begin, stated_seconds, packet_seconds)
 
 
 def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
