@@ -132,9 +132,10 @@ def test_warnings_are_one_line_in_the_words_of_the_command(
     media_data: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     forget_warnings()
-    assert main(["extract", str(media_data("vali__test_hevc10.mkv")), "--frames", "0", "-o", str(tmp_path)]) == 0
+    video = str(media_data("vali__test_hevc10.mkv"))
+    assert main(["extract", video, "--frames", "0", "-o", str(tmp_path)]) == 0
     told = capsys.readouterr().err
-    assert told.startswith("mediatensor: warning: This video is HDR")
+    assert told.startswith(f"mediatensor: warning: {video} is an HDR video")
     assert told.count("\n") == 1
     assert "metadata." not in told
 

@@ -21,7 +21,7 @@ _FILES = sorted(path for path in _MEDIA.glob("*.*") if path.suffix not in _OTHER
 
 pytestmark = [
     pytest.mark.skipif(not _FILES, reason="the real media files are not here"),
-    pytest.mark.filterwarnings("ignore:This video is HDR"),
+    pytest.mark.filterwarnings("ignore:.* is an HDR video"),
 ]
 
 

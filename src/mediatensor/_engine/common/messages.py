@@ -27,17 +27,18 @@ def warn_user(message: str) -> None:
     warnings.warn(message, stacklevel=_levels_to_the_user())
 
 
-def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
-    """Show a warning like `warn_user`, but only the first time that this process gives the same message.
+def warn_once(message: str, category: type[Warning] = UserWarning, *, subject: str | None = None) -> None:
+    """Show a warning like `warn_user`, but only the first time that this process warns about ``subject``.
 
-    Only the last 1024 messages are remembered.
+    By default, the subject is the message. Only the last 1024 subjects are remembered.
     """
+    subject = message if subject is None else subject
     with _lock:
-        if message in _warned:
+        if subject in _warned:
             return
         if len(_warned) >= _MAX_NUM_WARNED:
             del _warned[next(iter(_warned))]
-        _warned[message] = None
+        _warned[subject] = None
     warnings.warn(message, category, stacklevel=_levels_to_the_user())
 
 

@@ -101,9 +101,10 @@ class OpenVideo:
             check_process(self.spec.device)
         if self.hdr_transfer is not None:
             warn_once(
-                f"This video is HDR ({self.hdr_transfer}), and its frames are not tone-mapped: as RGB for "
+                f"{self.name} is an HDR video ({self.hdr_transfer}), and its frames are not tone-mapped: as RGB for "
                 "screens they look gray. (metadata.color_transfer_characteristic identifies such files; the ffmpeg "
-                "program converts them with its filters zscale and tonemap.)"
+                "program converts them with its filters zscale and tonemap.)",
+                subject=f"HDR {self.hdr_transfer}",
             )
 
     def decode_on_cpu(self, reason: str) -> None:
