@@ -239,6 +239,19 @@ def test_sound_of_a_range_resampled(everything: Path, tmp_path: Path) -> None:
     assert np.array_equal(found, (expected.data.t().numpy() * 32768).round().clip(-32768, 32767))
 
 
+@pytest.mark.parametrize(
+    ("start", "stop", "message"),
+    [("62", "62", "nothing from 62 s on"), ("0.5", "0.5", "--start must be before --stop")],
+)
+def test_empty_ranges_of_audio_are_refused(
+    start: str, stop: str, message: str, everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["extract", str(everything), "-o", str(out), "--audio", "--start", start, "--stop", stop]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_subtitles(everything: Path, tmp_path: Path) -> None:
     assert main(["extract", str(everything), "-o", str(tmp_path), "--subtitles", "--subtitle-stream", "3"]) == 0
     assert (tmp_path / "everything.srt").read_bytes() == b"1\n00:00:00,750 --> 00:00:01,500\nUn\n"

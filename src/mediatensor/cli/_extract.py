@@ -229,7 +229,7 @@ class SoundJob(Job):
         begin = metadata.begin_stream_seconds
         end = math.inf if metadata.end_stream_seconds is None else metadata.end_stream_seconds
         start, stop = begin if args.start is None else args.start, end if args.stop is None else args.stop
-        if start != stop:
+        if args.start is not None or args.stop is not None:
             check_range(start, stop, begin, end)
         self._start = max(start, begin)
 
