@@ -256,3 +256,9 @@ def test_no_file_gives_a_traceback(media_data: Callable[[str], Path], capsys: py
     assert set(codes.values()) == {0, 2}
     assert codes["README.md"] == codes["file-type__fixture-corrupt.mkv"] == codes["mp4ff__init-video.mp4"] == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_empty_name_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", ""]) == 2
+    told = capsys.readouterr().err
+    assert told == "mediatensor: error: Could not open input file: the name '' is empty; give a path or a URL.\n"

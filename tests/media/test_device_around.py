@@ -59,6 +59,8 @@ def test_a_device_that_is_not_there(fake_device: torch.device, device: Any) -> N
     with pytest.raises(InvalidArgumentError, match="Unsupported device") as raised:
         checked_device(device)
     assert str(device) in str(raised.value)
+    assert "that torch has on this machine, such as cpu" in str(raised.value)
+    assert "mkldnn" not in str(raised.value)  # torch lists kinds of devices that this machine does not have
     assert "\n" not in str(raised.value)
 
 

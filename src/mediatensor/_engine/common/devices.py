@@ -70,9 +70,13 @@ def _check_is_there(device: torch.device) -> None:
 
 
 def _no_such_device(device: object, reason: object) -> InvalidArgumentError:
-    first_line = str(reason).partition("\n")[0].rstrip(".")
+    # For an unknown name, torch lists all kinds of devices, also those that this machine does not have.
+    first_line = "" if str(reason).startswith("Expected one of") else str(reason).partition("\n")[0].rstrip(".")
+    devices = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+    devices += ["mps"] if torch.backends.mps.is_available() else []
     return InvalidArgumentError(
-        f"Unsupported device: {device}. It must be one that torch has on this machine, such as 'cpu' ({first_line})."
+        f"Unsupported device: {device}. It must be one that torch has on this machine, such as {', '.join(devices)}"
+        f"{f' ({first_line})' if first_line else ''}."
     )
 
 

@@ -121,6 +121,8 @@ class PathSource(Source):
         self._check()
 
     def _check(self) -> os.stat_result:
+        if not self.path:
+            raise SourceNotFoundError("Could not open input file: the name '' is empty; give a path or a URL.")
         try:
             status = os.stat(self.path)
         except FileNotFoundError:
