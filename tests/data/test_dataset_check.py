@@ -645,7 +645,55 @@ def test_the_command_prints_findings(tmp_path: Path, capsys: pytest.CaptureFixtu
     rows = list(csv.DictReader((tmp_path / "good.csv").open(encoding="utf-8")))
     assert [Path(row["path"]).name for row in rows] == ["good.mp4"]
     assert main([*common, "--bad", "ugly"]) == 2
-    assert "ugly" in capsys.readouterr().err
+    assert "--bad has 'ugly', which is not a kind of finding; give names of unreadable, " in capsys.readouterr().err
+
+
+def test_the_command_names_the_kind_of_files_with_audio_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "sounds"
+    folder.mkdir()
+    path = folder / "tone.flac"
+    AudioEncoder(tone(1.0), sample_rate=8000).to_file(path)
+    assert main(["check", str(path), "--workers", "0"]) == 1
+    told = capsys.readouterr().out
+    assert "no-video: there is audio, and no video" in told
+    assert "--kind audio" in told
+    assert main(["check", str(folder), "--workers", "0"]) == 2
+    assert "There are files for --kind audio." in capsys.readouterr().err
+    assert main(["check", str(path), "--kind", "audio", "--workers", "0"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--classes", "3"], "--classes is for data sets with labels, and "),
+        (["--label-column", "x"], "--label-column is for manifests (.csv, .tsv, .jsonl, .json, .parquet), and "),
+        (["--media-column", "x"], "--media-column is for manifests (.csv, .tsv, .jsonl, .json, .parquet), and "),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_the_command_refuses_options_without_effect(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tone.wav"
+    AudioEncoder(tone(1.0), sample_rate=8000).to_file(path)
+    for source in ([tmp_path], [path], [path, path]):
+        assert main(["check", *map(str, source), "--kind", "audio", "--workers", "0", *options]) == 2
+        assert message in capsys.readouterr().err
+    manifest = tmp_path / "all.csv"
+    manifest.write_text("x,path\n0,tone.wav\n1,tone.wav\n", encoding="utf-8")
+    common = ["check", str(manifest), "--kind", "audio", "--workers", "0"]
+    assert main([*common, "--label-column", "x", "--classes", "2"]) == 0
+    assert main([*common, "--media-column", "path", "--bad", "rare-label"]) == 0
+
+
+def test_warnings_of_workers_name_the_file(
+    media_data: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = media_data("vali__test_hevc10.mkv")
+    check_dataset([path], num_workers=1)
+    assert f"{path} is an HDR video" in capfd.readouterr().err
 
 
 def test_names_of_files_are_printed_as_one_line() -> None:

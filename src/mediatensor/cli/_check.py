@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from .._engine.sources.output_files import check_outputs
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
 from ..datasets._check.checking import ListedDataset, is_check_state, list_dataset
 from ..datasets._sources.dispatch import files_of
+from ..datasets._sources.lance import is_lance
+from ..datasets._sources.manifests import MANIFEST_EXTENSIONS
+from ..errors import InvalidArgumentError
 from ._console import check_manifest, emit, emit_json, write_text
 
 
@@ -17,12 +21,17 @@ def run(args: argparse.Namespace) -> int:
     if args.fix is not None:
         check_manifest(Path(args.fix))
     first = args.files[0]
-    is_media = (
-        len(args.files) > 1 or os.path.splitext(first)[1].lower() in MEDIA_EXTENSIONS[args.kind] or "://" in first
-    )
+    suffix = os.path.splitext(first)[1].lower()
+    is_media = len(args.files) > 1 or suffix in MEDIA_EXTENSIONS["video"] | MEDIA_EXTENSIONS["audio"] or "://" in first
     # Otherwise, the only path is the name of a dataset.
     source = args.files if is_media and not os.path.isdir(first) else first
+    _check_has_columns(args, source)
     dataset = list_dataset(source, args.kind, media_column=args.media_column, label_column=args.label_column)
+    if args.classes is not None and all(item.label is None for item in dataset.items):
+        raise InvalidArgumentError(
+            f"--classes is for data sets with labels, and {_describe_files(args.files)} has none: leave it out, or "
+            "check a manifest with a column of labels, or a folder with a sub-folder for each class."
+        )
     _check_outputs(args, dataset)
     try:
         report = check_dataset(
@@ -52,6 +61,24 @@ def run(args: argparse.Namespace) -> int:
         else:
             emit(report.to_text())
     return 0 if report.is_in_order else 1
+
+
+def _describe_files(files: Sequence[str]) -> str:
+    return repr(files[0]) if len(files) == 1 else "a list of files"
+
+
+def _check_has_columns(args: argparse.Namespace, source: str | list[str]) -> None:
+    """Raise an error if an option names a column, and the data set does not have columns."""
+    options = {"--media-column": args.media_column, "--label-column": args.label_column}
+    given = next((option for option, column in options.items() if column is not None), None)
+    has_columns = isinstance(source, str) and (
+        is_lance(source) or (source.lower().endswith(MANIFEST_EXTENSIONS) and not os.path.isdir(source))
+    )
+    if given is not None and not has_columns:
+        raise InvalidArgumentError(
+            f"{given} is for manifests ({', '.join(MANIFEST_EXTENSIONS)}), and {_describe_files(args.files)} is not "
+            "one: leave it out."
+        )
 
 
 def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:

@@ -85,6 +85,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\b\w+=(?:True|False) \((--[\w-]+)\)", r"\1"),
     (r"(--[\w-]+) \(\1\)", r"\1"),
     (r" A single media file or URL goes into a list: \[source\]\.", ""),
+    (r"There are files of kind '(\w+)'", r"There are files for --kind \1"),
     (r"Give files with other extensions as a list of paths", "Name files with other extensions one by one"),
     (r"Python knows no encoding", "--encoding: there is no encoding"),
     (r"pass a larger one", "give it more seconds"),

@@ -93,7 +93,10 @@ def check_dataset(
 
     bad = tuple(items_of("bad_kinds", bad_kinds, of="names of findings"))
     for name in bad:
-        check_choice("kind of finding", name, tuple(FINDING_KINDS))
+        if name not in FINDING_KINDS:
+            raise InvalidArgumentError(
+                f"bad_kinds has {name!r}, which is not a kind of finding; give names of {', '.join(FINDING_KINDS)}."
+            )
     if num_workers is not None:
         num_workers = whole_number("num_workers", num_workers, at_least=0)
     if not real_number("timeout_seconds", timeout_seconds) > 0:

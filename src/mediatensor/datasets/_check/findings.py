@@ -49,7 +49,8 @@ FINDING_KINDS: dict[str, FindingKind] = {
         "the file has no video and no sound, or none of it can be decoded", "bad",
         "Leave it out; encrypted files and bare headers look like this."),
     "no-video": FindingKind(
-        "the file has no video, and kind is video", "bad", "Leave it out; check files of sound with kind=\"audio\"."),
+        "the file has no video, and kind is video", "bad",
+        "Leave it out; check files of sound with kind=\"audio\" (--kind audio)."),
     "no-sound": FindingKind("the file has no sound, and kind is audio", "bad", "Leave it out."),
     "cut-off": FindingKind(
         "the end of the file is missing", "bad", "Fetch it again: a download or a copy was interrupted."),

@@ -175,9 +175,11 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
             raise InvalidArgumentError(f"There are more than {limits.MAX_ITEMS} files in {folder}, the limit.")
     if not files:
         extensions = " ".join(sorted(MEDIA_EXTENSIONS[kind]))
+        others = [f"{other!r}" for other in ("video", "audio") if any(_files(folder, MEDIA_EXTENSIONS[other]))]
         raise InvalidArgumentError(
             f"There are no files of kind {kind!r} in the folder {folder}: looked for the extensions {extensions}, in "
-            "sub-folders as well. Give files with other extensions as a list of paths."
+            f"sub-folders as well. {f'There are files of kind {others[0]}. ' if others else ''}"
+            "Give files with other extensions as a list of paths."
         )
     class_names = sorted({file.class_name for file in files if file.class_name is not None})
     if classes is not None:
