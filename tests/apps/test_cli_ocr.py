@@ -306,7 +306,7 @@ def test_a_complete_document_is_read_again_only_when_asked(
 
 
 @pytest.mark.parametrize(
-    "change", [["--pages", "1"], ["--straighten"], ["--rotated"], ["--dpi", "72"], ["--reco-arch", "crnn_vgg16_bn"], []]
+    "change", [["--pages", "1"], ["--straighten"], ["--rotated"], ["--layout"], ["--reco-arch", "crnn_vgg16_bn"], []]
 )
 def test_a_document_is_complete_for_the_options_it_was_read_with(
     change: list[str], tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
@@ -464,7 +464,7 @@ def test_results_of_another_source_are_not_replaced(
     assert "--overwrite replaces it" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
     # The same source may replace its own.
-    assert run(sources[0], "-o", out, "--overlay", "--dpi", "100") == 0
+    assert run(sources[0], "-o", out, "--overlay", "--rotated") == 0
     assert run(sources[1], "-o", out, "--overwrite") == 0
 
 
@@ -510,6 +510,47 @@ def test_frames_of_a_video(tmp_path: Path, predictor: FakePredictor) -> None:
     assert run(clip, "-o", tmp_path, "--every", "1.5", "--format", "json") == 0
     pages = json.loads((tmp_path / "clip.json").read_text())["pages"]
     assert [page["pts_seconds"] for page in pages] == [0.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("scan.tif", ["--region", "0,0.7,1,1"], "--region is for videos, and {file} is read as pages: leave it out."),
+        ("scan.tif", ["--languages", "german"], "--languages is for videos, and {file} is read as pages"),
+        ("scan.tif", ["--kinds", "slide"], "--kinds is for videos, and {file} is read as pages"),
+        ("scan.tif", ["--every", "5"], "--every is for videos, and {file} is an image or a PDF file"),
+        ("scan.tif", ["--dpi", "300"], "--dpi is for PDF files, and {file} is not one"),
+        ("scan.tif", ["--text-layer"], "--text-layer is for PDF files, and {file} is not one"),
+        ("clip.mp4", ["--pages", "1"], "--pages is for images and PDF files, and {file} is a video (--every SECONDS"),
+        ("clip.mp4", ["--layout"], "--layout is for images and PDF files, and {file} is a video"),
+        ("clip.mp4", ["--password", "x"], "--password is for PDF files, and {file} is not one"),
+        ("clip.mp4", ["--every", "1", "--region", "0,0,1,1"], "and {file} is read as pages because of --every"),
+        ("clip.mp4", ["--every", "1", "--page-timeout", "9"], "--page-timeout is for PDF files, and {file} is not one"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_options_without_effect_are_refused_before_reading(
+    name: str,
+    options: list[str],
+    message: str,
+    scan: Path,
+    predictor: FakePredictor,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_test_pattern(tmp_path / "clip.mp4", width=64, height=48, fps=10, num_frames=10)
+    assert run(tmp_path / name, "-o", tmp_path / "out", *options) == 2
+    assert message.format(file=tmp_path / name) in capsys.readouterr().err
+    assert not predictor.levels_read
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_with_an_effect_on_one_of_the_files_are_accepted(
+    tmp_path: Path, scan: Path, predictor: FakePredictor
+) -> None:
+    (tmp_path / "one.pdf").write_bytes(pdf_files.document([pdf_files.text_page((72, 700, "one"))]))
+    assert run(scan, tmp_path / "one.pdf", "-o", tmp_path / "out", "--dpi", "72") == 0
+    assert len(predictor.levels_read) == 2
 
 
 def test_pages_beyond_the_end(tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str]) -> None:

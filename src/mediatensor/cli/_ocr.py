@@ -24,6 +24,7 @@ from ._ocr_files import (
     OpenPages,
     PageImages,
     Task,
+    check_options,
     choose_pages,
     existing_overlays,
     find_files,
@@ -131,10 +132,12 @@ def run(args: argparse.Namespace) -> int:
     if args.export_lines is not None:
         _refuse_document_options(args)
         tasks = plan_tasks(files, args.export_lines, [], args.every)
+        check_options(args, tasks)
         run = _Run(args, args.export_lines, sys.stdout)
         run.check_outputs(tasks, files)
         return run.read_all(tasks)
     tasks = plan_tasks(files, args.output, formats, args.every)
+    check_options(args, tasks)
     documents = [task for task in tasks if not task.is_video]
     if args.keep_look and any("txt" not in task.formats for task in documents):
         raise InvalidArgumentError(f"--keep-look is for text, and the output is {','.join(formats)}; add --format txt.")

@@ -25,7 +25,7 @@ from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
 from . import _text
 from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges, grid_frames
-from ._console import StopError, emit_error, error_text, output_stems, shown_name, unexpected_error
+from ._console import STANDARD, StopError, emit_error, error_text, output_stems, shown_name, unexpected_error
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -227,6 +227,35 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
                 )
         tasks.append(Task(file, folder, stem, tuple(formats) or ("srt" if is_video else "txt",), is_video))
     return tasks
+
+
+# Options of `ocr` that have an effect only on some kinds of files.
+_VIDEO_OPTIONS = ("kinds", "region", "languages")
+_PAGE_OPTIONS = ("pages", "layout", "tables", "fields", "keep_look", "overlay", "rotated", "straighten")
+_PDF_OPTIONS = ("dpi", "password", "page_timeout", "text_layer")
+
+
+def check_options(args: argparse.Namespace, tasks: Sequence[Task]) -> None:
+    """Raise an error if an option is given that has no effect on any of the files."""
+    pages = "read as pages" if args.every is None else "read as pages because of --every"
+    video = "a video (--every SECONDS reads its frames as pages)"
+    has_pdf = args.every is None and any(_may_be_pdf(task.source) for task in tasks)
+    documents = [task for task in tasks if _is_document(task.source)]
+    for names, purpose, is_useful, kind in (
+        (_VIDEO_OPTIONS, "videos", any(task.is_video for task in tasks), pages),
+        (_PAGE_OPTIONS, "images and PDF files", any(not task.is_video for task in tasks), video),
+        (_PDF_OPTIONS, "PDF files", has_pdf, "not one"),
+        (("every",), "videos", not documents, "an image or a PDF file"),
+    ):
+        given = [name for name in names if getattr(args, name) != args.parser.get_default(name)]
+        if given and not is_useful:
+            file = (documents if names == ("every",) else tasks)[0].source
+            option = f"--{given[0].replace('_', '-')}"
+            raise InvalidArgumentError(f"{option} is for {purpose}, and {shown_name(file)} is {kind}: leave it out.")
+
+
+def _may_be_pdf(file: str) -> bool:
+    return file == STANDARD or "://" in file or not os.path.isfile(file) or _is_pdf(file)
 
 
 def existing_overlays(tasks: Sequence[Task]) -> dict[Path, Task]:
