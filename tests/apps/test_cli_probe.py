@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import media
+import media_audio
 import media_subtitles
 from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor.cli import main
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.errors import DecodeError, MediaTensorError, OutOfRangeError
 from sharing import grouped
 
@@ -256,6 +257,20 @@ def test_no_file_gives_a_traceback(media_data: Callable[[str], Path], capsys: py
     assert set(codes.values()) == {0, 2}
     assert codes["README.md"] == codes["file-type__fixture-corrupt.mkv"] == codes["mp4ff__init-video.mp4"] == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["flac", "opus_ogg", "vorbis_ogg", "wavpack_s16"])
+def test_audio_joined_from_several_files_has_its_whole_length(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = media_audio.make(name, tmp_path)
+    joined = tmp_path / f"joined{part.suffix}"
+    joined.write_bytes(3 * part.read_bytes())
+    expected = AudioDecoder(joined).get_all_samples().duration_seconds
+    audio = probe_json(joined, capsys)["audio"]
+    assert audio["duration_seconds"] == pytest.approx(expected, abs=0.1)
+    header = probe_json(joined, capsys, "--no-scan")["audio"]
+    assert header["duration_seconds"] < 0.5 * expected
 
 
 def test_an_empty_name_is_named(capsys: pytest.CaptureFixture[str]) -> None:

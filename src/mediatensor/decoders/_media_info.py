@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
@@ -12,6 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, TypeVar
 
+from .._engine.audio.reader import SoundReader
 from .._engine.index.frame_index import FrameIndex
 from .._engine.index.index_file import identify
 from .._engine.index.indexing import cached_index, index_by_decoding, index_stream, store_index
@@ -312,7 +313,9 @@ def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
     except StreamError as failure:
         return replace(info, error=str(failure))
     if "audio" in chosen:
-        info = replace(info, audio=_audio_info(chosen["audio"], container.duration_seconds))
+        audio = _audio_info(chosen["audio"], container.duration_seconds)
+        joined_seconds = _joined_seconds(file, audio.stream_index) if scan else None
+        info = replace(info, audio=audio if joined_seconds is None else replace(audio, duration_seconds=joined_seconds))
     if "subtitle" in chosen:
         info = replace(info, subtitles=_subtitle_info(file, chosen["subtitle"], scan=scan))
     if "video" in chosen:
@@ -354,6 +357,16 @@ def _audio_info(header: StreamInfo, container_duration_seconds: float | None) ->
         begin_seconds=header.start_seconds,
         duration_seconds=container_duration_seconds if duration is None else duration,
     )
+
+
+def _joined_seconds(file: str, stream_index: int) -> float | None:
+    """Return the total length of audio that was joined from several files; ``None`` if it is unknown or not joined.
+
+    The header of a joined file states only the length of the first part.
+    """
+    with suppress(MediaTensorError), closing(SoundReader(make_source(file), stream_index, 1)) as reader:
+        return reader.joined_seconds
+    return None
 
 
 def _subtitle_info(file: str, header: StreamInfo, *, scan: bool) -> SubtitleInfo:
