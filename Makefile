@@ -9,6 +9,10 @@ INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 # The processes of the tests share compiled modules, and do not compile each its own.
 unexport PYTHONDONTWRITEBYTECODE
 
+# A file of tests runs in one process, which makes what its tests share once. The processes take the files in order:
+# ordered by numbers of tests, a file with few slow ones could come last.
+TEST_OPTIONS := -n auto --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all seeds lint types docs bench clean
 
@@ -19,16 +23,16 @@ demo: $(VENV)/.installed ## decode a generated clip, read a generated page, and 
 	$(BIN)/mediatensor demo --overwrite
 
 test: $(VENV)/.installed-test ## run the tests, except slow ones and most of the large grids; PYTEST_ARGS adds arguments
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(TEST_OPTIONS) $(PYTEST_ARGS)
 
 test-all: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS adds arguments
-	$(BIN)/python -m pytest -n auto --dist loadgroup --all $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(TEST_OPTIONS) --all $(PYTEST_ARGS)
 
 test-%: $(VENV)/.installed-test ## run the tests of one wing, as `test` does: media, data, text or apps
-	$(BIN)/python -m pytest -n auto --dist loadgroup tests/$* $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(TEST_OPTIONS) tests/$* $(PYTEST_ARGS)
 
 seeds: $(VENV)/.installed-test ## run the tests that train with twenty seeds each
-	$(BIN)/python -m pytest -n auto --dist loadgroup --all --seeds 20 tests
+	$(BIN)/python -m pytest $(TEST_OPTIONS) --all --seeds 20 tests
 
 lint: $(VENV)/.installed-dev ## check style, format and plain English
 	$(BIN)/ruff check .

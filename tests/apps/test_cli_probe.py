@@ -20,7 +20,6 @@ from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor.cli import main
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.errors import DecodeError, MediaTensorError, OutOfRangeError
-from sharing import grouped
 
 VIDEO_KEYS = [
     "stream_index", "codec", "profile", "pixel_format", "width", "height", "stored_width", "stored_height",
@@ -140,7 +139,7 @@ def test_headers_only_opens_no_decoder(
     assert probe_json(clip, capsys, "--no-scan")["video"]["stored_width"] == 96
 
 
-@pytest.mark.parametrize("name", grouped(media.CLIPS))
+@pytest.mark.parametrize("name", media.CLIPS)
 def test_video_is_what_a_decoder_says(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = media.make(name, tmp_path)
     main(["probe", str(path), "--json"])

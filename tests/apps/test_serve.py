@@ -40,11 +40,7 @@ from serving import BOUNDARY, FORM, Server, form, serving
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("pypdfium2", reason="needs the extra ocr")
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
-    # One server for all of them.
-    pytest.mark.xdist_group("serve"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 MOST_BYTES = 300_000
 PDF = pdf_files.document([pdf_files.text_page((20, 60, "first page")), pdf_files.text_page((20, 60, "second"))],

@@ -13,10 +13,7 @@ from serving import serving
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("pypdfium2", reason="needs the extra ocr")
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="needs several addresses of this machine, and /proc"),
-    pytest.mark.xdist_group("serve"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs several addresses of this machine, and /proc")
 
 MAX_UPLOAD_BYTES = 1 << 20
 

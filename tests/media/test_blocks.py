@@ -24,7 +24,6 @@ from mediatensor.decoders import (
 )
 from mediatensor.errors import DeviceError
 from oracles import linear_decode_planes
-from sharing import grouped
 
 CLIPS = [
     *("h264_b_pyramid", "h264_open_gop", "h264_10bit", "h264_444", "h264_gray", "h264_rgb", "h264_mbaff"),
@@ -36,7 +35,7 @@ CLIPS = [
 PALETTES = ("png_palette", "raw_palette_avi", "msrle_palettes")
 
 
-@pytest.fixture(scope="module", params=grouped(CLIPS))
+@pytest.fixture(scope="module", params=CLIPS)
 def clip(request: pytest.FixtureRequest, folder: Path) -> Path:
     return media.make(request.param, folder)
 

@@ -9,7 +9,6 @@ import pytest
 
 import media
 from exactness import CHECKS, Truth, assert_all_same, assert_same, find_truth
-from sharing import grouped
 
 _HEVC, _MPEG4 = ("hevc_open_gop_mkv", "hevc_open_gop_ts"), ("mpeg4_b_frames_avi", "mpeg4_mp4")
 # Here the codec drops frames, and no packet says so: only decoding past the damage shows it. Until then, a decoder that
@@ -36,14 +35,14 @@ def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
     path.unlink()
 
 
-@pytest.mark.parametrize("truth", grouped(SHOWN_BY_PACKETS_OR_ON_CONTACT), indirect=True)
+@pytest.mark.parametrize("truth", SHOWN_BY_PACKETS_OR_ON_CONTACT, indirect=True)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.every_clip
 def test_frames_match_plain_decode(truth: Truth, check: Callable[[Truth], None]) -> None:
     check(truth)
 
 
-@pytest.mark.parametrize("truth", grouped(media.DAMAGED_CLIPS), indirect=True)
+@pytest.mark.parametrize("truth", media.DAMAGED_CLIPS, indirect=True)
 def test_batches_of_fresh_decoder_match_plain_decode(truth: Truth) -> None:
     """Calls that decode through the damage, then some that jump over it, all of pictures that can be kept.
 
@@ -58,7 +57,7 @@ def test_batches_of_fresh_decoder_match_plain_decode(truth: Truth) -> None:
                 assert_all_same(truth, indices, batch.data, batch.pts_seconds)
 
 
-@pytest.mark.parametrize("truth", grouped(["damaged_twice_ffv1_gop", "damaged_twice_mjpeg_avi"]), indirect=True)
+@pytest.mark.parametrize("truth", ["damaged_twice_ffv1_gop", "damaged_twice_mjpeg_avi"], indirect=True)
 def test_frames_of_a_call_do_not_show_in_later_ones(truth: Truth) -> None:
     """It must not be held while other frames of the call are decoded: they would use other memory."""
     every_other = range(0, len(truth), 2)
@@ -67,7 +66,7 @@ def test_frames_of_a_call_do_not_show_in_later_ones(truth: Truth) -> None:
         assert_all_same(truth, every_other, batch.data, batch.pts_seconds)
 
 
-@pytest.mark.parametrize("truth", grouped(SHOWN_BY_PACKETS_OR_ON_CONTACT), indirect=True)
+@pytest.mark.parametrize("truth", SHOWN_BY_PACKETS_OR_ON_CONTACT, indirect=True)
 def test_first_batches_that_jump(truth: Truth) -> None:
     everything = range(len(truth))
     for indices in (everything[::3], everything[2::5], everything[12:19:3], everything[17::-4]):
@@ -76,7 +75,7 @@ def test_first_batches_that_jump(truth: Truth) -> None:
             assert_all_same(truth, indices, batch.data, batch.pts_seconds)
 
 
-@pytest.mark.parametrize("truth", grouped(media.DAMAGED_CLIPS), indirect=True)
+@pytest.mark.parametrize("truth", media.DAMAGED_CLIPS, indirect=True)
 @pytest.mark.every_clip
 def test_damage_met_once_is_remembered(truth: Truth) -> None:
     """Once every frame was decoded, length, times and frames are right, whatever the packets promised before."""

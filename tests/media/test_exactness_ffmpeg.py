@@ -83,13 +83,7 @@ def pictures_of(
     return lambda name: of_those_from(_CLIPS.index(name) // _CLIPS_AT_ONCE * _CLIPS_AT_ONCE)[name]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xdist_group(f"clips of ffmpeg {number // _CLIPS_AT_ONCE}"), id=name)
-        for number, name in enumerate(_CLIPS)
-    ],
-)
+@pytest.mark.parametrize("name", _CLIPS)
 def test_generated_clips(name: str, folder: Path, pictures_of: Callable[[str], NDArray[np.uint8]]) -> None:
     path, theirs = media.make(name, folder), pictures_of(name)
     with VideoDecoder(path, dimension_order="NHWC") as decoder:

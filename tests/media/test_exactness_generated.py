@@ -11,12 +11,11 @@ import media
 from exactness import CHECKS, Truth, assert_all_same, assert_same, find_truth
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import SizeChangeError, StreamError
-from sharing import grouped
 
 _SIZE_CHANGES = [name for name, spec in media.CLIPS.items() if spec.expect == "sizes"]
 
 
-@pytest.fixture(scope="module", params=grouped(media.VIDEO_CLIPS))
+@pytest.fixture(scope="module", params=media.VIDEO_CLIPS)
 def truth(request: pytest.FixtureRequest, folder: Path) -> Iterator[Truth]:
     path = media.make(request.param, folder)
     yield find_truth(path)

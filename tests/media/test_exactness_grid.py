@@ -137,8 +137,6 @@ def check_container(container: str, folder: Path, *, is_whole: bool) -> Counter[
     return ends
 
 
-# One process encodes the streams, for all containers.
-@pytest.mark.xdist_group("grid of containers")
 @pytest.mark.parametrize("container", containers())
 def test_containers_give_codecs_in_their_order(
     container: str, tmp_path: Path, record_property: pytest.RecordProperty

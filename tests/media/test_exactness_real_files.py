@@ -11,7 +11,6 @@ import pytest
 
 from exactness import CHECKS, Truth, find_truth
 from oracles import linear_decode_planes
-from sharing import grouped
 
 # (file, index of the video stream): all that decode.
 STREAMS = [
@@ -51,7 +50,7 @@ STREAMS = [
 ]
 
 
-@pytest.fixture(scope="module", params=grouped(f"{name}:{stream_index}" for name, stream_index in STREAMS))
+@pytest.fixture(scope="module", params=[f"{name}:{stream_index}" for name, stream_index in STREAMS])
 def truth(request: pytest.FixtureRequest, media_data: Callable[[str], Path]) -> Truth:
     name, stream_index = request.param.rsplit(":", 1)
     return find_truth(media_data(name), int(stream_index))

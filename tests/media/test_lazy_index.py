@@ -19,7 +19,6 @@ from mediatensor._engine.containers.sample_tables import NO_PTS, PacketTable
 from mediatensor._engine.index.building import from_packets
 from mediatensor._engine.index.indexing import certain_frames, packet_counts
 from mediatensor.decoders import VideoDecoder
-from sharing import grouped
 
 _NUM_FRAMES = 600
 _LONG = ClipSpec("", options=x264("b-adapt=0:b-pyramid=normal"), num_frames=_NUM_FRAMES, size=(64, 48))
@@ -27,7 +26,7 @@ _LONG = ClipSpec("", options=x264("b-adapt=0:b-pyramid=normal"), num_frames=_NUM
 CLIPS = [name for name in media.VIDEO_CLIPS if media.CLIPS[name].container not in ("mp4", "mov", "3gp")]
 
 
-@pytest.fixture(scope="module", params=grouped(["matroska", "mpegts", "flv", "nut"]))
+@pytest.fixture(scope="module", params=["matroska", "mpegts", "flv", "nut"])
 def long_clip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / f"long.{request.param}"
     write_clip(ClipSpec(**{**_LONG.__dict__, "container": request.param}), path)
@@ -80,7 +79,7 @@ def test_batches_and_ranges_of_first_frames_need_few_packets(
         assert batch.pts_seconds.tolist() == times[2:12:3]
 
 
-@pytest.mark.parametrize("name", grouped(CLIPS))
+@pytest.mark.parametrize("name", CLIPS)
 def test_first_frames_match_plain_decode(name: str, folder: Path) -> None:
     """Each asked for first, and all in turn, without anything that needs the length."""
     path = media.make(name, folder)

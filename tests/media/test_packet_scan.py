@@ -20,7 +20,6 @@ from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor._engine.sources.source import make_source
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MediaTensorError, StreamError
-from sharing import grouped
 
 _SMALL_FILE_BYTES = 1 << 20
 # Clips in which most packets are plain pictures, for each codec with its own rule.
@@ -61,7 +60,7 @@ def compare_ways(source: object, *, is_damaged: bool = False) -> tuple[int, int]
     return num_packets, num_passed
 
 
-@pytest.mark.parametrize("name", grouped(media.CLIPS))
+@pytest.mark.parametrize("name", media.CLIPS)
 def test_first_bytes_match_whole_packet(name: str, folder: Path) -> None:
     try:
         compare_ways(media.make(name, folder))
@@ -69,7 +68,7 @@ def test_first_bytes_match_whole_packet(name: str, folder: Path) -> None:
         assert name == "audio_only"
 
 
-@pytest.mark.parametrize("name", grouped(_PLAIN_CLIPS))
+@pytest.mark.parametrize("name", _PLAIN_CLIPS)
 def test_most_packets_are_plain(name: str, folder: Path) -> None:
     num_packets, num_passed = compare_ways(media.make(name, folder))
     assert num_packets / 2 < num_passed < num_packets
@@ -91,7 +90,7 @@ def damaged(data: bytes, seed: int) -> Iterator[bytes]:
     yield data[:start] + data[other : other + 1880] + data[start + 1880 :]
 
 
-@pytest.mark.parametrize("name", grouped(media.CLIPS))
+@pytest.mark.parametrize("name", media.CLIPS)
 def test_first_bytes_match_whole_packet_in_damaged_files(name: str, folder: Path) -> None:
     data = media.make(name, folder).read_bytes()
     if len(data) > _SMALL_FILE_BYTES:

@@ -19,10 +19,7 @@ from mediatensor.decoders import VideoDecoder
 
 Count: TypeAlias = Callable[[str, int, list[Path]], tuple[int, int]]
 
-pytestmark = [
-    pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads through /proc"),
-    pytest.mark.xdist_group("threads_budget"),  # one program serves them all
-]
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads through /proc")
 
 # A program that runs a scenario for each input line, in a fork, because imports take longer than most scenarios. It
 # prints the largest number of threads beyond the program's own, and the number left after everything was closed, or

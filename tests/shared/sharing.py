@@ -1,17 +1,14 @@
-"""Shared by the processes of a test run: clips, each encoded once, and the assignment of tests."""
+"""Shared by the processes of a test run: clips, each encoded once."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-__all__ = ["STORE_VARIABLE", "grouped", "take_or_write"]
+__all__ = ["STORE_VARIABLE", "take_or_write"]
 
 # Names the folder of the run, also to the processes that it starts; without it, nothing is stored.
 STORE_VARIABLE = "MEDIATENSOR_TEST_CLIPS"
@@ -35,15 +32,6 @@ def take_or_write(path: Path, write: Callable[[Path], object]) -> Path:
         stored = take_or_write(Path(store) / path.name, write)
         _appear(path, lambda draft: shutil.copyfile(stored, draft))
     return path
-
-
-def grouped(names: Iterable[str]) -> list[Any]:
-    """Parameters with which pytest-xdist gives all tests of a clip to one process: their shared data are computed once.
-
-    Args:
-        names: Of clips; they become the identifiers of the tests.
-    """
-    return [pytest.param(name, marks=pytest.mark.xdist_group(name), id=name) for name in names]
 
 
 def _appear(path: Path, write: Callable[[Path], object]) -> None:
