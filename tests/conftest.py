@@ -25,6 +25,7 @@ import media_audio
 import sampling
 from exactness import Truth, find_truth
 from fake_device import fake_device as fake_device
+from mediatensor._engine.common import buffers
 from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
 from oracles import linear_decode_rgb
 from real_files import TEST_DATA
@@ -84,6 +85,8 @@ def return_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     for value in vars(request.module).values():
         if callable(getattr(value, "cache_clear", None)) and value.__module__ == request.module.__name__:
             value.cache_clear()
+    # Of its buffers, the library keeps up to 1 GiB.
+    buffers._pool.free_idle_blocks()
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if malloc_trim is not None:  # musl has none
         malloc_trim(0)
