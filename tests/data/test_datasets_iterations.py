@@ -42,11 +42,20 @@ WORKERS = {
 }
 
 
-@pytest.fixture(params=[(source, workers) for source in ("rows", "stream", "on a device") for workers in WORKERS])
-def make_loader(request: pytest.FixtureRequest, shards: list[Path]) -> Callable[[], Any]:
+@pytest.fixture(params=["rows", "stream", "on a device"])
+def source(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(params=WORKERS)
+def options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {"batch_size": 2, **WORKERS[request.param]}
+
+
+@pytest.fixture
+def make_loader(source: str, options: dict[str, Any], shards: list[Path]) -> Callable[[], Any]:
     """Makes loaders of the same twelve rows, in batches of two."""
-    source, workers = request.param
-    options: dict[str, Any] = {"batch_size": 2, **WORKERS[workers]}
 
     def make() -> Any:
         if source == "stream":

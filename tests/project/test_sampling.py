@@ -35,6 +35,14 @@ def test_small_grid(clip, way):
 def test_product(first, second, third):
     pass
 
+@pytest.fixture(params=range(3))
+def way(request):
+    return request.param
+
+@pytest.mark.parametrize("first", range(4))
+def test_product_with_a_fixture(first, way):
+    pass
+
 @pytest.mark.parametrize("first", range(5))
 @pytest.mark.parametrize("second", [1])
 def test_small_product(first, second):
@@ -48,7 +56,7 @@ def test_cases(first):
 def test_slow():
     pass
 """
-NUM_TESTS = (60 + 2) * len(WAYS) + 16 * 3 + 5 + 100 + 1
+NUM_TESTS = (60 + 2) * len(WAYS) + 16 * 3 + 4 * 3 + 5 + 100 + 1
 
 
 @pytest.fixture
@@ -70,17 +78,19 @@ def pairs_of(cells: set[str]) -> set[tuple[tuple[str, str], str]]:
     return {(kind_of(CELLS[name]["clip"]), CELLS[name]["way"]) for name in cells}
 
 
-def test_sample_has_every_way_on_every_kind_of_clip_once() -> None:
+def test_sample_has_a_third_of_the_ways_on_every_kind_of_clip() -> None:
     chosen = sampling.choose_cells(CELLS)
-    assert pairs_of(chosen) == set(itertools.product({kind_of(clip) for clip in media.VIDEO_CLIPS}, WAYS))
-    assert len(chosen) == len(pairs_of(chosen)) < len(CELLS) / 2
+    kinds = {kind_of(clip) for clip in media.VIDEO_CLIPS}
+    assert Counter(kind for kind, _ in pairs_of(chosen)) == dict.fromkeys(kinds, 2)
+    assert {way for _, way in pairs_of(chosen)} == set(WAYS)
+    assert len(chosen) == 2 * len(kinds) < len(CELLS) / 3
 
 
 def test_sample_has_every_clip_if_that_is_asked_for() -> None:
     chosen = sampling.choose_cells(CELLS, every_clip=True)
-    assert pairs_of(chosen) == pairs_of(sampling.choose_cells(CELLS))
+    assert chosen >= sampling.choose_cells(CELLS)
     assert {CELLS[name]["clip"] for name in chosen} == set(media.VIDEO_CLIPS)
-    assert len(chosen) < len(CELLS) * 2 / 3
+    assert len(chosen) < len(CELLS) / 2
 
 
 def test_sample_of_a_product_has_each_value() -> None:
@@ -100,10 +110,11 @@ def test_only_large_grids_and_slow_tests_are_left_out(suite: pytest.Pytester) ->
     result = run_suite(suite, "--collect-only", "-q")
     num_run = Counter(re.findall(r"^test_suite\.py::(\w+)", result.stdout.str(), re.MULTILINE))
     num_kinds = len({kind_of(clip) for clip in CLIPS})
-    assert num_run.pop("test_large_grid") == num_kinds * len(WAYS) < 60 * len(WAYS)
+    assert num_run.pop("test_large_grid") == num_kinds * 2 < 60 * len(WAYS)
     assert num_run == {
         "test_small_grid": 2 * len(WAYS),
         "test_product": 16,
+        "test_product_with_a_fixture": 4,
         "test_small_product": 5,
         "test_cases": 100,
     }

@@ -1,11 +1,11 @@
 """Select the tests of a run: a sample of the grids of clips, and no slow tests. ``pytest --all`` runs everything.
 
 A grid is a test over clips of `media` or `media_audio`, or over real files, and perhaps over something else, such as
-the ways to ask for frames. By default, a run tries each way once on each kind of clip, which is a container with a
-codec. A test with the mark ``every_clip`` also runs on each clip at least once.
+the ways to ask for frames. By default, a run tries a third of the ways on each kind of clip, which is a container with
+a codec, and each way on some kind. A test with the mark ``every_clip`` also runs on each clip at least once.
 
-Other grids are tests with several ``parametrize`` marks. Of those, a run takes cells in which each value of each mark
-occurs once.
+Other grids are tests with several ``parametrize`` marks, or fixtures with parameters. Of those, a run takes cells in
+which each value of each mark and fixture occurs once.
 
 Small grids run whole. The sample depends only on the names of the tests, so that all processes and all runs choose the
 same cells.
@@ -33,6 +33,8 @@ _KINDS: dict[object, tuple[str, str]] = {
     for name, spec in clips.items()
 }
 _REAL_FILE = re.compile(r"[\w.-]+__.+\.(\w+):\d+")
+# Of the ways to use clips, this part is tried on each kind of clip.
+_PART_OF_WAYS = 3
 # Grids with fewer cells run whole.
 _NUM_CELLS_OF_LARGE_GRID = 12
 _NUM_CELLS_OF_LARGE_PRODUCT = 6
@@ -50,22 +52,32 @@ def choose_cells(cells: Mapping[str, Mapping[str, Any]], *, every_clip: bool = F
     """
     in_fixed_random_order = sorted(cells, key=lambda name: (zlib.crc32(name.encode()), name))
     chosen: set[str] = set()
-    seen_kinds: set[object] = set()
+    seen_cells: set[object] = set()
     seen_clips: set[object] = set()
+    seen_ways: set[object] = set()
+    kinds_of = {name: _find_kind(cells[name]) for name in cells}
+    most_ways = -(-len({way for _, way in kinds_of.values()}) // _PART_OF_WAYS)
+    num_ways: Counter[object] = Counter()
 
-    def choose(is_needed: Callable[[object, set[object]], bool]) -> None:
+    def choose(is_needed: Callable[[object, object, set[object]], bool]) -> None:
         for name in in_fixed_random_order:
-            kind, clips = _find_kind(cells[name]), set(filter(_is_clip, cells[name].values()))
-            if is_needed(kind, clips):
+            (kind, way), clips = kinds_of[name], set(filter(_is_clip, cells[name].values()))
+            if is_needed(kind, way, clips):
                 chosen.add(name)
-                seen_kinds.add(kind)
+                num_ways[kind] += (kind, way) not in seen_cells
+                seen_cells.add((kind, way))
+                seen_ways.add(way)
                 seen_clips.update(clips)
 
+    def is_wanted(kind: object, way: object) -> bool:
+        return num_ways[kind] < most_ways and (kind, way) not in seen_cells
+
     # Clips that are not in the sample yet come first, so that it has as many of them as possible.
-    choose(lambda kind, clips: kind not in seen_kinds and not clips <= seen_clips)
-    choose(lambda kind, clips: kind not in seen_kinds)
+    choose(lambda kind, way, clips: is_wanted(kind, way) and not clips <= seen_clips)
+    choose(lambda kind, way, _: is_wanted(kind, way))
+    choose(lambda _, way, __: way not in seen_ways)
     if every_clip:
-        choose(lambda kind, clips: not clips <= seen_clips)
+        choose(lambda _, __, clips: not clips <= seen_clips)
     return chosen
 
 
@@ -133,10 +145,10 @@ def _find_grids(items: list[pytest.Item]) -> list[dict[str, Any]]:
 
 
 def _find_products(items: list[Any]) -> list[dict[str, Any]]:
-    """Return the tests of each function that has several marks, and no clips, by name."""
+    """Return the tests of each function that has several marks or fixtures with parameters, and no clips, by name."""
     products: defaultdict[object, dict[str, Any]] = defaultdict(dict)
     for item in items:
-        if hasattr(item, "callspec") and len(list(item.iter_markers("parametrize"))) > 1:
+        if hasattr(item, "callspec") and len(_values_of_marks(item)) > 1:
             products[item.parent, item.originalname][item.name] = item
     return [
         cells
@@ -147,22 +159,30 @@ def _find_products(items: list[Any]) -> list[dict[str, Any]]:
 
 
 def _values_of_marks(item: Any) -> set[object]:
-    """Return what each mark gives a test: a mark may set several parameters at once."""
+    """Return what each mark and each fixture gives a test: a mark may set several parameters at once."""
     names_of_marks = [
         tuple(name.strip() for name in mark.args[0].split(",")) if isinstance(mark.args[0], str) else mark.args[0]
         for mark in item.iter_markers("parametrize")
     ]
     parameters = item.callspec.params
-    return {(names, *(_key(parameters[name]) for name in names if name in parameters)) for names in names_of_marks}
+    names_of_fixtures = [(name,) for name in parameters.keys() - {name for names in names_of_marks for name in names}]
+    return {
+        (names, *(_key(parameters[name]) for name in names if name in parameters))
+        for names in names_of_marks + names_of_fixtures
+    }
 
 
 def _is_clip(value: object) -> bool:
     return isinstance(value, str) and (value in _KINDS or _REAL_FILE.fullmatch(value) is not None)
 
 
-def _find_kind(parameters: Mapping[str, Any]) -> object:
-    """Return the combination of the parameters, in which all clips of a kind are the same."""
-    return tuple(_kind_of_clip(value) if _is_clip(value) else _key(value) for _, value in sorted(parameters.items()))
+def _find_kind(parameters: Mapping[str, Any]) -> tuple[object, object]:
+    """Return the kinds of the clips, and the combination of the other parameters, which is a way to use the clips."""
+    values = [value for _, value in sorted(parameters.items())]
+    return (
+        tuple(_kind_of_clip(value) for value in values if _is_clip(value)),
+        tuple(_key(value) for value in values if not _is_clip(value)),
+    )
 
 
 def _kind_of_clip(name: str) -> tuple[str, ...]:
