@@ -83,7 +83,7 @@ def test_odd_videos_get_a_sheet(name: str, tmp_path: Path) -> None:
     output = tmp_path / "sheet.png"
     assert main(["sheet", str(media.make(name, tmp_path)), "-o", str(output)]) == 0
     with Image.open(output) as image:
-        assert len(np.unique(pixels(image).reshape(-1, 3), axis=0)) > 50
+        assert len(image.convert("RGB").getcolors(image.width * image.height)) > 50
 
 
 @pytest.mark.parametrize(

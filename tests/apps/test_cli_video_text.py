@@ -358,14 +358,14 @@ def test_what_was_kept_of_another_reading_is_not_used(
         state.parent.mkdir(exist_ok=True)
         state.write_bytes(damaged)
         begun.clear()
-        assert main(arguments) == 0
+        with interrupted_at(5, monkeypatch):
+            assert main(arguments) == 130
         assert begun[0] == 0
-        (tmp_path / "drawn.srt").unlink()
     assert not (tmp_path / "touched").exists()
-    state.parent.mkdir()
     state.write_bytes(kept)
     begun.clear()
-    assert main([*arguments, "--region", "0,0.5,1,1"]) == 0
+    with interrupted_at(5, monkeypatch):
+        assert main([*arguments, "--region", "0,0.5,1,1"]) == 130
     assert begun[0] == 0
 
 

@@ -1,7 +1,8 @@
 """Opens media files one after the other, and collects garbage after each step; run by `test_memory`.
 
-Usage: ``memory_child.py FOLDER FILE ...``: writes all generated clips and images into the folder, and opens them and
-the files. Prints the name of each file before it is opened, and ``done`` at the end.
+Usage: ``memory_child.py FOLDER PART FILE ...``: writes a quarter of all generated clips and images into the folder,
+from number ``PART`` on, and opens them and a quarter of the files. Prints the name of each file before it is opened,
+and ``done`` at the end.
 """
 
 from __future__ import annotations
@@ -59,15 +60,15 @@ def calls_on(path: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: decode_image(path)
 
 
-def main(folder: Path, others: list[Path]) -> None:
+def main(folder: Path, part: int, others: list[Path]) -> None:
     faulthandler.enable()
-    for name, content in image_files():
+    for name, content in list(image_files())[part::4]:
         (folder / name).write_bytes(content)
-    for name in media.CLIPS:
+    for name in list(media.CLIPS)[part::4]:
         media.make(name, folder)
     gc.collect()
     gc.freeze()  # collecting then looks at new objects only
-    for path in [*sorted(folder.iterdir()), *others]:
+    for path in [*sorted(folder.iterdir()), *others[part::4]]:
         print(path.name, flush=True)
         for call in calls_on(path):
             with suppress(MediaTensorError):
@@ -77,4 +78,4 @@ def main(folder: Path, others: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
+    main(Path(sys.argv[1]), int(sys.argv[2]), [Path(name) for name in sys.argv[3:]])

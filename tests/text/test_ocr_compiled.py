@@ -177,6 +177,7 @@ def print_graphs_of(name: str) -> None:
     print(*graphs_of(predictor, backend), backend.runs, flush=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 def test_recognisers_of_words_that_write_share_graphs() -> None:
     """Each in a separate process: the number of graphs depends on earlier captures."""
