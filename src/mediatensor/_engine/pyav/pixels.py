@@ -25,6 +25,7 @@ from ...errors import DecodeError
 from ..common.buffers import empty
 from ..common.pictures import MAX_PIXELS, CropStep, Orientation, PixelStep, ResizeStep, Surface, output_size
 from .opening import error_text
+from .rgb_rows import RGBRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +37,7 @@ _UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
 _BT2020_CONSTANT_LUMINANCE = 10
 _SUBSTITUTE_MATRICES = dict.fromkeys((0, 1, 2, 4, 5, 6, 7, 9)) | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
 _OTHER_MATRIX = "ITU601"
+_NUMBERS_OF_SUBSTITUTES = {"ITU601": 5, "BT2020": 9}
 _NAMES_IN_FILTERS = {"ITU601": "smpte170m", "BT2020": "bt2020nc"}
 # Primaries and transfer characteristics of H.273 that the scale filter accepts. They do not change RGB pixels.
 _ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
@@ -186,6 +188,7 @@ class FrameConverter(_Converter):
         self._filter = _ScaleFilter(self._format)
         self._narrow_filter = _ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
+        self._rows = RGBRows()
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
         """Return an uninitialised array (num_rows, height, width, 3)."""
@@ -202,6 +205,8 @@ class FrameConverter(_Converter):
             size = (picture.height, picture.width) if is_plain else self.output_size(picture, orientation)
             if out.shape[:2] != size:
                 steps = (*steps, ResizeStep(*out.shape[:2]))
+            elif is_plain and not self._is_float and self._write_directly(picture, out):
+                return
             if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
                 height, width = orientation.size(steps[0].height, steps[0].width)
                 rgb = self._reformat(self._to_rgb, picture, _BILINEAR, width=width, height=height)
@@ -224,6 +229,10 @@ class FrameConverter(_Converter):
         else:
             out[...] = pixels
 
+    def _write_directly(self, picture: Any, out: NDArray[np.uint8]) -> bool:
+        """Let libswscale write the RGB pixels of a frame to ``out``. Return ``False`` if this is not possible."""
+        return _takes_the_fast_path(picture) and self._rows.write(picture, _matrix_number(picture), out)
+
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
         """Convert a frame to uint8 RGB (H, W, 3) in new memory. Only for converters to uint8 without ``steps``.
 
@@ -231,16 +240,16 @@ class FrameConverter(_Converter):
         """
         if not _takes_the_fast_path(picture) or orientation_of(picture) is not _UPRIGHT:
             return None
+        if picture.width * picture.height * 3 >= _MAX_OWN_BYTES:
+            pixels = empty((picture.height, picture.width, 3), np.uint8)
+            self.write(picture, _UPRIGHT, pixels)
+            return pixels
         try:
             rgb = self._reformat(self._to_rgb, picture, _BICUBIC)
         except av.FFmpegError as error:
             raise _conversion_error(picture, error) from error
         pixels = _view_pixels(rgb, np.uint8)
-        if rgb is not picture and pixels.nbytes < _MAX_OWN_BYTES and pixels.flags.c_contiguous:
-            return pixels
-        copied = empty(pixels.shape, np.uint8)
-        copied[...] = pixels
-        return copied
+        return pixels if rgb is not picture and pixels.flags.c_contiguous else pixels.copy()
 
     def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
         """Return luma and both chroma planes of a frame as (3, height, width), scaled to ``size`` but not rotated.
@@ -399,6 +408,12 @@ def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its
     Otherwise return ``None``.
     """
     return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
+
+
+def _matrix_number(frame: Any) -> int:
+    """Return the number of the colour matrix to convert a frame with."""
+    substitute = _substitute_matrix(frame)
+    return int(frame.colorspace) if substitute is None else _NUMBERS_OF_SUBSTITUTES[substitute]
 
 
 def _takes_the_fast_path(frame: Any) -> bool:

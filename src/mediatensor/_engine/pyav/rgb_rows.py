@@ -1,0 +1,150 @@
+"""Let libswscale write RGB pixels to the row of a batch, without a frame of PyAV in between.
+
+PyAV's ``VideoReformatter`` allocates a frame, whose pixels must then be copied. For large frames, this takes longer
+than the conversion itself. This module calls the libswscale that PyAV has loaded. Its functions take plain addresses,
+so no structure of FFmpeg is accessed. Each process checks for each kind of frame that the pixels are the same as those
+of ``VideoReformatter``, and that nothing else is written. Otherwise, frames of this kind are converted by PyAV.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import av
+import numpy as np
+from av.video import reformatter
+from av.video.reformatter import Interpolation, VideoReformatter
+from numpy.typing import NDArray
+
+# The functions below have had the same arguments in all these major versions of libswscale (FFmpeg 7 and 8).
+_VERSIONS = frozenset((8, 9))
+_FORMATS = {"yuv420p": False, "yuvj420p": True}  # and whether their values use the full range
+_FULL_RANGE = 2  # FFmpeg's
+# libswscale converts this many pixels at once. For widths in between, it needs padding after each line: without it, the
+# last pixels are not written, or bytes after the last line are (measured on x86 for all even widths up to 140).
+_WIDTH_MULTIPLE = 16
+# Lines of the picture that is converted in both ways, and bytes before and after it that must not change.
+_CHECKED_LINES, _GUARD_BYTES, _GUARD = 16, 256, 0xA5
+_ONE = 1 << 16  # in libswscale's fixed-point numbers
+
+_Addresses, _Strides = ctypes.c_void_p * 4, ctypes.c_int * 4
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any | None:
+    """Return the libswscale that PyAV has loaded, or ``None`` if it cannot be called."""
+    if av.library_versions.get("libswscale", (0,))[0] not in _VERSIONS:
+        return None
+    try:
+        # A symbol that the module does not define itself is looked up in the libraries that it was linked with.
+        library = ctypes.CDLL(reformatter.__file__)
+        library.sws_getContext.argtypes = [ctypes.c_int] * 7 + [ctypes.c_void_p] * 3
+        library.sws_getContext.restype = ctypes.c_void_p
+        library.sws_getCoefficients.argtypes = [ctypes.c_int]
+        library.sws_getCoefficients.restype = ctypes.c_void_p
+        library.sws_setColorspaceDetails.argtypes = [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int] * 4,
+        ]  # fmt: skip
+        library.sws_scale.argtypes = [
+            ctypes.c_void_p, _Addresses, _Strides, ctypes.c_int, ctypes.c_int, _Addresses, _Strides,
+        ]  # fmt: skip
+        library.sws_freeContext.argtypes = [ctypes.c_void_p]
+        library.sws_freeContext.restype = None
+        library.av_get_pix_fmt.argtypes = [ctypes.c_char_p]
+    except (OSError, AttributeError):  # on Windows, only the module's own symbols are found
+        return None
+    return library
+
+
+class _Context:
+    """A context of libswscale, which converts frames of one size, colour matrix and range."""
+
+    def __init__(self, library: Any, width: int, height: int, matrix: int, is_full_range: bool) -> None:
+        self._free = library.sws_freeContext
+        self._scale = library.sws_scale
+        self._height = height
+        formats = [library.av_get_pix_fmt(name) for name in (b"yuv420p", b"rgb24")]
+        size = (width, height)
+        bicubic = int(Interpolation.BICUBIC)
+        self._context = library.sws_getContext(*size, formats[0], *size, formats[1], bicubic, None, None, None)
+        if not self._context:
+            return
+        table = library.sws_getCoefficients(matrix)
+        library.sws_setColorspaceDetails(self._context, table, is_full_range, table, 0, 0, _ONE, _ONE)
+        self._sources, self._source_strides = _Addresses(), _Strides()
+        self._target, self._target_strides = _Addresses(), _Strides(3 * width)
+
+    def write(self, frame: Any, address: int) -> bool:
+        """Write the RGB pixels of ``frame`` to memory without padding. Return whether all lines were written."""
+        if not self._context:
+            return False
+        for number, plane in enumerate(frame.planes):
+            self._sources[number], self._source_strides[number] = plane.buffer_ptr, plane.line_size
+        self._target[0] = address
+        source = (self._sources, self._source_strides, 0, self._height)
+        return bool(self._scale(self._context, *source, self._target, self._target_strides) == self._height)
+
+    def __del__(self) -> None:
+        if context := getattr(self, "_context", None):
+            self._free(context)
+
+
+class RGBRows:
+    """Writes decoded frames as RGB to memory that the caller gives. Use one object per thread."""
+
+    def __init__(self) -> None:
+        self._kind: tuple[object, ...] | None = None
+        self._context: _Context | None = None
+
+    def write(self, frame: Any, matrix: int, out: NDArray[np.uint8]) -> bool:
+        """Write the pixels of a frame to ``out`` (height, width, 3), which must have the same size.
+
+        ``matrix`` is the number of the colour matrix in H.273. Return ``False`` if the frame must be converted in
+        another way; ``out`` is then undefined.
+        """
+        kind = (frame.format.name, frame.width, frame.height, matrix, frame.color_range)
+        if kind != self._kind:
+            self._context, self._kind = _make_context(*kind), kind
+        return (
+            self._context is not None
+            and out.flags.c_contiguous
+            and self._context.write(frame, out.__array_interface__["data"][0])
+        )
+
+
+def _make_context(name: str, width: int, height: int, matrix: int, color_range: int) -> _Context | None:
+    """Return a context for frames of a kind, or ``None`` if their pixels could differ from those of PyAV."""
+    library = _library()
+    if library is None or name not in _FORMATS or width % _WIDTH_MULTIPLE:
+        return None
+    options = (matrix, _FORMATS[name] or color_range == _FULL_RANGE)
+    kind = (name, width, matrix, color_range)
+    if kind not in _checked:
+        _checked[kind] = _is_same(_Context(library, width, _CHECKED_LINES, *options), *kind)
+    return _Context(library, width, height, *options) if _checked[kind] else None
+
+
+_checked: dict[tuple[object, ...], bool] = {}  # in this process
+
+
+def _is_same(context: _Context, name: str, width: int, matrix: int, color_range: int) -> bool:
+    """Return whether ``context`` writes the pixels that PyAV returns, and nothing else.
+
+    A picture of a few lines, with values of all kinds, is converted in both ways.
+    """
+    frame = av.VideoFrame(width, _CHECKED_LINES, name)
+    frame.colorspace, frame.color_range = matrix, color_range
+    for plane in frame.planes:
+        # Multiplicative hashing (Knuth) of the position
+        values = np.arange(plane.buffer_size, dtype=np.uint32) * np.uint32(2654435761) >> np.uint32(24)
+        plane.update(values.astype(np.uint8).tobytes())
+    rgb = VideoReformatter().reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
+    right = np.asarray(rgb.to_ndarray(), np.uint8).reshape(-1)
+    memory = np.full(right.size + 2 * _GUARD_BYTES, _GUARD, np.uint8)
+    pixels = memory[_GUARD_BYTES:-_GUARD_BYTES]
+    np.invert(right, out=pixels)
+    is_written = context.write(frame, pixels.__array_interface__["data"][0])
+    guards = (memory[:_GUARD_BYTES], memory[-_GUARD_BYTES:])
+    return is_written and np.array_equal(pixels, right) and all((guard == _GUARD).all() for guard in guards)

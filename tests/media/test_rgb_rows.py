@@ -1,0 +1,58 @@
+"""Frames that libswscale writes directly into a batch equal those of FFmpeg's filter, and nothing else is written."""
+
+from __future__ import annotations
+
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from media_writing import ClipSpec, write_clip
+from mediatensor._engine.pyav import rgb_rows
+from mediatensor.decoders import VideoDecoder
+from oracles import linear_decode_rgb
+
+# Multiples of 16, for which libswscale needs no padding, and widths that it would write too far or not to the end.
+SIZES = [(16, 2), (18, 10), (24, 8), (32, 34), (40, 6), (64, 48), (66, 50), (340, 256), (640, 288), (854, 480)]
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuvj420p"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_neighbouring_rows_equal_the_filters_frames(size: tuple[int, int], pixel_format: str, tmp_path: Path) -> None:
+    codec = "mjpeg" if pixel_format == "yuvj420p" else "ffv1"
+    path = tmp_path / "clip.mkv"
+    write_clip(ClipSpec("", codec, "matroska", "mkv", pix_fmt=pixel_format, size=size, num_frames=6), path)
+    _, expected = linear_decode_rgb(path)
+    decoder = VideoDecoder(path, dimension_order="NHWC")
+    with ThreadPoolExecutor(10) as pool:
+        batches = list(pool.map(lambda _: decoder[:], range(20)))
+    for batch in batches:
+        np.testing.assert_array_equal(batch.numpy(), expected)
+    np.testing.assert_array_equal(torch.stack([decoder[i] for i in range(6)]).numpy(), expected)
+
+
+def test_frames_are_the_same_without_the_library(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = VideoDecoder(clip)[:]
+    monkeypatch.setattr(rgb_rows, "_library", lambda: None)
+    assert torch.equal(VideoDecoder(clip)[:], expected)
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="other systems may not find the functions")
+def test_only_kinds_that_equal_pyavs_pixels_are_written() -> None:
+    library = rgb_rows._library()
+    assert library is not None
+
+    def is_same(width: int, matrix: int, tagged: int, is_full_range: bool = False) -> bool:
+        context = rgb_rows._Context(library, width, 16, matrix, is_full_range)
+        return rgb_rows._is_same(context, "yuv420p", width, tagged, 1)
+
+    assert is_same(640, 1, 1)
+    assert is_same(640, 9, 9)
+    assert not is_same(640, 1, 9)
+    assert not is_same(640, 1, 1, is_full_range=True)
+    if platform.machine() == "x86_64":
+        assert not is_same(24, 1, 1), "bytes after the last line were written"
+        assert not is_same(18, 1, 1), "the last pixels were not written"
