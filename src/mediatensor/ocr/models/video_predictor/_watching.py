@@ -266,7 +266,9 @@ def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
     rows, columns = -(-height // CELL_SIZE), -(-width // CELL_SIZE)
     padded = np.zeros((rows * CELL_SIZE, columns * CELL_SIZE), np.uint8)
     padded[:height, :width] = mask
-    counts: npt.NDArray[np.int32] = padded.reshape(rows, CELL_SIZE, columns, CELL_SIZE).sum(axis=(1, 3), dtype=np.int32)
+    # NumPy adds rows of pixels several times faster than single cells.
+    by_column = padded.reshape(rows, CELL_SIZE, -1).sum(axis=1, dtype=np.uint8)
+    counts: npt.NDArray[np.int32] = by_column.reshape(rows, columns, CELL_SIZE).sum(axis=2, dtype=np.int32)
     return counts
 
 
