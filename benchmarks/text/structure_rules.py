@@ -15,35 +15,24 @@ is unnecessary.
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
 import json
-import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 from mediatensor.ocr import _reading_order, structure
 
 from ..shared.machine import machine_stamp
+from .rules import changed, changes_of, count_decisions, rule_table, time_limit
 from .structure_measures import Measure, Scores, make_measures
 
-__all__ = ["add_command", "changed", "changes_of", "conditions_of", "rule_modules"]
+__all__ = ["add_command", "rule_modules"]
 
-# A change: its name, and (module, attribute, value) to set.
-Change = tuple[str, list[tuple[Any, str, Any]]]
-# Where a node of code has a part: the name of the attribute, and the place in it, if it is a list.
-Slot = tuple[str, int | None]
-
-_FACTORS = {"0": 0.0, "x 0.7": 0.7, "x 1.4": 1.4, "x 10^6": 1e6}
 # Steps that only correct a result: the argument that they return when they are left out, or None for no result.
 _STEPS: Mapping[str, int | None] = {
     "drop_sign_columns": 2,
@@ -61,9 +50,14 @@ _STEPS: Mapping[str, int | None] = {
     "_widen_to_columns": 0,
     "_full_extents": None,
     "_vote_with_near_gaps": 0,
+    "_find_margins": None,
+    "_find_captions": None,
+    "_find_formulas": None,
+    "_find_headings": None,
+    "_find_items": None,
+    "_find_footnotes": None,
+    "_find_references": None,
 }
-_KINDS_OF_BLOCKS = ("_find_margins", "_find_captions", "_find_formulas", "_find_headings", "_find_items",
-                    "_find_footnotes", "_find_references")  # fmt: skip
 # A changed condition may make a loop endless, so each measure stops after this many times its usual duration.
 _PATIENCE = 10
 
@@ -76,149 +70,6 @@ def rule_modules(areas: Sequence[str]) -> list[ModuleType]:
         chosen = [name for name in names if name.strip("_").startswith(tuple(areas))]
         found += [import_module(f"{package.__name__}.{name}") for name in chosen]
     return found
-
-
-def changes_of(module: ModuleType, conditions: bool) -> Iterator[tuple[str, Change]]:
-    """Yield the rules of a module, each with one of its changes."""
-    for name, value in list(vars(module).items()):
-        rule = f"{module.__name__.rpartition('.')[2]}.{name}"
-        if isinstance(value, int | float) and not isinstance(value, bool) and name.isupper():
-            for label, factor in _FACTORS.items():
-                changed = round(value * factor) if isinstance(value, int) else value * factor
-                yield rule, (label, [(module, name, changed)])
-        elif inspect.isfunction(value) and value.__module__ == module.__name__:
-            yield from ((rule, change) for change in _changes_of_function(module, name, value))
-            if conditions:
-                yield from ((rule, change) for change in _changes_of_conditions(module, name, value))
-        elif inspect.isclass(value) and value.__module__ == module.__name__:
-            for part in list(vars(value).values()):
-                method = getattr(part, "func", part)
-                if inspect.isfunction(method) and method.__annotations__.get("return") == "bool":
-                    for fixed in (False, True):
-                        given: Any = lambda *_, fixed=fixed, **__: fixed  # noqa: E731
-                        replacement = [(value, method.__name__, given if part is method else property(given))]
-                        yield f"{rule}.{method.__name__}", (str(fixed).lower(), replacement)
-
-
-def _users(name: str, function: Callable[..., Any]) -> list[ModuleType]:
-    return [other for other in rule_modules([""]) if vars(other).get(name) is function]
-
-
-def _changes_of_function(module: ModuleType, name: str, function: Callable[..., Any]) -> Iterator[Change]:
-    users = _users(name, function)
-    if function.__annotations__.get("return") == "bool":
-        for fixed in (False, True):
-            yield str(fixed).lower(), [(user, name, lambda *_, fixed=fixed, **__: fixed) for user in users]
-    elif name in _KINDS_OF_BLOCKS:
-        yield "left out", [(module, name, lambda *_: None)]
-    elif (place := _STEPS.get(name)) is not None:
-        yield "left out", [(user, name, lambda *given, place=place, **__: given[place]) for user in users]
-
-
-def _changes_of_conditions(module: ModuleType, name: str, function: FunctionType) -> Iterator[Change]:
-    """Yield the function without each of its conditions in turn."""
-    source = _parse(function)
-    for place, node in enumerate(ast.walk(source)):
-        for label, slot, neutral in conditions_of(node):
-            copy = deepcopy(source)
-            _set(list(ast.walk(copy))[place], slot, ast.Constant(neutral))
-            yield f"without {label}", _replacement(module, name, function, copy)
-
-
-def _parse(function: FunctionType) -> ast.Module:
-    """Return the code of a function without annotations, which hold no conditions."""
-    source = ast.parse(inspect.getsource(function))
-    for part in ast.walk(source):
-        if isinstance(part, ast.FunctionDef):
-            part.returns = None
-        elif isinstance(part, ast.arg):
-            part.annotation = None
-        elif isinstance(part, ast.AnnAssign):
-            part.annotation = ast.Constant(None)
-    return source
-
-
-def _replacement(
-    module: ModuleType, name: str, function: FunctionType, source: ast.Module
-) -> list[tuple[Any, str, Any]]:
-    namespace: dict[str, Any] = {}
-    exec(compile(ast.fix_missing_locations(source), function.__code__.co_filename, "exec"), vars(module), namespace)
-    return [(user, name, namespace[name]) for user in _users(name, function)]
-
-
-def conditions_of(node: ast.AST) -> Iterator[tuple[str, Slot, bool | float]]:
-    """Yield the conditions of a node: name, slot in the node, and the value that leaves the condition out."""
-    if isinstance(node, ast.BoolOp):
-        for place, part in enumerate(node.values):
-            yield ast.unparse(part), ("values", place), isinstance(node.op, ast.And)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
-        for side in ("left", "right"):
-            yield ast.unparse(getattr(node, side)), (side, None), isinstance(node.op, ast.BitAnd)
-    elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitAnd | ast.BitOr):
-        yield ast.unparse(node), ("value", None), isinstance(node.op, ast.BitAnd)
-    elif isinstance(node, ast.If) and not node.orelse:
-        yield f"if {ast.unparse(node.test)}", ("test", None), False
-    elif isinstance(node, ast.IfExp):
-        for fixed in (False, True):
-            yield f"if {ast.unparse(node.test)}, {str(fixed).lower()}", ("test", None), fixed
-    elif isinstance(node, ast.comprehension):
-        for place, part in enumerate(node.ifs):
-            yield ast.unparse(part), ("ifs", place), True
-    elif (
-        isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.Mult)
-        and isinstance(node.left, ast.Constant)
-        and isinstance(node.right, ast.Compare | ast.BoolOp | ast.Name | ast.UnaryOp | ast.Call)
-    ):
-        # A vote, or a limit.
-        yield ast.unparse(node), ("right", None), 0.0
-
-
-def _set(node: Any, slot: Slot, value: ast.expr) -> None:
-    name, place = slot
-    if place is None:
-        setattr(node, name, value)
-    else:
-        getattr(node, name)[place] = value
-
-
-def _count_conditions(module: ModuleType, measures: Sequence[Measure]) -> Counter[tuple[str, str]]:
-    """Count how often each condition of a module has a value on unseen pages that leaving it out would change."""
-    counts: Counter[tuple[str, str]] = Counter()
-
-    def note(rule: str, label: str, neutral: bool | float, value: Any) -> Any:
-        counts[rule, label] += int(np.asarray(value, dtype=object).astype(bool).ravel().__ne__(bool(neutral)).sum())
-        return value
-
-    replaced: list[tuple[Any, str, Any]] = []
-    for name, function in list(vars(module).items()):
-        if inspect.isfunction(function) and function.__module__ == module.__name__:
-            source = _parse(function)
-            for node in list(ast.walk(source)):
-                for label, slot, neutral in list(conditions_of(node)):
-                    part = getattr(node, slot[0]) if slot[1] is None else getattr(node, slot[0])[slot[1]]
-                    given = [ast.Constant(value) for value in (name, f"without {label}", neutral)]
-                    _set(node, slot, ast.Call(ast.Name("__note__", ast.Load()), [*given, part], []))
-            replaced += _replacement(module, name, function, source)
-    vars(module)["__note__"] = note
-    with changed(("noted", replaced)):
-        for measure in measures:
-            measure.results()
-    del vars(module)["__note__"]
-    return counts
-
-
-@contextmanager
-def changed(change: Change) -> Iterator[None]:
-    """Apply a change while the block runs."""
-    before = [(owner, name, vars(owner)[name]) for owner, name, _ in change[1]]
-    for owner, name, value in change[1]:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
 
 
 def add_command(commands: Any) -> None:
@@ -249,8 +100,10 @@ def _run(options: argparse.Namespace) -> int:
     for module, area in zip(modules, names, strict=True):
         of_area = [base for base in bases if area.startswith(base.measure.areas)]
         unseen = [base.measure for base in of_area if any("unseen" in name for name in base.scores)]
-        decisions = _count_conditions(module, unseen) if options.conditions else Counter()
-        for rule, change in changes_of(module, options.conditions):
+        decisions: Counter[tuple[str, str]] = Counter()
+        if options.conditions:
+            decisions = count_decisions(module, [measure.results for measure in unseen], conditions=True)
+        for rule, change in changes_of(module, conditions=options.conditions, steps=_STEPS):
             with changed(change):
                 effect = _effect(of_area, options.until_lower)
             label = change[0]
@@ -283,7 +136,7 @@ def _effect(bases: Sequence[_Base], until_lower: bool) -> Scores | str:
     effect: Scores = {}
     for base in bases:
         try:
-            with _time_limit(1 + _PATIENCE * base.seconds):
+            with time_limit(1 + _PATIENCE * base.seconds):
                 results = base.measure.results()
             differing = sum(repr(one) != repr(other) for one, other in zip(results, base.results, strict=True))
             scores = base.measure.scores(results) if differing else base.scores
@@ -297,41 +150,16 @@ def _effect(bases: Sequence[_Base], until_lower: bool) -> Scores | str:
     return effect
 
 
-@contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def _markdown(document: Mapping[str, Any]) -> str:
     lines = ["# Rules of structure", "", (__doc__ or "").partition("...``\n\n")[2].strip(), "", "Scores:", ""]
     lines += [f"- {name}: {score:.4f}" for name, score in document["base"].items()]
     note = "Effects are score differences in thousandths, with the number of pages whose results differ."
     lines += ["", f"{note} Unnamed sets do not change.", ""]
-    lines += ["| rule | changes that have no effect | effects of other changes |", "| --- | --- | --- |"]
-    by_rule: dict[str, list[tuple[str, str]]] = {}
+    rows = []
     for row in document["rows"]:
         effect = row["effect"]
         if not isinstance(effect, str):
             effect = ", ".join(f"{name} {value:+.1f}" for name, value in effect.items())
-        by_rule.setdefault(row["rule"], []).append((row["change"], effect))
-    for rule, changes in by_rule.items():
-        without = ", ".join(_cell(change) for change, effect in changes if not effect)
-        effects = "; ".join(f"{_cell(change)}: {effect}" for change, effect in changes if effect)
-        lines.append(f"| `{rule}` | {without} | {effects} |")
+        rows.append((row["rule"], row["change"], effect))
+    lines += rule_table(rows)
     return "\n".join([*lines, "", *(f"- {key}: {value}" for key, value in document["machine"].items()), ""])
-
-
-def _cell(change: str) -> str:
-    if not change.startswith("without"):
-        return change
-    label, _, count = change.rpartition(" (")
-    return f"`{label}` ({count}".replace("|", "\\|")

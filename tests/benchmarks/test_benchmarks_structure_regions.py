@@ -6,8 +6,9 @@ import ast
 
 import numpy as np
 import pytest
+from benchmarks.text.rules import changed, changes_of, conditions_of
 from benchmarks.text.structure_regions import average_precision, count_right, in_columns, kendall_tau
-from benchmarks.text.structure_rules import changed, changes_of, conditions_of, rule_modules
+from benchmarks.text.structure_rules import rule_modules
 
 A, B = (0.0, 0.0, 10.0, 10.0), (100.0, 0.0, 110.0, 10.0)
 # An IoU with A of 2/3.
@@ -57,7 +58,7 @@ def test_conditions_are_named_with_the_value_that_leaves_them_out() -> None:
 
 def test_changes_leave_conditions_out() -> None:
     (module,) = rule_modules(["region_kinds"])
-    (change,) = [change for rule, change in changes_of(module, True) if change[0] == "without greek"]
+    (change,) = [change for rule, change in changes_of(module, conditions=True) if change[0] == "without greek"]
     assert not module._is_math("αβγδε")
     with changed(change):
         assert module._is_math("abcd")

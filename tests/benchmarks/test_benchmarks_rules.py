@@ -1,0 +1,103 @@
+"""Changes of rules, one at a time, of a small module whose results were worked out by hand."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from benchmarks.text.rules import changed, changes_of, count_decisions, rule_table
+
+SOURCE = """
+from __future__ import annotations
+from functools import lru_cache
+
+LIMIT, WIDTHS, NAME = 4, (1.0, 2.0), "name"
+
+@lru_cache
+def _is_long(text: str) -> bool:
+    return len(text) > LIMIT and text != "hidden"
+
+def _shorten(text: str, end: str) -> str:
+    return text[:3] + end
+
+class Line:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @property
+    def is_wide(self) -> bool:
+        return len(self.text) > WIDTHS[1]
+
+    def _widen(self) -> None:
+        self.text += "!"
+
+def describe(text: str) -> tuple[bool, bool, str]:
+    line = Line(text)
+    line._widen()
+    return _is_long(text), line.is_wide, _shorten(line.text, ".")
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    (tmp_path / "small_rules.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("small_rules")
+    del sys.modules["small_rules"]
+
+
+def results(module: Any, text: str, **options: Any) -> dict[tuple[str, str], Any]:
+    found = {}
+    for rule, change in changes_of(module, **options):
+        with changed(change):
+            found[rule.removeprefix("small_rules."), change[0]] = module.describe(text)
+    return found
+
+
+def test_each_number_predicate_and_step_is_changed_alone(module: Any) -> None:
+    plain = (True, True, "lon.")
+    assert module.describe("longer") == plain
+    steps = {"_shorten": 0, "Line._widen": None}
+    found = results(module, "longer", steps=steps)
+    # The result of the cached predicate is computed again after each change.
+    assert {key for key, result in found.items() if result == plain} == {
+        ("LIMIT", "0"), ("LIMIT", "x 0.7"), ("Line.is_wide", "true"), ("_is_long", "true"), ("Line._widen", "left out"),
+        *(("WIDTHS[0]", label) for label in ("0", "x 0.7", "x 1.4", "x 10^6")),
+        *(("WIDTHS[1]", label) for label in ("0", "x 0.7", "x 1.4")),
+    }  # fmt: skip
+    assert {key: result for key, result in found.items() if result != plain} == {
+        ("LIMIT", "x 1.4"): (False, True, "lon."),
+        ("LIMIT", "x 10^6"): (False, True, "lon."),
+        ("WIDTHS[1]", "x 10^6"): (True, False, "lon."),
+        ("Line.is_wide", "false"): (True, False, "lon."),
+        ("_is_long", "false"): (False, True, "lon."),
+        ("_shorten", "left out"): (True, True, "longer!"),
+    }
+    assert module.describe("longer") == plain  # nothing stays changed
+
+
+def test_conditions_of_cached_functions_are_left_out(module: Any) -> None:
+    assert module.describe("hidden")[0] is False
+    found = results(module, "hidden", conditions=True)
+    assert found["_is_long", "without text != 'hidden'"][0] is True
+
+
+def test_decisions_are_counted(module: Any) -> None:
+    texts = ("ab", "longer", "hidden")
+    counts = count_decisions(module, [lambda: list(map(module.describe, texts))], conditions=True)
+    # "ab!" is wide, and nothing is left to decide after a short text.
+    assert counts == {
+        ("_is_long", "false"): 1, ("_is_long", "true"): 2, ("Line.is_wide", "false"): 3,
+        ("_is_long", "without len(text) > LIMIT"): 1, ("_is_long", "without text != 'hidden'"): 1,
+    }  # fmt: skip
+    assert module.describe("longer") == (True, True, "lon.")
+
+
+def test_the_table_has_a_row_for_each_rule() -> None:
+    rows = [("a", "0", ""), ("b", "true", "exact -1"), ("a", "x 1.4", "missed +2"), ("a", "x 0.7", "")]
+    assert rule_table(rows)[2:] == ["| `a` | 0, x 0.7 | x 1.4: missed +2 |", "| `b` |  | true: exact -1 |"]
