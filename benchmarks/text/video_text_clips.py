@@ -16,9 +16,8 @@ it moves. The same plan gives the same clip, with the same versions of FFmpeg, P
 from __future__ import annotations
 
 import json
-import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -32,12 +31,24 @@ from PIL import Image, ImageDraw, ImageFont
 
 from .ocr_drawn import Face, find_face
 from .ocr_languages import TEXTS
+from .video_text_grounds import make_ground
 
 Picture = NDArray[np.uint8]
 
+# Most characters of a line, in styles whose captions have one line each.
+_LONGEST_LINES = {"fast": 30, "sung": 30, "rolling": 26}
+_ROLLING_LINES = 3
 _CLOCK_RATE = 90_000
 _WHITE, _YELLOW, _BLACK = (255, 255, 255), (255, 235, 60), (0, 0, 0)
 _SIGN, _LOGO = "HARBOUR GATE 24", "RIVER TV"
+_NAME, _TITLE = "ANNA HOLM", "THE LONG WAY"
+_CREDITS = ("ANNA KOWALSKI", "PETER NG", "MIGUEL SANTOS", "CLARA HUANG", "PRIYA NAIR", "JONAS WEBER")
+# Each question is shown next to its answer.
+_TALKS = ("Are you coming?", "In a minute.", "Did it rain there?", "All day long.", "Who has the key?", "Ask the cook.")
+# The states of a talk: slide, most lines of it, and start as a share of the clip. Slide 0 grows, and comes back.
+_TALK = ((0, 2, 0.0), (0, 3, 0.09), (0, 9, 0.18), (1, 9, 0.28), (0, 9, 0.45), (2, 9, 0.6), (3, 9, 0.8))
+_TALK_CAPTIONS = ((0.31, 0.38), (0.63, 0.7))
+_FADE_SECONDS = 0.5
 _TICKER = "Ferries run every hour   Museum open until nine   Rain from the west   "
 
 
@@ -49,15 +60,18 @@ class ClipPlan:
         name: Name of its files.
         style: ``outline``, ``yellow``, ``boxed``, ``shadow`` (no outline), ``small``, ``top`` (bottom and top in turn),
             ``two lines``, ``fast`` (0.4 to 0.8 s, back to back), ``fade`` (over four frames), ``italic``, ``words``
-            (word by word), ``slides``, or ``none`` (no caption).
+            (word by word), ``sung`` (words change colour one by one), ``rolling`` (live captions, three lines),
+            ``speakers`` (two captions side by side), ``slides``, ``talk`` (slides that grow, fade in or come back, with
+            a moving window and captions), or ``none`` (no caption).
         language: Language of the sentences: a key of ``TEXTS``.
         faces: Names of fonts; the first installed one that has the letters is used.
         size: Width and height in pixels.
-        ground: Background: ``pan``, ``shapes``, ``gradient``, ``grain``, ``cuts`` or ``footage``.
+        ground: Background: ``pan``, ``shapes``, ``gradient``, ``grain``, ``plain``, ``cuts`` or ``footage``.
         fps: Frames a second.
         seconds: How long it is.
         is_variable: Whether the steps between frames differ.
-        decoys: ``logo``, ``clock``, ``score``, ``ticker``, ``sign``.
+        decoys: ``logo``, ``clock``, ``score``, ``ticker``, ``sign``, ``name`` (in a corner), ``title``, ``credits``
+            (names that run upwards), ``screen`` (lines that scroll).
         seed: Seed of everything random.
     """
 
@@ -93,6 +107,13 @@ PLANS = (
     ClipPlan("portrait_cs", "outline", "cs", ("DejaVuSans-Bold",), (480, 854), "shapes", 30, is_variable=True,
              decoys=("clock",)),
     ClipPlan("slides_en", "slides", "en", ("Roboto-Regular", "DejaVuSans"), (960, 540), "gradient", seconds=16),
+    ClipPlan("sung_en", "sung", faces=("DejaVuSans-Bold",), size=(640, 360), ground="gradient", seconds=8),
+    ClipPlan("rolling_en", "rolling", faces=("DejaVuSans-Bold",), size=(640, 360), ground="pan", seconds=8),
+    ClipPlan("speakers_en", "speakers", "en", ("DejaVuSans-Bold",), (854, 480), "shapes", seconds=8),
+    ClipPlan("talk_en", "talk", faces=("DejaVuSans",), size=(640, 360), ground="gradient", fps=12, seconds=22),
+    ClipPlan("credits_en", "none", size=(640, 360), ground="plain", seconds=8, decoys=("credits",)),
+    ClipPlan("screen_en", "none", size=(640, 360), ground="plain", seconds=3, decoys=("screen",)),
+    ClipPlan("film_fr", "outline", "fr", ("DejaVuSans-Bold",), ground="cuts", decoys=("title", "name")),
     ClipPlan("no_text", "none", ground="cuts"),
     ClipPlan("no_caption", "none", "en", ground="pan", decoys=("logo", "clock", "score", "sign")),
 )  # fmt: skip
@@ -101,7 +122,11 @@ PLANS = (
 def drawn_plans(*, has_footage: bool = False) -> list[ClipPlan]:
     """Return the default set with seeds. With the user's footage, every third clip keeps its generated background."""
     return [
-        replace(plan, seed=number, ground="footage" if has_footage and number % 3 else plan.ground)
+        replace(
+            plan,
+            seed=number,
+            ground="footage" if has_footage and number % 3 and plan.ground != "plain" else plan.ground,
+        )
         for number, plan in enumerate(PLANS, 1)
     ]
 
@@ -115,6 +140,7 @@ class _Event:
     start: float
     end: float
     is_top: bool = False
+    shift: float = 0.0  # of its centre from that of the frame, as a share of the width
     frames: list[int] = field(default_factory=list)
 
 
@@ -135,16 +161,30 @@ def _pieces(sentences: Sequence[str], most: int, num_lines: int) -> list[str]:
 def _events(plan: ClipPlan, rng: random.Random) -> list[_Event]:
     sentences = list(TEXTS[plan.language])
     rng.shuffle(sentences)
-    most = 22 if plan.size[1] > plan.size[0] else 30 if plan.style == "fast" else 36
-    texts = _pieces(sentences, most, 1 if plan.style in ("fast", "words") else 2)
+    most = 22 if plan.size[1] > plan.size[0] else _LONGEST_LINES.get(plan.style, 36)
+    texts = _pieces(sentences, most, 1 if plan.style in (*_LONGEST_LINES, "words") else 2)
+    if plan.style == "speakers":
+        pairs = rng.sample(range(0, len(_TALKS), 2), len(_TALKS) // 2)
+        texts = [text for number in pairs for text in _TALKS[number : number + 2]]
+    if plan.style == "rolling":
+        starts = [0.5 + 0.9 * number for number in range(len(texts)) if 0.9 * (number + 2) < plan.seconds]
+        ends = [*starts, *[plan.seconds - 0.3] * _ROLLING_LINES]
+        return [_Event(text, *span) for text, *span in zip(texts, starts, ends[_ROLLING_LINES:], strict=False)]
     if plan.style == "two lines":
         texts = [text for text in texts if "\n" in text]
     events, at = list[_Event](), rng.uniform(0.3, 1.0)
     for number, text in enumerate(texts):
         lasts = rng.uniform(0.4, 0.8) if plan.style == "fast" else rng.uniform(1.0, 2.8)
-        lasts = max(lasts, 0.25 * len(text.split()) + 0.5) if plan.style == "words" else lasts
+        lasts = max(lasts, 0.25 * len(text.split()) + 0.5) if plan.style in ("words", "sung") else lasts
         if at + lasts > plan.seconds - 0.3:
             break
+        if plan.style == "speakers" and number % 2:
+            # Each second speaker answers while the first caption is still shown.
+            first = events[-1]
+            first.shift, at = -0.22, first.start + 0.5
+            events.append(_Event(text, at, first.end, shift=0.22))
+            at = first.end + 0.4
+            continue
         events.append(_Event(text, at, at + lasts, plan.style == "top" and number % 2 == 1))
         at += lasts + (0 if plan.style == "fast" or rng.random() < 0.3 else rng.uniform(0.15, 1.5))
     return events
@@ -199,6 +239,22 @@ def _word_patches(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont) -> li
     return patches
 
 
+def _sung_patches(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont) -> list[_Patch]:
+    """Return the caption with one sung word, with two, and so on."""
+    whole, words, stroke = _caption_patch(text, plan, font, False), text.split(), max(1, round(font.size) // 12)
+    pad = round(font.size) // 3 + 2
+    patches = []
+    for count in range(1, len(words) + 1):
+        picture = whole.picture.copy()
+        left, top, *_ = ImageDraw.Draw(picture).textbbox((0, 0), text, font=font, stroke_width=stroke)
+        ImageDraw.Draw(picture).text(
+            (pad - round(left), pad - round(top)), " ".join(words[:count]), font=font, fill=(*_YELLOW, 255),
+            stroke_width=stroke, stroke_fill=(*_BLACK, 255),
+        )  # fmt: skip
+        patches.append(whole._replace(picture=picture))
+    return patches
+
+
 def _paste(picture: Image.Image, patch: _Patch, opacity: float = 1.0) -> None:
     mask = patch.picture.getchannel("A")
     if opacity < 1:
@@ -206,16 +262,30 @@ def _paste(picture: Image.Image, patch: _Patch, opacity: float = 1.0) -> None:
     picture.paste(patch.picture.convert("RGB"), (patch.x, patch.y), mask)
 
 
+def _screen_lines(plan: ClipPlan) -> list[str]:
+    sentences = list(TEXTS[plan.language])
+    random.Random(plan.seed).shuffle(sentences)
+    return _pieces(sentences, 38, 1)
+
+
 def _decoy_truths(plan: ClipPlan, small: ImageFont.FreeTypeFont) -> list[dict[str, Any]]:
     em = small.size / plan.size[1]
     places = {
-        "logo": (_LOGO, "overlay", (0.0, 0.0, 0.3, 0.05 + 2 * em)),
-        "clock": ("20:14:00", "overlay", (0.7, 0.0, 1.0, 0.05 + 2 * em)),
-        "score": ("BLUE 1:0 RED", "overlay", (0.3, 0.0, 0.7, 0.05 + 2 * em)),
-        "ticker": (_TICKER.strip(), "overlay", (0.0, 0.94, 1.0, 1.0)),
-        "sign": (_SIGN, "scene", None),
+        "logo": ((_LOGO,), "overlay", (0.0, 0.0, 0.3, 0.05 + 2 * em)),
+        "clock": (("20:14:00",), "overlay", (0.7, 0.0, 1.0, 0.05 + 2 * em)),
+        "score": (("BLUE 1:0 RED",), "overlay", (0.3, 0.0, 0.7, 0.05 + 2 * em)),
+        "ticker": ((_TICKER.strip(),), "overlay", (0.0, 0.94, 1.0, 1.0)),
+        "sign": ((_SIGN,), "scene", None),
+        "name": ((_NAME,), "overlay", (0.0, 0.0, 0.3, 0.05 + 2 * em)),
+        "title": ((_TITLE,), "scene", None),
+        "credits": (_CREDITS, "scene", None),
+        "screen": (_screen_lines(plan), "scene", None),
     }
-    return [dict(zip(("text", "kind", "box"), places[name], strict=True)) for name in plan.decoys]
+    return [
+        {"text": text, "kind": kind, "box": box}
+        for texts, kind, box in (places[name] for name in plan.decoys)
+        for text in texts
+    ]
 
 
 def _draw_decoys(picture: Image.Image, plan: ClipPlan, small: ImageFont.FreeTypeFont, now: float, shift: float) -> None:
@@ -244,129 +314,21 @@ def _draw_decoys(picture: Image.Image, plan: ClipPlan, small: ImageFont.FreeType
         x, y, length = width * 0.55 + shift, height * 0.42, draw.textlength(_SIGN, font=small)
         draw.rectangle((x, y, x + length + 20, y + small.size * 1.8), fill=(20, 90, 40))
         draw.text((x + 10, y + small.size * 0.9), _SIGN, font=small, fill=(240, 240, 240), anchor="lm")
+    if "name" in plan.decoys and 0.2 < now / plan.seconds < 0.6:
+        draw.text((width * 0.03, height * 0.04), _NAME, font=small, fill=grey, stroke_width=2, stroke_fill=_BLACK)
+    if "title" in plan.decoys and 0.3 < now / plan.seconds < 0.5:
+        large = small.font_variant(size=round(height * 0.12))
+        draw.text((width / 2, height * 0.45), _TITLE, font=large, fill=_WHITE, anchor="mm")
+    if "credits" in plan.decoys:
+        for row, text in enumerate(_CREDITS):
+            y = height * (1 + 0.23 * row - 0.17 * now)
+            draw.text((width / 2, y), text, font=small.font_variant(size=height / 14), fill=_WHITE, anchor="mm")
+    if "screen" in plan.decoys:
+        for row, text in enumerate(reversed(_screen_lines(plan)[: 1 + int(now / 0.32)])):
+            draw.text((width * 0.06, height * 0.97 - 1.4 * small.size * row), text, font=small, fill=grey, anchor="ls")
 
 
-# Backgrounds: endless frames, with their shift to the right.
-
-
-def _ground(plan: ClipPlan, footage: Sequence[Path]) -> Iterator[tuple[Picture, float]]:
-    rng = np.random.default_rng(plan.seed)
-    if plan.ground == "footage":
-        first = plan.seed % len(footage)
-        return _footage([*footage[first:], *footage[:first]], plan)
-    if plan.ground == "cuts":
-        return _cuts(plan, rng)
-    return _GROUNDS[plan.ground](plan.size, rng)
-
-
-def _texture(width: int, height: int, rng: np.random.Generator) -> Picture:
-    """Generate coloured clouds of several sizes, with a few edges."""
-    total = np.zeros((height, width, 3), np.float32)
-    for cells, weight in ((4, 110), (12, 60), (40, 35), (160, 20)):
-        small = rng.uniform(-1, 1, (max(2, cells * height // width), cells, 3)).astype(np.float32)
-        for channel in range(3):
-            cloud = Image.fromarray(small[:, :, channel], "F").resize((width, height), Image.Resampling.BICUBIC)
-            total[:, :, channel] += weight * np.asarray(cloud)
-    picture = Image.fromarray(np.clip(total + 128, 0, 255).astype(np.uint8))
-    draw = ImageDraw.Draw(picture)
-    for _ in range(30):
-        x, y, reach = rng.uniform(0, width), rng.uniform(0, height), rng.uniform(0.02, 0.15) * height
-        colour = tuple(int(level) for level in rng.integers(0, 256, 3))
-        box = (x, y, x + reach * rng.uniform(0.4, 3), y + reach)
-        (draw.rectangle if rng.random() < 0.5 else draw.ellipse)(box, fill=colour)
-    return np.asarray(picture)
-
-
-def _pan(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """Move a camera over a large picture and back."""
-    width, height = size
-    whole = _texture(2 * width, height * 3 // 2, rng)
-    phase, number = float(rng.uniform(0, 1)), 0
-    while True:
-        x = round((width - 1) * (0.5 + 0.5 * math.sin(0.012 * number + phase)))
-        y = round((height // 2 - 1) * (0.5 + 0.5 * math.sin(0.007 * number)))
-        yield whole[y : y + height, x : x + width], -float(x)
-        number += 1
-
-
-def _shapes(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """Move discs and bars across a gradient."""
-    width, height = size
-    places, speeds = rng.uniform(0, 1, (14, 2)), rng.uniform(-0.012, 0.012, (14, 2))
-    reaches, colours = rng.uniform(0.03, 0.2, 14), rng.integers(0, 256, (14, 3))
-    ground, number = Image.fromarray(next(_gradient(size, rng))[0]), 0
-    while True:
-        picture = ground.copy()
-        draw = ImageDraw.Draw(picture)
-        for index, (place, speed) in enumerate(zip(places, speeds, strict=True)):
-            x, y = ((place + speed * number) % 1.2 - 0.1) * size
-            reach = reaches[index] * height
-            form = draw.ellipse if index % 2 else draw.rectangle
-            form((x - reach, y - reach, x + reach, y + reach), fill=tuple(colours[index].tolist()))
-        yield np.asarray(picture), 0.1 * width * math.sin(0.03 * number)
-        number += 1
-
-
-def _gradient(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """Colours that flow."""
-    width, height = size
-    across = np.linspace(0, 1, width, dtype=np.float32)[None, :, None]
-    down = np.linspace(0, 1, height, dtype=np.float32)[:, None, None]
-    slopes, offsets = rng.uniform(1, 5, (2, 3)).astype(np.float32), rng.uniform(0, 6, 3).astype(np.float32)
-    number = 0
-    while True:
-        waves = np.sin(across * slopes[0] + down * slopes[1] + offsets + np.float32(0.03 * number))
-        yield (127 + 110 * waves).astype(np.uint8), 0.1 * width * math.sin(0.03 * number)
-        number += 1
-
-
-def _grain(size: tuple[int, int], rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """Zoom slowly into a picture, with sensor noise."""
-    width, height = size
-    whole = Image.fromarray(_texture(width, height, rng))
-    noise, number = rng.normal(0, 10, (height + 64, width + 64, 1)).astype(np.int16), 0
-    while True:
-        margin = 0.15 * (1 + math.sin(0.01 * number)) / 2
-        box = (margin * width, margin * height, (1 - margin) * width, (1 - margin) * height)
-        picture = np.asarray(whole.resize(size, Image.Resampling.BILINEAR, box)).astype(np.int16)
-        y, x = rng.integers(0, 64, 2)
-        yield np.clip(picture + noise[y : y + height, x : x + width], 0, 255).astype(np.uint8), -float(2 * number)
-        number += 1
-
-
-_GROUNDS = {"pan": _pan, "shapes": _shapes, "gradient": _gradient, "grain": _grain}
-
-
-def _cuts(plan: ClipPlan, rng: np.random.Generator) -> Iterator[tuple[Picture, float]]:
-    """Show scenes of 1.5 to 3 s. Every second scene has a sign, which ends with the scene."""
-    kinds = list(_GROUNDS)
-    number = 0
-    while True:
-        scene = _GROUNDS[kinds[(number + plan.seed) % len(kinds)]](plan.size, rng)
-        for _ in range(round(plan.fps * rng.uniform(1.5, 3))):
-            picture, shift = next(scene)
-            # Outside of the frame in scenes without it.
-            yield picture, shift if number % 2 == 0 else -4.0 * plan.size[0]
-        number += 1
-
-
-def _footage(paths: Sequence[Path], plan: ClipPlan) -> Iterator[tuple[Picture, float]]:
-    """Play videos forwards and backwards, so that the only cuts are between videos."""
-    pictures = list[Picture]()
-    for path in paths[:2]:
-        with av.open(str(path)) as container:
-            for number, frame in enumerate(container.decode(video=0)):
-                if number == 200:
-                    break
-                image = frame.to_image().resize(plan.size, Image.Resampling.BICUBIC)
-                pictures.append(np.asarray(image))
-    if not pictures:
-        raise ValueError(f"no video frame could be decoded from {', '.join(map(str, paths[:2]))}")
-    order = [*range(len(pictures)), *range(len(pictures) - 2, 0, -1)]
-    number = 0
-    while True:
-        yield pictures[order[number % len(order)]], plan.size[0] * (0.4 - (number % 220) / 160)
-        number += 1
+# Slides
 
 
 def _slide(text: str, number: int, plan: ClipPlan, face: Face) -> Image.Image:
@@ -386,14 +348,42 @@ def _slide(text: str, number: int, plan: ClipPlan, face: Face) -> Image.Image:
 def _slides(plan: ClipPlan, rng: random.Random) -> list[_Event]:
     texts = _pieces(rng.sample(TEXTS[plan.language], 4), 44, 4)
     titles = ["What we measured", "How it was done", "Results so far", "Next steps"]
-    bounds = [plan.seconds * share for share in (0, 0.3, 0.5, 0.8, 1.01)]
-    return [
+    shares = (0, 0.28, 0.6, 0.8, 1.01) if plan.style == "talk" else (0, 0.3, 0.5, 0.8, 1.01)
+    bounds = [plan.seconds * share for share in shares]
+    events = [
         _Event(f"{title}\n{text}", start, end)
         for title, text, (start, end) in zip(titles, texts, pairwise(bounds), strict=False)
     ]
+    if plan.style == "talk":
+        events[1].end, events[3].start = plan.seconds * 0.45, events[3].start + _FADE_SECONDS
+    return events
+
+
+def _talk_page(
+    slides: Sequence[_Event], now: float, plan: ClipPlan, face: Face, rng: np.random.Generator
+) -> Image.Image:
+    """Render the state of a talk at a time."""
+
+    def page(state: int) -> Image.Image:
+        number, most, _ = _TALK[state]
+        return _slide("\n".join(slides[number].text.split("\n")[:most]), number, plan, face)
+
+    state = max(state for state, (_, _, share) in enumerate(_TALK) if now >= share * plan.seconds)
+    picture, since = page(state), now - _TALK[state][2] * plan.seconds
+    if state == len(_TALK) - 1 and since < _FADE_SECONDS:
+        picture = Image.blend(page(state - 1), picture, since / _FADE_SECONDS)
+    elif _TALK[state][0] == 2:
+        width, height = plan.size
+        noise = Image.fromarray(rng.integers(0, 255, (12, 12, 3), dtype=np.uint8))
+        window = noise.resize((round(0.2 * width), round(0.35 * height)), Image.Resampling.NEAREST)
+        picture.paste(window, (round(0.78 * width), round(0.45 * height)))
+    return picture
 
 
 # Clips
+
+# Styles whose captions change in steps.
+_STEPWISE = {"words": _word_patches, "sung": _sung_patches}
 
 
 def draw_clip(plan: ClipPlan, folder: Path, footage: Sequence[Path] = ()) -> Path:
@@ -414,14 +404,18 @@ def draw_clip(plan: ClipPlan, folder: Path, footage: Sequence[Path] = ()) -> Pat
     small = face.at(height / 22)
     times = _times(plan, rng)
     events, slides = list[_Event](), list[_Event]()
-    if plan.style == "slides":
+    if plan.style in ("slides", "talk"):
         slides = _slides(plan, rng)
     elif plan.style != "none":
         events = _events(plan, rng)
+    if plan.style == "talk":
+        texts = _pieces(TEXTS[plan.language], 36, 1)
+        spans = [(start * plan.seconds, end * plan.seconds) for start, end in _TALK_CAPTIONS]
+        events = [_Event(text, *span) for text, span in zip(texts, spans, strict=False)]
     for event in events + slides:
         event.frames = [number for number, time in enumerate(times) if event.start <= time < event.end]
-    at = {number: event for event in events for number in event.frames}
-    grounds = _ground(plan, footage)
+    noise = np.random.default_rng(plan.seed)
+    grounds = make_ground(plan.ground, plan.size, plan.seed, plan.fps, footage)
     path = folder / f"{plan.name}.mp4"
     with av.open(str(path), "w") as container:
         rate = Fraction(plan.fps).limit_denominator(1001)
@@ -431,18 +425,28 @@ def draw_clip(plan: ClipPlan, folder: Path, footage: Sequence[Path] = ()) -> Pat
         pages = [_slide(event.text, number, plan, face) for number, event in enumerate(slides)]
         patches = dict[str, list[_Patch]]()
         for number, now in enumerate(times):
-            if slides:
+            if plan.style == "talk":
+                picture = _talk_page(slides, now, plan, face, noise)
+            elif slides:
                 index = next(index for index, event in enumerate(slides) if number in event.frames)
                 picture = pages[index].copy()
             else:
                 ground, shift = next(grounds)
                 picture = Image.fromarray(np.ascontiguousarray(ground))
                 _draw_decoys(picture, plan, small, now, shift)
-            if shown := at.get(number):
+            for shown in events:
+                if number not in shown.frames:
+                    continue
                 if shown.text not in patches:
-                    drawn = _word_patches(shown.text, plan, font) if plan.style == "words" else None
+                    drawn = _STEPWISE[plan.style](shown.text, plan, font) if plan.style in _STEPWISE else None
                     patches[shown.text] = drawn or [_caption_patch(shown.text, plan, font, shown.is_top)]
-                _draw_event(picture, shown, patches[shown.text], number, now, plan)
+                if plan.style == "rolling":
+                    row = sum(shown.start < other.start <= now for other in events)
+                    (patch,) = patches[shown.text]
+                    y = round(height * 0.92 - 1.5 * font.size * (row + 1))
+                    _paste(picture, patch._replace(x=round(0.06 * width), y=y))
+                else:
+                    _draw_event(picture, shown, patches[shown.text], number, now, plan)
             frame = av.VideoFrame.from_image(picture)
             frame.pts, frame.time_base = round(now * _CLOCK_RATE), Fraction(1, _CLOCK_RATE)
             container.mux(stream.encode(frame))
@@ -476,7 +480,8 @@ def _draw_event(
         _paste(picture, patches[min(len(patches) - 1, int((now - event.start) / 0.25))])
     else:
         is_fading = plan.style == "fade"
-        _paste(picture, patches[0], min(1, (place + 1) / 4, (count - place) / 4) if is_fading else 1)
+        patch = patches[0]._replace(x=patches[0].x + round(event.shift * plan.size[0]))
+        _paste(picture, patch, min(1, (place + 1) / 4, (count - place) / 4) if is_fading else 1)
 
 
 def _truth(event: _Event, ends: Sequence[float]) -> dict[str, Any]:
