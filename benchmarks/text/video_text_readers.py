@@ -65,6 +65,18 @@ def merge_equal(texts: Iterable[tuple[float, str]], step: float) -> list[Event]:
     return events
 
 
+def to_reading(found: Any) -> Reading:
+    """Convert the result of `video_text_predictor`."""
+    captions = [Event(track.start_seconds, track.end_seconds, track.text) for track in found.captions]
+    tracks = []
+    for track in found.tracks:
+        (left, top), (right, bottom) = track.geometry
+        box = (left, top, right, bottom)
+        tracks.append(TextInTime(track.start_seconds, track.end_seconds, track.text, track.kind, box))
+    slides = [(slide.start_seconds, slide.end_seconds) for slide in found.slides]
+    return Reading(captions, tracks, slides)
+
+
 class Ours:
     """``video_text_predictor`` at its defaults."""
 
@@ -75,15 +87,7 @@ class Ours:
         self._predictor = importlib.import_module("mediatensor.ocr").video_text_predictor(pretrained=True)
 
     def read(self, path: Path) -> Reading:
-        reading = self._predictor(path)
-        captions = [Event(track.start_seconds, track.end_seconds, track.text) for track in reading.captions]
-        tracks = []
-        for track in reading.tracks:
-            (left, top), (right, bottom) = track.geometry
-            box = (left, top, right, bottom)
-            tracks.append(TextInTime(track.start_seconds, track.end_seconds, track.text, track.kind, box))
-        slides = [(slide.start_seconds, slide.end_seconds) for slide in reading.slides]
-        return Reading(captions, tracks, slides)
+        return to_reading(self._predictor(path))
 
     def versions(self) -> dict[str, str]:
         return package_versions("torch", "av")

@@ -1,0 +1,402 @@
+"""Effect of each rule of `video_text_predictor`: ``python -m benchmarks.text.video_text_rules``.
+
+Every named number of its modules is set to 0, to 0.7 and 1.4 times its value and to a million times its value, every
+predicate is fixed to true and to false, and every step that only corrects a result is left out. With ``--conditions``,
+every condition inside a function is left out as well. After each change, all clips are read and scored again. Clips
+that the rules were made on (``--known``) are scored apart from generated clips, whose texts and backgrounds have other
+seeds than those of `benchmarks.text.video_text`. A rule that can be switched off without a lower score on any set is
+unnecessary, if the clips test it: the number of decisions says how often a predicate was false and true without any
+change.
+
+Frames are decoded once and kept. The networks' results are kept by their input pixels, so a change costs only the rules
+and what the networks had not seen before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import hashlib
+import importlib
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders._access import access_to
+from mediatensor.ocr import video_text_predictor
+from mediatensor.ocr.models import video_predictor
+from mediatensor.ocr.video import VideoReading
+
+from ..shared.machine import machine_stamp
+from ..shared.options import add_output, make_parser
+from ..shared.reports import fact_list, say, write_report
+from .rules import changed, changes_of, count_decisions, rule_table, time_limit
+from .video_text_clips import draw_clip, drawn_plans
+from .video_text_readers import to_reading
+from .video_text_scores import score_clip
+
+_MODULES = ("_kinds", "_slides", "_tracking", "_watching", "predictor")
+_AREAS = tuple(name.strip("_") for name in _MODULES)
+# Steps that only correct a result: the argument that they return when they are left out, or None for no result.
+_STEPS: Mapping[str, int | None] = {
+    "join_interrupted": None,
+    "tie_growing_texts": None,
+    "tie_rolling_lines": None,
+    "write_ellipses": 0,
+    "_read_mean": None,
+    "LineTracker._note_cut": None,
+    "LineTrack.note_brightness": None,
+    "ChangeWatch.forget": None,
+    "SlideWatch._note_activity": None,
+}
+# Generated clips have other seeds than those of the benchmark, and are shorter.
+_SEED, _SECONDS, _SECONDS_OF_SLIDES, _SECONDS_OF_OVERLAYS = 100, 4.0, 12.0, 5.0
+_PATIENCE = 6
+# Figures of which more is better, and less is better.
+_MORE = ("exact", "starts near", "ends near", "slides found", "slides read", "steps right")
+_LESS = ("characters wrong", "missed", "invented", "kinds wrong", "slides false")
+
+Figures = dict[str, int]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, measure, report."""
+    options = _parse(arguments)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        sets = {"unseen": [_Clip(path) for path in _draw(folder, options)]}
+        if options.known:
+            sets["known"] = [_Clip(path) for path in sorted(options.known.glob("*.mp4"))]
+        predictor = _with_memory(video_text_predictor(pretrained=True))
+        document = _sweep(predictor, sets, options)
+    text = _to_markdown(document)
+    print(text)
+    write_report(options.output, options.name, document, text)
+
+
+def _draw(folder: Path, options: argparse.Namespace) -> Iterator[Path]:
+    for plan in drawn_plans(has_footage=bool(options.footage)):
+        if options.only and plan.name not in options.only:
+            continue
+        most = _SECONDS_OF_OVERLAYS if plan.decoys else _SECONDS
+        if plan.name == "no_caption":
+            most = plan.seconds  # long enough for texts that are always there
+        if plan.style in ("slides", "talk"):
+            plan, most = replace(plan, fps=12), _SECONDS_OF_SLIDES
+        path = folder / f"{plan.name}.mp4"
+        if not path.with_suffix(".json").exists():
+            say(f"drawing {plan.name}")
+            plan = replace(plan, seed=plan.seed + _SEED, seconds=min(plan.seconds, most))
+            draw_clip(plan, folder, options.footage)
+        yield path
+
+
+# Reading
+
+
+class _Memory(nn.Module):
+    """A predictor that remembers its results by the pixels of its input."""
+
+    def __init__(self, predictor: Any) -> None:
+        super().__init__()
+        self.predictor, self._results = predictor, dict[bytes, Any]()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("predictor"), name)
+
+    def forward(self, images: Sequence[Any], **options: Any) -> Any:
+        """Return the result for these images."""
+        return _remember(self._results, images, lambda: self.predictor(images, **options))
+
+
+def _remember(results: dict[bytes, Any], images: Sequence[Any], compute: Callable[[], Any]) -> Any:
+    digest = hashlib.blake2b(digest_size=16)
+    for image in images:
+        pixels = np.ascontiguousarray(image)
+        digest.update(str(pixels.shape).encode())
+        digest.update(pixels)
+    key = digest.digest()
+    if key not in results:
+        results[key] = compute()
+    return results[key]
+
+
+def _recall(results: dict[Any, Any], where: Any, compute: Callable[[], Any]) -> Any:
+    """Return a result for a part of the current frame, which saves the conversion of its colours."""
+    if _Clip.reads_otherwise:
+        return compute()
+    key = (_Clip.shown, _Clip.shown.frames.position, where)
+    if key not in results:
+        results[key] = compute()
+    return list(results[key])
+
+
+def _with_memory(predictor: Any) -> Any:
+    """Make the networks of a predictor remember their results, and let it read the frames in memory."""
+    watching = importlib.import_module(f"{video_predictor.__name__}._watching")
+    module = importlib.import_module(f"{video_predictor.__name__}.predictor")
+    lines, pages = dict[bytes, Any](), dict[bytes, Any]()
+    read_lines, read_page = watching.read_lines, module.OCRPredictor
+    watching.read_lines = lambda model, image, quads: _remember(
+        lines, [image, quads], lambda: read_lines(model, image, quads)
+    )
+    module.OCRPredictor = lambda *parts: (
+        lambda images: copy.deepcopy(
+            _remember(pages, images, lambda: read_page(*parts)(images))  # the reader changes pages
+        )
+    )
+    module.access_to = lambda _: _Clip.shown.frames
+    reader, found = watching.FrameReader, dict[Any, Any]()
+    find, read = reader.find, reader.read
+    reader.find = lambda self, bands: _recall(found, (tuple(bands), self._tallest), lambda: find(self, bands))
+    reader.read = lambda self, boxes, stretch: _recall(
+        found, (tuple(boxes), stretch), lambda: read(self, boxes, stretch)
+    )
+    predictor.det_predictor = _Memory(predictor.det_predictor)
+    return predictor
+
+
+class _Frame:
+    """A frame in memory, which converts its colours once."""
+
+    def __init__(self, decoded: Any) -> None:
+        self.frame, self.pts_seconds, self.duration_seconds = (
+            decoded.frame,
+            decoded.pts_seconds,
+            decoded.duration_seconds,
+        )
+        self.luma, self._decoded, self._colours = decoded.luma, decoded, None
+
+    def rgb(self, size: tuple[int, int]) -> Any:
+        """Return the colours."""
+        if self._colours is None:
+            self._colours = self._decoded.rgb(size)
+        return self._colours
+
+
+class _Frames:
+    """The frames of a clip in memory, with the interface that the reader uses."""
+
+    def __init__(self, access: Any) -> None:
+        self._frames, self._breaks_off = [_Frame(one) for one in access.pictures()], access.breaks_off()
+        self.position = 0  # index of the frame that is read now
+
+    def pictures(self, begin: int = 0) -> Iterator[Any]:
+        """Yield the frames from an index on."""
+        for frame in self._frames[begin:]:
+            self.position = frame.frame
+            yield frame
+
+    def breaks_off(self) -> bool:
+        """Return whether the end of the file is missing."""
+        return bool(self._breaks_off)
+
+
+class _Clip:
+    """A clip in memory, its truth, and how it is read without any change."""
+
+    shown: _Clip  # the clip that is read now
+    reads_otherwise = False  # whether the change applies to detection and reading in a frame
+
+    set: str
+    reading: VideoReading
+    seconds: float
+    figures: Figures
+
+    def __init__(self, path: Path) -> None:
+        self.truth = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        self.name, self.decoder = path.stem, VideoDecoder(path)
+        self.frames = _Frames(access_to(self.decoder))
+
+
+def _read(predictor: Any, clip: _Clip) -> VideoReading:
+    _Clip.shown = clip
+    reading: VideoReading = predictor(clip.decoder)
+    return reading
+
+
+def _modules() -> list[Any]:
+    return [importlib.import_module(f"{video_predictor.__name__}.{name}") for name in _MODULES]
+
+
+# Scores
+
+
+def _figures(clip: _Clip, reading: VideoReading) -> Figures:
+    """Return the counts of a clip."""
+    answer = to_reading(reading)
+    score = score_clip(clip.truth, answer.captions, answer.tracks, answer.slides)
+    truth, in_steps = clip.truth, clip.truth.get("style") in ("words", "sung")
+    read = [_letters(slide.page.render()) for slide in reading.slides]
+    return {
+        "captions": score.captions,
+        "exact": score.exact,
+        "characters wrong": score.edits,
+        "missed": score.missed,
+        "invented": score.phantoms,
+        "starts near": score.onsets_near,
+        "ends near": score.offsets_near,
+        "kinds wrong": score.kinds - score.kinds_right,
+        "slides found": score.slides_right,
+        "slides false": score.false_slides,
+        "slides read": sum(_letters(slide["text"]) in read for slide in truth.get("slides", [])),
+        "steps right": sum((track.appears == "word by word") == in_steps for track in reading.captions),
+        "other texts": sum(track.kind != "caption" for track in reading.tracks),
+        "problems": len(reading.problems),
+    }
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in text if letter.isalnum())
+
+
+def _total(counted: Sequence[Figures]) -> Figures:
+    total: Counter[str] = Counter()
+    for figures in counted:
+        total.update(figures)
+    return dict(total)
+
+
+# The sweep
+
+
+def _sweep(predictor: Any, sets: Mapping[str, Sequence[_Clip]], options: argparse.Namespace) -> dict[str, Any]:
+    for name, clips in sets.items():
+        for clip in clips:
+            _read(predictor, clip)
+            start = time.monotonic()
+            clip.set, clip.reading = name, _read(predictor, clip)
+            clip.seconds, clip.figures = time.monotonic() - start, _figures(clip, clip.reading)
+    # Short clips are first, because reading stops once enough is lost.
+    order = sorted((clip for clips in sets.values() for clip in clips), key=lambda clip: clip.seconds)
+    seconds = sum(clip.seconds for clip in order)
+    base = {name: _total([clip.figures for clip in clips]) for name, clips in sets.items()}
+    say(f"{base}, {seconds:.1f} s for each change")
+    rows: list[dict[str, Any]] = []
+    document = {"schema": 1, "machine": machine_stamp(), "base": base, "rows": rows,
+                "clips": {name: [clip.name for clip in clips] for name, clips in sets.items()}}  # fmt: skip
+    changes: list[tuple[str, Any]] = []
+    decisions: Counter[tuple[str, str]] = Counter()
+    for module in _modules():
+        short = module.__name__.rpartition(".")[2]
+        if short.strip("_") in options.areas:
+            measures = [partial(_read, predictor, clip) for clip in order]
+            counted = count_decisions(module, measures, conditions=options.conditions)
+            decisions.update({(f"{short}.{name}", label): count for (name, label), count in counted.items()})
+            changes += changes_of(module, conditions=options.conditions, steps=_STEPS)
+    inert: set[tuple[str, str]] = set()
+    # Small changes are last.
+    for rule, change in sorted(changes, key=lambda change: change[1][0] in ("x 0.7", "x 1.4")):
+        label = change[0]
+        if label in ("x 0.7", "x 1.4") and {(rule, "0"), (rule, "x 10^6")} <= inert:
+            continue  # neither limit has an effect, so values in between have none
+        _Clip.reads_otherwise = "FrameReader" in rule or "MOST_PIXELS" in rule
+        try:
+            with changed(change), time_limit(1 + _PATIENCE * seconds):
+                effect = _effect(predictor, order, options.enough)
+        except Exception as error:  # an impossible change
+            effect = type(error).__name__
+        if not effect:
+            inert.add((rule, label))
+        rows.append({"rule": rule, "change": label, "effect": effect, "decisions": decisions[rule, label]})
+        say(f"{rule} {label} ({decisions[rule, label]}) {_effect_text(effect)}")
+    return document
+
+
+def _effect(predictor: Any, clips: Sequence[_Clip], enough: int | None) -> dict[str, Figures]:
+    """Return the differences of the figures of each set.
+
+    The counts "differ" and "not read" are of the clips whose results differ, and of those left out because ``enough``
+    was lost before.
+    """
+    effect: dict[str, Counter[str]] = {}
+    lost = 0
+    for clip in clips:
+        counts = effect.setdefault(clip.set, Counter())
+        if enough is not None and lost >= enough:
+            counts["not read"] += 1
+            continue
+        reading = _read(predictor, clip)
+        if _content(reading) != _content(clip.reading):
+            counts["differ"] += 1
+            for name, count in _figures(clip, reading).items():
+                change = count - clip.figures[name]
+                counts[name] += change
+                lost += max(0, -change if name in _MORE else change if name in _LESS else 0)
+    return {
+        name: {key: count for key, count in counts.items() if count}
+        for name, counts in effect.items()
+        if counts["differ"]
+    }
+
+
+def _content(reading: VideoReading) -> tuple[Any, ...]:
+    slides = [(slide.first_frame, slide.last_frame, slide.page.render()) for slide in reading.slides]
+    return repr(reading.tracks), slides, reading.problems
+
+
+# The report
+
+
+def _to_markdown(document: Mapping[str, Any]) -> str:
+    lines = ["# Rules of text in video", "", (__doc__ or "").partition("``.\n\n")[2].strip(), ""]
+    names = list(document["base"])
+    lines += [f"| figure | {' | '.join(names)} |", f"| --- |{' ---: |' * len(names)}"]
+    lines += [f"| clips | {' | '.join(str(len(document['clips'][name])) for name in names)} |"]
+    for figure in document["base"][names[0]]:
+        lines.append(f"| {figure} | {' | '.join(str(document['base'][name][figure]) for name in names)} |")
+    places = {row["rule"]: place for place, row in reversed(list(enumerate(document["rows"])))}
+    note = "Effects are differences of these counts. *Differ* is the number of clips whose results differ in any way."
+    lines += ["", f"{note} Unnamed sets do not change.", ""]
+    rows = []
+    for row in sorted(document["rows"], key=lambda row: places[row["rule"]]):
+        label = row["change"]
+        if label in ("false", "true") or label.startswith("without"):
+            label += f" ({row['decisions']} decisions)"
+        rows.append((row["rule"], label, _effect_text(row["effect"])))
+    return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])
+
+
+def _effect_text(effect: Any) -> str:
+    if isinstance(effect, str):
+        return effect
+    return ", ".join(
+        f"{name}: {figures['differ']} differ"
+        + "".join(f", {figure} {count:+d}" for figure, count in figures.items() if figure not in ("differ", "not read"))
+        + (f" ({figures['not read']} clips not read)" if "not read" in figures else "")
+        for name, figures in effect.items()
+    )
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = make_parser("benchmarks.text.video_text_rules", __doc__)
+    parser.add_argument("areas", nargs="*", default=_AREAS, metavar="AREA", help=f"{', '.join(_AREAS)} (default: all)")
+    parser.add_argument("--known", type=Path, metavar="FOLDER", help="clips that the rules were made on")
+    parser.add_argument("--footage", nargs="+", type=Path, default=[], metavar="PATH", help="videos as backgrounds")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the generated clips there for the next run")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these generated clips")
+    parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
+    parser.add_argument("--enough", type=int, metavar="N", help="read no more clips once these many counts are lost")
+    parser.add_argument("--name", default="video_text_rules", help="name of the reports")
+    add_output(parser)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
