@@ -138,6 +138,13 @@ def test_no_clip_is_accused(tmp_path: Path) -> None:
     assert {file.name: file.findings for file in report.bad_files} == {}
 
 
+@pytest.mark.parametrize("name", ["flac", "opus_ogg", "wavpack_s16", "mp3_cbr"])
+def test_joined_files_are_not_accused(name: str, tmp_path: Path) -> None:
+    data = media_audio.make(name, tmp_path).read_bytes()
+    for decode in (True, False):
+        assert findings_of(2 * data, tmp_path, decode=decode) == []
+
+
 def test_damage_after_the_stated_end_is_found(tmp_path: Path) -> None:
     data = media_audio.make("aac_adts", tmp_path).read_bytes()
     packets = packets_of(data)

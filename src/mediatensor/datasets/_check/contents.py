@@ -411,7 +411,7 @@ _MAX_FRAMES_APART, _MAX_SHARE_APART = 2, 0.01
 # 0.1 s for an intact stream.
 _MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART = 0.5, 0.02
 # Other audio files state their length exactly, except that some encoders of MP3 count the frame that contains the tag.
-_MAX_AUDIO_SECONDS_APART = 0.1
+MAX_AUDIO_SECONDS_APART = 0.1
 _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 
 
@@ -422,7 +422,7 @@ def missing_audio(begin: float, stated_seconds: float, packet_seconds: NDArray[n
     """
     end = float(packet_seconds.max())
     apart = begin + stated_seconds - end
-    if apart <= _MAX_AUDIO_SECONDS_APART:
+    if apart <= MAX_AUDIO_SECONDS_APART:
         return []
     text = f"the header promises {stated_seconds:.2f} s of sound, {max(stated_seconds - apart, 0):.2f} s can be decoded"
     return [Finding("cut-off", text, end, begin + stated_seconds)]

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from ..._engine.pyav.opening import read_container_info
 from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
 from ...decoders._access import access_to
-from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, StreamError
+from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, ReadError, StreamError
 from ...frames import ReplacedFrame
 from ...transforms import Resize
 from . import contents
@@ -366,7 +366,10 @@ def _check_sound(
             return facts, None
     findings += contents.check_loudness(statistics)
     counted = statistics.num_samples / metadata.sample_rate if metadata.sample_rate else 0.0
-    findings += contents.check_packet_times(packet_seconds, begin, counted)
+    # In a joined file, the times of packets start again with each part, and the header describes the first part.
+    stated, whole = metadata.duration_seconds_from_header, metadata.duration_seconds
+    if stated is None or whole is None or whole <= stated + contents.MAX_AUDIO_SECONDS_APART:
+        findings += contents.check_packet_times(packet_seconds, begin, counted)
     if facts.duration_seconds is None:
         facts = replace(facts, begin_seconds=begin, duration_seconds=at - begin)
     return replace(facts, peak=round(statistics.peak, 6)), (begin, at)
@@ -446,8 +449,10 @@ def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
 
     If any of these times is unknown, return an empty array.
     """
-    with Demuxer(source, streams=stream_index) as demuxer:
-        pairs = [(packet.pts_seconds, packet.duration_seconds) for packet in demuxer]
+    pairs = []
+    with Demuxer(source, streams=stream_index) as demuxer, suppress(ReadError):  # decoding reports the error
+        for packet in demuxer:
+            pairs.append((packet.pts_seconds, packet.duration_seconds))
     begins = [begin for begin, _ in pairs if begin is not None]
     if not pairs or len(begins) < len(pairs) or not pairs[-1][1]:
         return np.empty(0)
