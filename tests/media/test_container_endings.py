@@ -73,6 +73,13 @@ def test_cut_wav_files_are_detected(name: str, tmp_path: Path) -> None:
     assert is_cut_off(whole[: len(whole) * 9 // 10])
 
 
+def test_streamed_w64_counts_as_whole(tmp_path: Path) -> None:
+    whole = media_audio.make("pcm_s16_w64", tmp_path).read_bytes()
+    at = whole.index(b"data\xf3\xac\xd3\x11") + 16
+    streamed = whole[:at] + (2**63 - 1).to_bytes(8, "little") + whole[at + 8 :]  # as FFmpeg writes to a pipe
+    assert not is_cut_off(streamed[: len(streamed) // 2])
+
+
 @pytest.mark.parametrize("data", [b"", b"\0", b"RIFF", b"FLV", b"\x1a\x45\xdf\xa3", b"\0\0\0\x08ftyp", bytes(1000)])
 def test_first_bytes_alone_count_as_whole(data: bytes) -> None:
     assert not is_cut_off(data)

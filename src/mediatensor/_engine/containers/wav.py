@@ -24,7 +24,7 @@ _MAX_CHUNK_BYTES = 64
 _MAX_SAMPLE_RATE = 2**31 - 1
 
 _UNKNOWN_SIZE = 0xFFFFFFFF
-# Programs that write to a pipe state sizes near the limits of signed and unsigned 32-bit numbers.
+# Programs that write to a pipe state sizes near the limits of 32-bit numbers, or in W64 of signed 64-bit numbers.
 _NEAR_LIMIT = 1 << 16
 _EXTENSIBLE = 0xFFFE
 _INTEGER, _FLOAT = 1, 3
@@ -133,7 +133,7 @@ def stated_wav_audio(read_at: ReadAt, file_size: int) -> StatedAudio | None:
     """
     with suppress(OpenError):
         container, fmt, _, size = _find_audio(read_at, file_size, "")
-        if size <= 0 or min(abs(size - (1 << bits)) for bits in (31, 32)) <= _NEAR_LIMIT:
+        if size <= 0 or min(abs(size - (1 << bits)) for bits in (31, 32, 63)) <= _NEAR_LIMIT:
             return None
         try:
             encoding, num_channels, sample_rate = _parse_format(fmt, container.byte_order, "")
