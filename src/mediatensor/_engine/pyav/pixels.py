@@ -188,7 +188,7 @@ class FrameConverter(_Converter):
         self._filter = _ScaleFilter(self._format)
         self._narrow_filter = _ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
-        self._rows = RGBRows()
+        self._rows = RGBRows(_convert_by_filter)
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
         """Return an uninitialised array (num_rows, height, width, 3)."""
@@ -231,7 +231,7 @@ class FrameConverter(_Converter):
 
     def _write_directly(self, picture: Any, out: NDArray[np.uint8]) -> bool:
         """Let libswscale write the RGB pixels of a frame to ``out``. Return ``False`` if this is not possible."""
-        return _takes_the_fast_path(picture) and self._rows.write(picture, _matrix_number(picture), out)
+        return self._rows.write(picture, _matrix_number(picture), out)
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
         """Convert a frame to uint8 RGB (H, W, 3) in new memory. Only for converters to uint8 without ``steps``.
@@ -400,6 +400,11 @@ class _ScaleFilter:
         rgb = self._graph.pull()
         self._configured_for = kind
         return rgb
+
+
+def _convert_by_filter(frame: Any) -> NDArray[np.uint8]:
+    """Return the pixels (H, W, 3) of FFmpeg's filter, which are the right ones. The filter is made anew."""
+    return np.array(_view_pixels(_ScaleFilter("rgb24").convert(frame), np.uint8))
 
 
 def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its type hints allow only numbers

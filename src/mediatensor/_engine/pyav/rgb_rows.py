@@ -1,26 +1,29 @@
 """Let libswscale write RGB pixels to the row of a batch, without a frame of PyAV in between.
 
-PyAV's ``VideoReformatter`` allocates a frame, whose pixels must then be copied. For large frames, this takes longer
-than the conversion itself. This module calls the libswscale that PyAV has loaded. Its functions take plain addresses,
-so no structure of FFmpeg is accessed. Each process checks for each kind of frame that the pixels are the same as those
-of ``VideoReformatter``, and that nothing else is written. Otherwise, frames of this kind are converted by PyAV.
+PyAV's reformatter and filters allocate a frame, whose pixels must then be copied. For large frames, this can take
+longer than the conversion itself. This module calls the libswscale that PyAV has loaded. Its functions take plain
+addresses, so no structure of FFmpeg is accessed. Each process checks for each kind of frame that the pixels are the
+same as those of FFmpeg's filter, and that nothing else is written. If not, PyAV converts frames of this kind.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import av
 import numpy as np
 from av.video import reformatter
-from av.video.reformatter import Interpolation, VideoReformatter
+from av.video.reformatter import Interpolation
 from numpy.typing import NDArray
 
 # The functions below have had the same arguments in all these major versions of libswscale (FFmpeg 7 and 8).
 _VERSIONS = frozenset((8, 9))
-_FORMATS = {"yuv420p": False, "yuvj420p": True}  # and whether their values use the full range
+_FORMATS = frozenset((
+    "yuv420p", "yuv422p", "yuv444p", "yuvj420p", "yuvj422p", "yuvj444p", "yuv420p10le", "yuv422p10le", "yuv444p10le",
+))  # fmt: skip
 _FULL_RANGE = 2  # FFmpeg's
 # libswscale converts this many pixels at once. For widths in between, it needs padding after each line: without it, the
 # last pixels are not written, or bytes after the last line are (measured on x86 for all even widths up to 140).
@@ -61,17 +64,19 @@ def _library() -> Any | None:
 class _Context:
     """A context of libswscale, which converts frames of one size, colour matrix and range."""
 
-    def __init__(self, library: Any, width: int, height: int, matrix: int, is_full_range: bool) -> None:
+    def __init__(self, library: Any, name: str, width: int, height: int, matrix: int, color_range: int) -> None:
         self._free = library.sws_freeContext
         self._scale = library.sws_scale
         self._height = height
-        formats = [library.av_get_pix_fmt(name) for name in (b"yuv420p", b"rgb24")]
+        # The formats "yuvj" are those without "j" in full range.
+        formats = [library.av_get_pix_fmt(name) for name in (name.replace("j", "").encode(), b"rgb24")]
         size = (width, height)
         bicubic = int(Interpolation.BICUBIC)
         self._context = library.sws_getContext(*size, formats[0], *size, formats[1], bicubic, None, None, None)
         if not self._context:
             return
         table = library.sws_getCoefficients(matrix)
+        is_full_range = color_range == _FULL_RANGE or "j" in name
         library.sws_setColorspaceDetails(self._context, table, is_full_range, table, 0, 0, _ONE, _ONE)
         self._sources, self._source_strides = _Addresses(), _Strides()
         self._target, self._target_strides = _Addresses(), _Strides(3 * width)
@@ -92,9 +97,13 @@ class _Context:
 
 
 class RGBRows:
-    """Writes decoded frames as RGB to memory that the caller gives. Use one object per thread."""
+    """Writes decoded frames as RGB to memory that the caller gives. Use one object per thread.
 
-    def __init__(self) -> None:
+    ``convert`` returns the right pixels (H, W, 3) of a frame.
+    """
+
+    def __init__(self, convert: Callable[[Any], NDArray[np.uint8]]) -> None:
+        self._convert = convert
         self._kind: tuple[object, ...] | None = None
         self._context: _Context | None = None
 
@@ -104,9 +113,9 @@ class RGBRows:
         ``matrix`` is the number of the colour matrix in H.273. Return ``False`` if the frame must be converted in
         another way; ``out`` is then undefined.
         """
-        kind = (frame.format.name, frame.width, frame.height, matrix, frame.color_range)
+        kind = (frame.format.name, frame.width, frame.height, matrix, frame.color_range, frame.interlaced_frame)
         if kind != self._kind:
-            self._context, self._kind = _make_context(*kind), kind
+            self._context, self._kind = _make_context(self._convert, *kind), kind
         return (
             self._context is not None
             and out.flags.c_contiguous
@@ -114,34 +123,49 @@ class RGBRows:
         )
 
 
-def _make_context(name: str, width: int, height: int, matrix: int, color_range: int) -> _Context | None:
-    """Return a context for frames of a kind, or ``None`` if their pixels could differ from those of PyAV."""
+def _make_context(
+    convert: Callable[[Any], NDArray[np.uint8]],
+    name: str,
+    width: int,
+    height: int,
+    matrix: int,
+    color_range: int,
+    is_interlaced: bool,
+) -> _Context | None:
+    """Return a context for frames of a kind, or ``None`` if their pixels could differ from the right ones."""
     library = _library()
-    if library is None or name not in _FORMATS or width % _WIDTH_MULTIPLE:
+    if library is None or name not in _FORMATS or width % _WIDTH_MULTIPLE or height % 2 or is_interlaced:
         return None
-    options = (matrix, _FORMATS[name] or color_range == _FULL_RANGE)
     kind = (name, width, matrix, color_range)
     if kind not in _checked:
-        _checked[kind] = _is_same(_Context(library, width, _CHECKED_LINES, *options), *kind)
-    return _Context(library, width, height, *options) if _checked[kind] else None
+        context = _Context(library, name, width, _CHECKED_LINES, matrix, color_range)
+        _checked[kind] = _is_same(context, convert, *kind)
+    return _Context(library, name, width, height, matrix, color_range) if _checked[kind] else None
 
 
 _checked: dict[tuple[object, ...], bool] = {}  # in this process
 
 
-def _is_same(context: _Context, name: str, width: int, matrix: int, color_range: int) -> bool:
-    """Return whether ``context`` writes the pixels that PyAV returns, and nothing else.
+def _is_same(
+    context: _Context,
+    convert: Callable[[Any], NDArray[np.uint8]],
+    name: str,
+    width: int,
+    matrix: int,
+    color_range: int,
+) -> bool:
+    """Return whether ``context`` writes the right pixels, and nothing else.
 
     A picture of a few lines, with values of all kinds, is converted in both ways.
     """
-    frame = av.VideoFrame(width, _CHECKED_LINES, name)
+    frame: Any = av.VideoFrame(width, _CHECKED_LINES, name)
     frame.colorspace, frame.color_range = matrix, color_range
+    num_bits = frame.format.components[0].bits
     for plane in frame.planes:
         # Multiplicative hashing (Knuth) of the position
-        values = np.arange(plane.buffer_size, dtype=np.uint32) * np.uint32(2654435761) >> np.uint32(24)
-        plane.update(values.astype(np.uint8).tobytes())
-    rgb = VideoReformatter().reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
-    right = np.asarray(rgb.to_ndarray(), np.uint8).reshape(-1)
+        hashes = np.arange(plane.buffer_size, dtype=np.uint32) * np.uint32(2654435761) >> np.uint32(32 - num_bits)
+        plane.update(hashes.astype("<u2" if num_bits > 8 else np.uint8).tobytes()[: plane.buffer_size])
+    right = convert(frame).reshape(-1)
     memory = np.full(right.size + 2 * _GUARD_BYTES, _GUARD, np.uint8)
     pixels = memory[_GUARD_BYTES:-_GUARD_BYTES]
     np.invert(right, out=pixels)
