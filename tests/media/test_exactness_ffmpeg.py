@@ -44,7 +44,7 @@ _OTHER_IN_PROGRAM = {
     ("decord__corrupted.mp4", 0), ("megatron-energon__sync_test.mp4", 0), ("mp4ff__stereo_spatial.mp4", 0),
     ("vali__test_multires.mkv", 0),
 }  # fmt: skip
-_MAX_REAL_FRAMES = 20
+_MAX_REAL_FRAMES = 10
 
 
 def _assert_close(ours: torch.Tensor, theirs: NDArray[np.uint8], tolerance: int) -> None:
