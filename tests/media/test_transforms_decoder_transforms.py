@@ -343,11 +343,16 @@ def test_torchvision_objects_are_converted(v2: Any) -> None:
     assert steps == resolve_transforms(ours, 100, 100)
 
 
+def test_torchvision_resizes_that_keep_the_aspect_ratio_are_converted(v2: Any) -> None:
+    steps = resolve_transforms([v2.Resize(256), v2.Resize(200, max_size=250), v2.Resize(None, max_size=100)], 360, 640)
+    assert steps == (ResizeStep(256, 455), ResizeStep(140, 250), ResizeStep(56, 100))
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "named"),
     [
-        ("Resize", {"size": 5}, r"\(height, width\)"),
-        ("Resize", {"size": None, "max_size": 9}, r"\(height, width\)"),
+        ("Resize", {"size": [5, 6], "max_size": 9}, r"size=\[5, 6\], long_side=9"),
+        ("Resize", {"size": 9, "max_size": 9}, r"long_side \(9\) must be greater than short_side"),
         ("Resize", {"size": [5, 6], "interpolation": InterpolationMode.NEAREST}, "interpolation='bilinear'"),
         ("Resize", {"size": [5, 6], "antialias": False}, "antialias=True"),
         ("RandomCrop", {"size": 5, "padding": [1, 1, 1, 1]}, "padding=None"),

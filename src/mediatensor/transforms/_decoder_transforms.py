@@ -15,6 +15,7 @@ from .._engine.common.checks import finite_numbers
 from .._engine.common.pictures import MAX_PIXELS, CropStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
+from ._size_rules import FixedSize, size_rule
 from ._transform import Transform, common_size
 from .functional import (
     center_window,
@@ -98,35 +99,79 @@ class DecoderTransform(Transform):
 
 
 class Resize(DecoderTransform):
-    """Resize images to a fixed size, bilinearly and with antialiasing.
+    """Resize images, bilinearly and with antialiasing, to a fixed size or to a size that keeps their aspect ratio.
+
+    Give either ``size``, or at least one of ``short_side`` and ``long_side``, or at least one of ``max_pixels``,
+    ``min_pixels`` and ``multiple_of``. Except with ``size``, the result depends on the size of the images. In a
+    decoder, it is computed once, from the size of the first frame. If later frames have another size, they are scaled
+    to the same result.
+
+    With ``short_side`` and ``long_side``, the size is the same as in torchvision's ``Resize``. The other side is
+    rounded down, but is at least 1.
+
+    With ``max_pixels``, ``min_pixels`` and ``multiple_of``, the size is the same as in ``smart_resize`` of Qwen-VL
+    (package ``qwen_vl_utils``, where ``multiple_of`` is 28). Each side is first rounded to a multiple. If the result
+    has too many pixels, both sides are scaled down to ``max_pixels`` and rounded down. If it has too few, they are
+    scaled up to ``min_pixels`` and rounded up. A side is at least one multiple, so that very long images can exceed
+    ``max_pixels``. Long images do not raise an error, while Qwen-VL rejects those with a ratio above 200.
 
     Args:
         size: (height, width) of the result.
+        short_side: Length of the shorter side of the result, in pixels.
+        long_side: Length of the longer side of the result. If ``short_side`` is given as well, this is an upper limit,
+            greater than ``short_side``. If it is exceeded, both sides are scaled down.
+        max_pixels: Upper limit for height * width of the result.
+        min_pixels: Lower limit for height * width of the result.
+        multiple_of: Both sides of the result are multiples of this number. By default, they can be any number.
         fast: Whether to scale frames and convert them to RGB in one pass, if this is the first transform of a decoder.
             This is two to four times faster. Luma and chroma are then scaled before the conversion to RGB. Therefore
             uint8 values differ by 1 to 3 on average, and by more at colour edges. By default, frames are first
             converted to RGB and then scaled, as in torchcodec. ``fast`` has no effect on tensors.
 
     Raises:
-        InvalidArgumentError: if ``size`` is not a pair of positive ints.
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, another argument is not a positive int, or
+            the arguments contradict each other.
 
     Example:
         >>> import torch
         >>> from mediatensor.transforms import Resize
-        >>> Resize((224, 320))(torch.zeros(8, 3, 480, 640, dtype=torch.uint8)).shape
+        >>> frames = torch.zeros(8, 3, 480, 640, dtype=torch.uint8)
+        >>> Resize((224, 320))(frames).shape
         torch.Size([8, 3, 224, 320])
+        >>> Resize(short_side=256)(frames).shape
+        torch.Size([8, 3, 256, 341])
+        >>> Resize(max_pixels=256 * 28 * 28, multiple_of=28)(frames).shape
+        torch.Size([8, 3, 364, 504])
     """
 
     is_random = False
-    _shown = ("size", "fast")
 
-    def __init__(self, size: Sequence[int], *, fast: bool = False) -> None:
+    def __init__(
+        self,
+        size: Sequence[int] | None = None,
+        *,
+        short_side: int | None = None,
+        long_side: int | None = None,
+        max_pixels: int | None = None,
+        min_pixels: int | None = None,
+        multiple_of: int | None = None,
+        fast: bool = False,
+    ) -> None:
         super().__init__()
-        self.size = check_size("Resize", size)
+        self._rule = size_rule(
+            size,
+            {"short_side": short_side, "long_side": long_side},
+            {"max_pixels": max_pixels, "min_pixels": min_pixels, "multiple_of": multiple_of},
+        )
+        self.size = self._rule.size if isinstance(self._rule, FixedSize) else None
         self.fast = bool(fast)
 
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        return (ResizeStep(*self.size, fast=self.fast),)
+        return (ResizeStep(*self._rule.apply(height, width), fast=self.fast),)
+
+    def extra_repr(self) -> str:
+        given = (f"{name}={value}" for name, value in self._rule._asdict().items() if value is not None)
+        return ", ".join((*given, f"fast={self.fast}"))
 
 
 class CenterCrop(DecoderTransform):
@@ -358,7 +403,15 @@ class _Counterpart(NamedTuple):
 
 
 _TORCHVISION_COUNTERPARTS = {
-    "Resize": _Counterpart({"interpolation": "bilinear", "antialias": True}, lambda t: Resize(t.size)),
+    "Resize": _Counterpart(
+        {"interpolation": "bilinear", "antialias": True},
+        # torchvision stores a single number as a list of one number.
+        lambda t: Resize(
+            t.size if t.size is not None and len(t.size) > 1 else None,
+            short_side=t.size[0] if t.size is not None and len(t.size) == 1 else None,
+            long_side=t.max_size,
+        ),
+    ),
     "CenterCrop": _Counterpart({}, lambda t: CenterCrop(t.size)),
     "RandomCrop": _Counterpart(
         {"padding": None, "pad_if_needed": False, "fill": 0, "padding_mode": "constant"},
