@@ -57,7 +57,7 @@ FILE_NAMES = (
     *(f"videos/{name}.mp4" for name in "abc"),
     "page.png",
     "report.pdf",
-    *(f"robot/meta/{name}" for name in ("info.json", "tasks.jsonl", "episodes.jsonl")),
+    *(f"robot/meta/{name}" for name in ("info.json", "tasks.jsonl", "episodes.jsonl", "episodes_stats.jsonl")),
     *(f"robot/data/chunk-000/episode_{episode:06d}.parquet" for episode in range(len(_ROBOT_EPISODES))),
     *(
         f"robot/videos/chunk-000/{camera}/episode_{episode:06d}.mp4"
@@ -408,6 +408,7 @@ def _write_robot(folder: Path) -> None:
     for name in ("meta", "data/chunk-000", *(f"videos/chunk-000/{camera}" for camera in _ROBOT_CAMERAS)):
         (folder / name).mkdir(parents=True, exist_ok=True)
     index = 0
+    stats: list[dict[str, Any]] = []
     for episode, length in enumerate(_ROBOT_EPISODES):
         rows = [
             {
@@ -422,6 +423,8 @@ def _write_robot(folder: Path) -> None:
             for frame in range(length)
         ]
         index += length
+        numbers_of = {name: np.array([row[name] for row in rows], float).reshape(length, -1) for name in rows[0]}
+        stats.append({"episode_index": episode, "stats": {name: _stats_of(one) for name, one in numbers_of.items()}})
         vectors = [pa.field("observation.state", pa.list_(pa.float32())), pa.field("action", pa.list_(pa.float32()))]
         numbers = [pa.field(name, pa.int64()) for name in ("frame_index", "episode_index", "index", "task_index")]
         schema = pa.schema([*vectors, pa.field("timestamp", pa.float32()), *numbers])
@@ -431,6 +434,7 @@ def _write_robot(folder: Path) -> None:
             frames = _robot_frames(length, is_mirrored=camera == _ROBOT_CAMERAS[1])
             path = folder / f"videos/chunk-000/{camera}/episode_{episode:06d}.mp4"
             VideoEncoder(frames, frame_rate=_ROBOT_FPS).to_file(path, crf=12, extra_options={"g": 4})
+            stats[-1]["stats"][camera] = _stats_of(frames.numpy() / 255.0)
     height, width = _ROBOT_SIZE
     video = {"dtype": "video", "shape": [height, width, 3], "names": ["height", "width", "channels"]}
     number = {"dtype": "int64", "shape": [1], "names": None}
@@ -460,8 +464,21 @@ def _write_robot(folder: Path) -> None:
         {"episode_index": episode, "tasks": [_ROBOT_TASKS[episode % 2]], "length": length}
         for episode, length in enumerate(_ROBOT_EPISODES)
     ]
-    for name, lines in (("info.json", [info]), ("tasks.jsonl", tasks), ("episodes.jsonl", episodes)):
+    files = {"info.json": [info], "tasks.jsonl": tasks, "episodes.jsonl": episodes, "episodes_stats.jsonl": stats}
+    for name, lines in files.items():
         (folder / "meta" / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+
+
+def _stats_of(values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return the statistics that LeRobot records of an episode: for numbers (N, M) and for images (N, C, H, W)."""
+    axes, shape = (0, *range(2, values.ndim)), (-1,) if values.ndim == 2 else (-1, 1, 1)
+    found = {
+        "min": values.min(axes),
+        "max": values.max(axes),
+        "mean": values.mean(axes),
+        "std": values.std(axes),
+    }
+    return {**{name: value.reshape(shape).tolist() for name, value in found.items()}, "count": [len(values)]}
 
 
 def _robot_frames(num_frames: int, *, is_mirrored: bool) -> torch.Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from .._engine.common import stages
 from .._engine.common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
+from .._engine.common.lazy import cached_property
 from .._engine.common.limits import check_pixels
 from .._engine.images.decoding import MAX_PIXELS
 from .._engine.sources.source import Source, make_source
@@ -33,6 +34,7 @@ from ._rows.recipe import Recipe
 from ._rows.samples import Sample
 from ._sources.items import Item
 from ._sources.lerobot import DepthScale, Episode, EpisodeFiles, LeRobotFormat, is_structured, open_lerobot
+from ._sources.lerobot_stats import read_stats
 from ._sources.lerobot_tables import seconds_of_rows, structured_values, table_rows
 from ._sources.parquet import MediaColumn, parquet_file
 
@@ -134,6 +136,7 @@ class LeRobotClips(ColumnDataset):
             raise InvalidArgumentError(f"tolerance_s must be positive (got {tolerance_s!r}).")
         wanted = None if cameras is None else items_of("cameras", cameras, of="names of columns")
         self._format, items = open_lerobot(source, wanted)
+        num_episodes = len(items)
         if episodes is not None:
             items = items.choose([whole_number("an episode", one) for one in items_of("episodes", episodes, of="int")])
         deltas = _delta_frames(delta_timestamps or {}, self._format, tolerance_s)
@@ -154,6 +157,8 @@ class LeRobotClips(ColumnDataset):
                 f"There are no rows: no episode of {self._format.root} is as long as delta_timestamps with only_whole."
             )
         super().__init__(items, recipe, rows_per_file=num_rows.tolist(), **dataset_options)
+        self._episodes = items.numbers.tolist()
+        self._has_all_episodes = len(items) == num_episodes
 
     @property
     def fps(self) -> float:
@@ -169,6 +174,38 @@ class LeRobotClips(ColumnDataset):
     def tasks(self) -> dict[int, str]:
         """The text of each task, by task number."""
         return dict(self._format.tasks)
+
+    @cached_property
+    def stats(self) -> dict[str, dict[str, Tensor]]:
+        """The statistics that LeRobot recorded of each column, for normalising rows.
+
+        Each column that has statistics has a dict with ``min``, ``max``, ``mean`` and ``std``, float32, and ``count``,
+        int64 (). Numbers have the shape of the column in a row, so ``(value - mean) / std`` fits rows, deltas and
+        batches. Cameras have the shape (C, 1, 1), for images from 0 to 1. Statistics of depth maps are in the unit that
+        was recorded. ``count`` is the number of frames, for cameras the number of images that LeRobot sampled; version
+        2.0 often lacks it.
+
+        With ``episodes``, the statistics are of these episodes, combined from what is recorded of each. Version 2.0
+        records only the whole dataset, so that its statistics are always of all episodes. ``step`` and ``only_whole``
+        have no effect. The quantiles of version 3.0, such as ``q01``, are there only for the whole dataset.
+
+        The files are read at the first use.
+
+        Raises:
+            SourceNotFoundError: if the dataset has no file of statistics.
+            InvalidArgumentError: if the file is damaged, or lacks the statistics of an episode.
+            ReadError: if the file cannot be read.
+
+        Example:
+            >>> from mediatensor.datasets import LeRobotClips
+            >>> clips = LeRobotClips("robot")
+            >>> action = clips.stats["action"]
+            >>> action["mean"], action["count"], clips.stats["observation.images.top"]["std"].shape
+            (tensor([0.4700, 0.5300]), tensor(50), torch.Size([3, 1, 1]))
+            >>> ((clips[0]["action"] - action["mean"]) / action["std"]).shape
+            torch.Size([2])
+        """
+        return read_stats(self._format, self._episodes, is_whole=self._has_all_episodes)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._format.root!r}: {len(self.items)} episodes, {len(self)} rows)"

@@ -36,6 +36,7 @@ class LeRobotFormat:
     """
 
     root: str
+    version: tuple[int, int]
     fps: float
     features: Mapping[str, Mapping[str, Any]]
     tasks: Mapping[int, str]
@@ -140,6 +141,11 @@ class EpisodeItems(LazyItems):
         return len(self._columns["index"])
 
     @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Number of each episode in the dataset, int64 (episodes,)."""
+        return np.asarray(self._columns["index"])
+
+    @property
     def num_frames(self) -> NDArray[np.int64]:
         """Number of frames of each episode, int64 (episodes,)."""
         return np.asarray(self._columns["num_frames"])
@@ -164,7 +170,7 @@ class EpisodeItems(LazyItems):
         def path(pattern: _Pattern, prefix: str, camera: str = "") -> str:
             numbers = {"episode_index": number("index"), "video_key": camera}
             numbers |= {name: number(f"{prefix}{name}") for name in pattern.names if name not in numbers}
-            return _join_path(self._root, pattern.fill(numbers))
+            return join_path(self._root, pattern.fill(numbers))
 
         video_pattern = self._video_pattern
         videos = () if video_pattern is None else tuple(
@@ -213,9 +219,9 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     if not isinstance(source, str | os.PathLike):
         raise InvalidArgumentError(f"source must be the folder of a LeRobot dataset (got {shown(source)}).")
     root = str(os.fspath(source)).rstrip("/") or "/"
-    place = _join_path(root, "meta/info.json")
+    place = join_path(root, "meta/info.json")
     try:
-        info = parse_json(_read_file(place), place)
+        info = parse_json(read_file(place), place)
     except SourceNotFoundError:
         raise SourceNotFoundError(
             f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Give the folder that a download of "
@@ -235,8 +241,8 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     patterns = (tables, _Pattern(info.get("video_path"), f"video_path of {place}") if videos else None)
     tasks: dict[int, str] | None
     subtasks = None
-    if version == 2:
-        tasks = dict(_json_pairs(root, "meta/tasks.jsonl", "a task_index and a task", task_index=int, task=str))
+    if version < (3, 0):
+        tasks = dict(json_pairs(root, "meta/tasks.jsonl", "a task_index and a task", task_index=int, task=str))
         columns = _episodes_of_version_2(root, info, videos)
     else:
         tasks = _texts_by_number(root, "task")
@@ -244,16 +250,16 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
         columns = _episodes_of_version_3(root, patterns, videos)
     _check_episodes(root, columns, info)
     return (
-        LeRobotFormat(root, float(fps), features, tasks or {}, subtasks, _depths(info["features"], features)),
+        LeRobotFormat(root, version, float(fps), features, tasks or {}, subtasks, _depths(info["features"], features)),
         EpisodeItems(root, columns, patterns, videos),
     )
 
 
-def _join_path(root: str, path: str) -> str:
+def join_path(root: str, path: str) -> str:
     return f"{root.rstrip('/')}/{path}"
 
 
-def _read_file(path: str) -> bytes:
+def read_file(path: str) -> bytes:
     source = make_source(path)
     reader = source.open_bytes() or source.open()
     if isinstance(reader, str):
@@ -265,14 +271,15 @@ def _read_file(path: str) -> bytes:
         return reader.read_at(0, size)
 
 
-def _version(text: object, place: str) -> int:
+def _version(text: object, place: str) -> tuple[int, int]:
     match = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})(\.\d{1,4})?", text) if isinstance(text, str) else None
-    if match is None or (int(match[1]), int(match[2])) not in ((2, 0), (2, 1), (3, 0)):
+    version = (0, 0) if match is None else (int(match[1]), int(match[2]))
+    if version not in ((2, 0), (2, 1), (3, 0)):
         raise InvalidArgumentError(
             f"codebase_version of {place} must be v2.0, v2.1 or v3.0 (got {shown(text)}): convert older datasets with "
             "LeRobot's own scripts."
         )
-    return int(match[1])
+    return version
 
 
 def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
@@ -346,7 +353,7 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
 
     If the file is missing, return ``None`` for ``kind`` "subtask", and raise SourceNotFoundError for "task".
     """
-    path = _join_path(root, f"meta/{kind}s.parquet")
+    path = join_path(root, f"meta/{kind}s.parquet")
     try:
         table = _read_table(path)
     except SourceNotFoundError:
@@ -360,13 +367,13 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
     return dict(zip(map(int, table[f"{kind}_index"]), table[texts[0]], strict=True))
 
 
-def _json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tuple[Any, ...]]:
+def json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tuple[Any, ...]]:
     """Read a file of JSON lines, and yield the values of the keys in ``kinds`` for each line.
 
     ``kinds`` maps each key to the type that its values must have. ``needed`` describes the keys in messages.
     """
-    path = _join_path(root, name)
-    for number, line in enumerate(_read_file(path).splitlines(), start=1):
+    path = join_path(root, name)
+    for number, line in enumerate(read_file(path).splitlines(), start=1):
         if line.strip():
             place = f"line {number} of {path}"
             row = parse_json(line, place)
@@ -381,9 +388,7 @@ def _json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tu
 
 
 def _episodes_of_version_2(root: str, info: Mapping[str, Any], cameras: Sequence[str]) -> dict[str, Any]:
-    rows = list(
-        _json_pairs(root, "meta/episodes.jsonl", "an episode_index and a length", episode_index=int, length=int)
-    )
+    rows = list(json_pairs(root, "meta/episodes.jsonl", "an episode_index and a length", episode_index=int, length=int))
     chunks_size = info.get("chunks_size", 1000)
     if not isinstance(chunks_size, int) or chunks_size < 1:
         raise InvalidArgumentError(f"chunks_size of {root}/meta/info.json must be a positive whole number.")
@@ -411,7 +416,7 @@ def _episodes_of_version_3(
         names |= {f"{camera}/{name}": f"videos/{camera}/{name}" for name in in_table}
     begin_names = {camera: f"videos/{camera}/from_timestamp" for camera in cameras}
     wanted = [*names.values(), *begin_names.values()]
-    parts = [_read_table(path, wanted) for path in _parquet_files(root, "meta/episodes")]
+    parts = [_read_table(path, wanted) for path in parquet_files(root, "meta/episodes")]
     if not parts:
         raise SourceNotFoundError(f"{root} has no episodes: there is no Parquet file in meta/episodes.")
 
@@ -452,7 +457,7 @@ def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, An
         )
 
 
-def _parquet_files(root: str, folder: str) -> list[str]:
+def parquet_files(root: str, folder: str) -> list[str]:
     if url_scheme(root) is None or os.path.isdir(root):
         outer = os.path.join(root, folder)
         try:
@@ -466,7 +471,7 @@ def _parquet_files(root: str, folder: str) -> list[str]:
     except ImportError:
         raise MissingDependencyError(f'Reading {root} needs fsspec: pip install "mediatensor[fsspec]".') from None
     try:
-        file_system, path = fsspec.core.url_to_fs(_join_path(root, folder))
+        file_system, path = fsspec.core.url_to_fs(join_path(root, folder))
         found = sorted(file_system.glob(f"{path}/*/*.parquet"))
     except Exception as error:  # each file system raises its own errors
         raise ReadError(f"The folder {root}/{folder} cannot be listed ({error or type(error).__name__}).") from error
