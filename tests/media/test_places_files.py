@@ -38,6 +38,7 @@ OPENERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.timeout(30)  # opening a pipe would wait for a writer
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 def test_what_is_no_file_is_refused_at_once(opener: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
