@@ -19,6 +19,7 @@ from ._watching import CELL_SIZE, EDGE_CONTRAST, REST_DIFFERENCE, Gray, count_in
 
 Mask = npt.NDArray[np.bool_]
 
+# For the effect of each number and predicate, see benchmarks/results/video_text_rules.md.
 SMALL_HEIGHT = 120  # approximate height in pixels of the downscaled frames
 MAX_INK_CHANGE = 24  # greatest change of an ink pixel while its page is shown
 FEWEST_INK = 40
@@ -37,8 +38,8 @@ MAX_CHANGED_PIXELS = 8
 FEWEST_LINES = 3
 # Least height of large text, as a share of the frame's height; one such line makes a page a slide.
 LARGE_TEXT_HEIGHT = 0.08
-# Range of the centers of at least two lines of a slide, as shares of the frame's height; captions are lower.
-BODY_RANGE = (0.1, 0.78)
+# At least two lines of a slide have their centers above this share of the frame's height; captions are lower.
+BODY_BOTTOM = 0.78
 TOGETHER_FRAMES = 3
 
 
@@ -200,7 +201,7 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
     """
     own = [line for line in lines if line.readings and not line.places and is_on_page(line, page)]
     rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
-    body = [line for middle, line in rows.items() if BODY_RANGE[0] < middle < BODY_RANGE[1]]
+    body = [line for middle, line in rows.items() if middle < BODY_BOTTOM]
     is_large = any(line.box[3] - line.box[1] >= LARGE_TEXT_HEIGHT * height for line in body)
     return is_large or (len(rows) >= FEWEST_LINES and len(body) >= FEWEST_LINES - 1)
 
