@@ -639,6 +639,80 @@ def test_record_of_outputs_survives_a_line_that_was_cut_off(
     assert capsys.readouterr().out.count("it is complete") == 2
 
 
+def write_table_pages(path: Path, pages: Sequence[tuple[int, list[list[str]]]]) -> Path:
+    """A PDF of ruled tables: for each page, the top edge in points from its foot, and the rows; none: an empty page."""
+    contents = []
+    for top, rows in pages:
+        bottom = top - 30 * len(rows)
+        parts = ["0 0 0 RG 1 w"]
+        parts += [f"60 {top - 30 * row} m 300 {top - 30 * row} l S" for row in range(len(rows) + 1) if rows]
+        parts += [f"{left} {top} m {left} {bottom} l S" for left in (60, 180, 300) if rows]
+        parts += [
+            f"BT /F 12 Tf {68 + 120 * column} {top - 20 - 30 * row} Td ({text}) Tj ET"
+            for row, texts in enumerate(rows)
+            for column, text in enumerate(texts)
+        ]
+        contents.append("\n".join(parts).encode())
+    path.write_bytes(pdf_files.document(contents))
+    return path
+
+
+HEAD, BODY = ["Item", "Price"], [["Tea", "1"], ["Milk", "2"], ["Salt", "3"], ["Rice", "4"]]
+
+
+def test_tables_that_continue_are_joined_on_request(tmp_path: Path) -> None:
+    """With a head that is repeated on the second page, which is left out; positions in JSON stay on their pages."""
+    source = write_table_pages(tmp_path / "list.pdf", [(160, [HEAD, *BODY[:2]]), (740, [HEAD, *BODY[2:]])])
+    formats = "csv,xlsx,md,html,json"
+    options = ("--tables", "--text-layer", "--format", formats, "-o")
+    assert run(source, *options, tmp_path / "apart") == 0
+    assert run(source, "--join-tables", *options, tmp_path / "joined") == 0
+    apart, joined = (
+        {name: (tmp_path / folder / f"list.{name}").read_bytes() for name in formats.split(",")}
+        for folder in ("apart", "joined")
+    )
+    table = [HEAD, *BODY]
+    assert apart["csv"].count(b"Item,Price") == 2
+    assert joined["csv"].decode() == "".join(f"{','.join(row)}\r\n" for row in table)
+    rows = [line.strip("| ").split(" | ") for line in joined["md"].decode().splitlines() if line.startswith("|")]
+    assert [row for row in rows if "---" not in row[0]] == table
+    assert joined["html"].count(b"<table") == 1
+    assert apart["html"].count(b"<table") == 2
+    book = pytest.importorskip("openpyxl").load_workbook(io.BytesIO(joined["xlsx"]))
+    (sheet,) = book.worksheets
+    assert [[str(value) for value in row] for row in sheet.iter_rows(values_only=True)] == table
+    assert json.loads(joined["json"]) == json.loads(apart["json"])
+
+
+def test_tables_are_not_joined_across_other_pages(tmp_path: Path) -> None:
+    """Neither over an empty page, nor over a page that was not read."""
+    first, last = (160, [HEAD, *BODY[:2]]), (740, [HEAD, *BODY[2:]])
+    source = write_table_pages(tmp_path / "list.pdf", [first, (0, []), last])
+    options = ("--join-tables", "--text-layer", "--format", "csv")
+    assert run(source, *options, "-o", tmp_path / "all") == 0
+    assert run(source, *options, "--pages", "1,3", "-o", tmp_path / "some") == 0
+    for folder in ("all", "some"):
+        assert (tmp_path / folder / "list.csv").read_text().count("Item,Price") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tables",), "--join-tables is for csv, xlsx, md, adoc, html, and the output is txt: add"),
+        (("--tables", "--format", "json,txt"), "the output is json, txt: add"),
+        (("--format", "md"), "tables are not looked for: add --tables"),
+        (("--layout", "--format", "html"), "tables are not looked for: add --tables"),
+        (("--export-lines", "lines"), "leave out --join-tables"),
+    ],
+)
+def test_joining_tables_without_effect_is_refused(
+    tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    assert run(scan, "--join-tables", *options, "-o", tmp_path / "out") == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_structure_in_all_formats(tmp_path: Path) -> None:
     """Headings and tables of a PDF file whose words and rules are taken as they are."""
     parts = ["0 0 0 RG 1 w", "BT /F 26 Tf 60 700 Td (Delivery note) Tj ET"]

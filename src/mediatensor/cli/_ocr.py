@@ -21,6 +21,7 @@ from .._engine.sources.output_files import check_outputs
 from ..errors import InvalidArgumentError, PageError
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, for_each_file, shown_name, write_picture
 from ._ocr_files import (
+    JOINED_FORMATS,
     OpenPages,
     PageImages,
     Task,
@@ -28,6 +29,7 @@ from ._ocr_files import (
     choose_pages,
     existing_overlays,
     find_files,
+    join_tables,
     load_predictor,
     open_pages,
     plan_tasks,
@@ -68,6 +70,7 @@ class ReadingOptions:
     straighten: bool
     layout: bool
     tables: bool
+    join_tables: bool
     fields: str | None
     text_layer: bool
     keep_look: bool
@@ -166,6 +169,7 @@ def _refuse_document_options(args: argparse.Namespace) -> None:
         "--format": args.format,
         "--layout": args.layout,
         "--tables": args.tables,
+        "--join-tables": args.join_tables,
         "--fields": args.fields,
         "--text-layer": args.text_layer,
         "--keep-look": args.keep_look,
@@ -188,7 +192,8 @@ class _Run:
         self._options = ReadingOptions(
             "pdf" in (args.format or []), args.overlay, args.dpi, args.every,
             args.det_arch, args.reco_arch, args.rotated, args.straighten, args.layout,
-            args.tables or bool({"csv", "xlsx"} & set(args.format or [])), args.fields, args.text_layer, args.keep_look,
+            args.tables or bool({"csv", "xlsx"} & set(args.format or [])), args.join_tables,
+            args.fields, args.text_layer, args.keep_look,
         )  # fmt: skip
         self._reader = TextReader(self._options, args.device)
         self._written = WrittenOutputs(folder)
@@ -323,6 +328,8 @@ class _Run:
         failures: dict[int, str],
     ) -> None:
         document, output = _document(store, numbers, failures), task.output(kind)
+        if self._options.join_tables and kind in JOINED_FORMATS:
+            document = join_tables(document)
         num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
         tables = [table for page in document.pages for table in page.tables]
         num_words += sum(len(cell.value.split()) for table in tables for cell in table.cells)

@@ -231,7 +231,9 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 # Options of `ocr` that have an effect only on some kinds of files.
 _VIDEO_OPTIONS = ("kinds", "region", "languages")
-_PAGE_OPTIONS = ("pages", "layout", "tables", "fields", "keep_look", "overlay", "rotated", "straighten")
+_PAGE_OPTIONS = ("pages", "layout", "tables", "join_tables", "fields", "keep_look", "overlay", "rotated", "straighten")
+# Formats in which --join-tables joins tables. In the others, each cell has a position on its own page.
+JOINED_FORMATS = ("csv", "xlsx", "md", "adoc", "html")
 _PDF_OPTIONS = ("dpi", "password", "page_timeout", "text_layer")
 
 
@@ -252,6 +254,18 @@ def check_options(args: argparse.Namespace, tasks: Sequence[Task]) -> None:
             file = (documents if names == ("every",) else tasks)[0].source
             option = f"--{given[0].replace('_', '-')}"
             raise InvalidArgumentError(f"{option} is for {purpose}, and {shown_name(file)} is {kind}: leave it out.")
+    if args.join_tables:
+        _check_tables_are_joined(args, {name for task in tasks if not task.is_video for name in task.formats})
+
+
+def _check_tables_are_joined(args: argparse.Namespace, formats: set[str]) -> None:
+    if not formats & set(JOINED_FORMATS):
+        raise InvalidArgumentError(
+            f"--join-tables is for {', '.join(JOINED_FORMATS)}, and the output is {', '.join(sorted(formats))}: add "
+            "--format csv, or leave it out."
+        )
+    if not args.tables and not formats & {"csv", "xlsx"}:
+        raise InvalidArgumentError("--join-tables has no effect, because tables are not looked for: add --tables.")
 
 
 def _may_be_pdf(file: str) -> bool:
@@ -327,6 +341,13 @@ def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) ->
             emit_error(f"{name}: {kind} was not written: {error_text(error) if is_known else unexpected_error(error)}")
             failures.append(error)
     return failures
+
+
+def join_tables(document: Document) -> Document:
+    """Return a copy of a document in which a table that continues on the next pages is only on its first page."""
+    from ..ocr.io._exports.tables import with_joined_tables
+
+    return with_joined_tables(document)
 
 
 def write_document(

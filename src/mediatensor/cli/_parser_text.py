@@ -74,6 +74,7 @@ def add_ocr(commands: Any) -> None:
     )  # fmt: skip
     add_flag(parser, "--layout", "find regions: headings, lists, captions, headers and footers, in reading order")
     add_flag(parser, "--tables", "find tables (csv and xlsx always do)")
+    add_flag(parser, "--join-tables", "join tables that continue on the next page, in csv, xlsx, md, adoc and html")
     add_option(parser, "--fields NAME", str, "find keys with their values: invoice, receipt or all; written to json")
     add_flag(
         parser, "--text-layer", "take the words that a PDF file contains, and read only pages and pictures without them"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ...structure import FoundCell, FoundTable, PageContent, join_tables
 from ...utils.geometry import box_around
 from .._elements.elements import Element
 from .._elements.pages import DocumentBase, Table, TableCell, TextPage
+
+_Document = TypeVar("_Document", bound=DocumentBase)
 
 # What is a number in every country: without separators of thousands, decimal commas, and leading zeros, which codes
 # have. A point before exactly three digits may be a separator of thousands.
@@ -117,8 +120,28 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 
     See `Document.joined_tables`.
     """
-    pages: list[TextPage] = [page for page in document.pages if hasattr(page, "tables")]
-    tables = []
+    return [table for _, table in _join_parts([page for page in document.pages if hasattr(page, "tables")])]
+
+
+def with_joined_tables(document: _Document) -> _Document:
+    """Return a copy of a document in which a table that continues on the next pages is only on its first page.
+
+    If pages in between were not read, as the numbers of pages show, the parts before and after them are not joined.
+    """
+    joined_document = copy(document)
+    joined_document.pages = pages = [copy(page) for page in document.pages]
+    first = 0
+    for stop in range(1, len(pages) + 1):
+        if stop == len(pages) or pages[stop].page_idx != pages[stop - 1].page_idx + 1:
+            joined = list(_join_parts(pages[first:stop]))
+            for number, page in enumerate(pages[first:stop]):
+                page.tables = [table for place, table in joined if place == number]
+            first = stop
+    return joined_document
+
+
+def _join_parts(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
+    """Yield (index in ``pages`` of the first page, table) for each table, joined with its continuations."""
     for parts in join_tables([_as_found(page) for page in pages]):
         cells: list[TableCell] = []
         num_rows = 0
@@ -141,8 +164,7 @@ def joined_tables(document: DocumentBase) -> list[Table]:
             ]
             num_rows += table.num_rows - first_row
         confidence = min(table.confidence for table in members)
-        tables.append(Table(cells, num_rows, members[0].num_cols, members[0].geometry, confidence))
-    return tables
+        yield parts[0][0], Table(cells, num_rows, members[0].num_cols, members[0].geometry, confidence)
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
