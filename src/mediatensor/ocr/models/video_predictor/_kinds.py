@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from ...video import Alternative, TextKind
-from ._tracking import MAX_GAP, LineTrack, letters_of
+from ._tracking import MAX_GAP, WHOLE_STROKES, LineTrack, letters_of
 from ._watching import Box
 
 # For the effect of each number and predicate, see benchmarks/results/video_text_rules.md.
@@ -18,6 +18,7 @@ FEWEST_SECONDS = 0.2  # still texts shown for less time are too short to read, a
 # Lines are one text if their first and last frames differ by at most this many frames; the lines of one text may fade
 # at slightly different times.
 TOGETHER_FRAMES = 3
+LEAST_LEGIBILITY = 0.3
 FEWEST_LETTERS = 2
 # Limit on the variation of visible strokes for text overlaid on the video; text on objects varies more.
 MAX_UNSTEADINESS = 0.12
@@ -38,6 +39,8 @@ SHORTEST_STAY_SECONDS = 0.5
 MOST_ROWS = 4  # most lines of roll-up captions; more lines are a scrolling screen
 # Text this near to a corner, as a share of width and height, is an overlay of the programme.
 CORNER_MARGIN = 0.15
+# A line is better than another if the product of number of letters and confidence is greater by this factor.
+MIN_READING_GAIN = 1.3
 MOST_ALTERNATIVES = 3
 LONGEST_ROLL_FRAMES = 20  # most frames for which a roll-up caption moves between two positions
 SAME_TEXT = 0.8  # least similarity of a line's text before and after it rolls up
@@ -99,6 +102,11 @@ class TrackGroup:
         return float(np.prod([line.confidence for line in self.lines]))
 
     @property
+    def legibility(self) -> float:
+        """The probability that the letters of all lines are right; see `LineTrack.legibility`."""
+        return float(np.prod([line.legibility for line in self.lines]))
+
+    @property
     def num_letters(self) -> int:
         return sum(letter.isalnum() for line in self.lines for letter in line.text)
 
@@ -121,7 +129,10 @@ class TrackGroup:
         """
         spreads = []
         for line in self.lines:
-            inner = line.shares[4:-4] or line.shares
+            shares = line.shares
+            if line.follows is not None:  # a text written word by word shows only a part of its strokes at first
+                shares = shares[next((number for number, share in enumerate(shares) if share > WHOLE_STROKES), 0) :]
+            inner = shares[4:-4] or shares
             low, high = np.quantile(inner, [0.1, 0.9])
             spreads.append(max(high - low, 0.9 - np.median(inner)))
         return float(np.median(spreads))
@@ -168,7 +179,7 @@ class KindJudge:
         """
         left, top, right, bottom = group.box
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
-        if group.num_letters < FEWEST_LETTERS:
+        if group.legibility < LEAST_LEGIBILITY or group.num_letters < FEWEST_LETTERS:
             return None
         if any(line.places for line in group.lines):
             return self._kind_of_moving(group)
@@ -297,6 +308,24 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
     is_above = 0.7 < up / size < 2.2 and 0.7 < own / size < 1.4
     is_next = -2 <= upper.first_frame - lower.last_frame - 1 <= LONGEST_ROLL_FRAMES
     return is_above and is_next and all(abs(lower.box[side] - upper.box[side]) < 0.6 * size for side in (0, 2))
+
+
+def is_better(other: LineTrack, line: LineTrack) -> bool:
+    """Return whether ``other`` is at the same place as ``line`` and is clearly the better reading.
+
+    It must be shown there in most frames of ``line``, and have clearly more letters or a clearly higher confidence.
+    """
+    if other is line or other.places or line.places or not other.readings:
+        return False
+    together = min(other.last_frame, line.last_frame) - max(other.first_frame, line.first_frame) + 1
+    overlaps = [
+        2 * (min(other.box[end], line.box[end]) - max(other.box[start], line.box[start]))
+        > min(box[end] - box[start] for box in (other.box, line.box))
+        for start, end in ((0, 2), (1, 3))
+    ]
+    if 2 * together <= line.num_frames or not all(overlaps):
+        return False
+    return other.confidence * len(other.text) >= MIN_READING_GAIN * line.confidence * len(line.text)
 
 
 def is_awaited(line: LineTrack, active: Sequence[LineTrack]) -> bool:

@@ -41,7 +41,8 @@ FEWEST_AT_REST = 3  # least frames at one position of a still text
 LEAST_ADDED = 0.4  # least additional length of a text that has grown, in line heights
 # Number of samples used to decide whether the words of a text change their colour one by one.
 MOST_MOMENTS = 200
-MOSTLY_EQUAL = 0.9  # readings agree if this share of their letters is equal
+# Readings of at least this many letters agree if this share of the letters is equal.
+FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
 MAX_READINGS = 2  # number of readings of a still text; one more reading uses its mean frame
 # Horizontal stretch of the line for each reading; readings that agree at different stretches are more reliable.
 STRETCH_FACTORS = (1.15, 1.0, 1.3)
@@ -479,7 +480,9 @@ def letters_of(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _agree(one: str, other: str) -> bool:
-    """Return whether the letters of two readings are the same or nearly the same."""
+    """Return whether the letters of two readings are the same or, in long readings, nearly the same."""
+    if min(len(one), len(other)) < FEWEST_LETTERS_TO_AGREE:
+        return one == other
     return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL
 
 

@@ -29,6 +29,7 @@ from ._kinds import (
     TrackGroup,
     alternatives,
     is_awaited,
+    is_better,
     is_part_of,
     join_interrupted,
     rolls_up_to,
@@ -520,10 +521,12 @@ class TextStream(Iterator[TextTrack]):
         join_interrupted(waiting, active)
         tie_growing_texts(waiting, active)
         tie_rolling_lines(waiting, active)
+        known = [line for line in (*waiting, *active) if line.readings]
         groups: list[TrackGroup] = []
         left_out: list[LineTrack] = []
         for line in sorted(waiting, key=lambda line: (line.first_frame, line.box[1])):
-            if line.continued_by is not None or line.legibility < LEAST_CONFIDENCE:
+            is_doubtful = line.legibility < LEAST_CONFIDENCE or any(is_better(other, line) for other in known)
+            if line.continued_by is not None or is_doubtful:
                 left_out.append(line)
                 continue
             group = next((group for group in groups if is_part_of(group, line)), None)
@@ -540,6 +543,12 @@ class TextStream(Iterator[TextTrack]):
         ]
         gone = {id(line) for group in complete for line in group.lines}
         gone |= {id(line) for line in left_out if line.last_frame <= frame and not is_awaited(line, active)}
+        # Also drop lines that are worse than a line that is removed now: without that line, they would later count as
+        # good.
+        left = [line for line in waiting if id(line) in gone]
+        gone |= {
+            id(line) for line in left_out if line.continued_by is None and any(is_better(one, line) for one in left)
+        }
         self._ended = [line for line in waiting if id(line) not in gone]
         for line in left_out:
             script = line.script if id(line) in gone and not line.places else None
