@@ -115,6 +115,27 @@ def test_a_folder_without_classes_is_refused(tmp_path: Path) -> None:
         as_items(folder_of(tmp_path, ["run"]) / "run", kind="video", classes=["run"])
 
 
+def test_folders_and_manifests_of_the_same_files_agree(tmp_path: Path) -> None:
+    """With files at any depth and one outside of all classes; folders without media are not classes."""
+    folder = tmp_path / "videos"
+    labels = {"0.mp4": "", "jump/1.mp4": "jump", "run/2024/may/2.mp4": "run", "run/3.mp4": "run"}
+    for name in labels:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    for name in ("notes", "swim/2024"):
+        (folder / name).mkdir(parents=True)
+    (folder / "notes" / "read.txt").touch()
+    rows = [{"path": f"videos/{name}", "label": label} for name, label in labels.items()]
+    manifest = write_manifest(tmp_path / "rows.csv", rows)
+    described = [
+        [(str(item.source), item.label, item.extra) for item in as_items(source, kind="video", classes=CLASSES)]
+        for source in (folder, manifest)
+    ]
+    assert described[0] == described[1]
+    assert [label for _, label, _ in described[0]] == [None, 1, 2, 2]
+    assert VideoClips(folder, classes=CLASSES).class_names == VideoClips(manifest, classes=CLASSES).class_names
+
+
 def test_validation_has_the_numbers_of_training(tmp_path: Path) -> None:
     """A folder that lacks a class numbers the remaining ones as in training."""
     train = VideoClips(folder_of(tmp_path / "train", ["jump", "run", "walk"]))
