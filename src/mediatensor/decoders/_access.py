@@ -100,6 +100,10 @@ class VideoAccess:
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
+    def frame_size(self) -> tuple[int, int]:
+        """Return the (height, width) of the frames that the decoder returns, after its transforms."""
+        return self._video.output_size()
+
     # Times and indices
 
     @property
