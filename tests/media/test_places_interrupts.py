@@ -53,20 +53,21 @@ def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path
 
         def interrupt(*_: object) -> None:
             nonlocal num_sent
-            num_sent += 1
-            raise KeyboardInterrupt(num_sent)
+            if not isinstance(sys.exception(), KeyboardInterrupt):  # on a busy machine, while the first one is caught
+                num_sent += 1
+                raise KeyboardInterrupt(num_sent)
 
         signal.signal(signal.SIGALRM, interrupt)
         sys.unraisablehook = lambda report: reported.append(report.exc_value.args[0])
         for microseconds in range(200, 6200, 10):
-            # A second signal follows if the first one is lost.
-            signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6, 1)
             try:
+                # A second signal follows if the first one is lost.
+                signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6, 1)
                 while True:  # whenever the signal comes, the decoder is at work
                     decoder.get_frames_at(list(range(0, 40, 3)))
             except KeyboardInterrupt as error:
+                signal.setitimer(signal.ITIMER_REAL, 0)
                 raised.append(error.args[0])
-            signal.setitimer(signal.ITIMER_REAL, 0)
             if microseconds % 200 == 0:
                 assert torch.equal(decoder[17], clip_rgb[17])
         # Each is raised once at most. A reported one is raised as well if the decoder has kept it.
