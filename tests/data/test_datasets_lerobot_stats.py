@@ -226,7 +226,8 @@ STATS, LINES = "meta/stats.json", "meta/episodes_stats.jsonl"
         ("v2.1", line(), "no statistics of observation.state for episode 0"),
         ("v2.1", line(mean=[0.0]), "mean of 'action' in episode 0 of .* must be 2 numbers"),
         ("v2.1", line(count=None), "count of 'action' in episode 0 of .* must be 1 numbers"),
-        ("v2.1", line(count=[-100]), "counts of action .* must be positive"),
+        ("v2.1", line(count=[-100]), r"counts of action .* must be positive .got .-100.0, 1.0, 7.0"),
+        ("v2.1", line(count=[float("nan")]), "counts of action .* must be positive"),
     ],
 )  # fmt: skip
 def test_damaged_stats_are_refused(

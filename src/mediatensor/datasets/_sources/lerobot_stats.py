@@ -111,8 +111,10 @@ def _combine(
             for name in _NAMES:
                 parts[name].append(_parse(own, name, known, column, f"episode {number} of {place}"))
         counts = np.array(parts["count"])
-        if counts.min() < 0 or not counts.sum():
-            raise InvalidArgumentError(f"The counts of {column} in {place} must be positive (got {shown([*counts])}).")
+        if not np.isfinite(counts).all() or counts.min() < 0 or not counts.sum():
+            raise InvalidArgumentError(
+                f"The counts of {column} in {place} must be positive (got {shown(counts.tolist())})."
+            )
         shares = (counts / counts.sum()).reshape(-1, *(1,) * parts["mean"][0].ndim)
         means, deviations = np.stack(parts["mean"]), np.stack(parts["std"])
         mean = (shares * means).sum(0)
