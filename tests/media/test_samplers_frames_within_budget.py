@@ -185,7 +185,6 @@ def test_datasets_sample_segments(steady: Path) -> None:
         ({"max_tokens": 5, "tokens_per_frame": 6}, r"max_tokens \(5\) must be at least 6, the tokens of 1 frame\."),
         ({"max_tokens": 11, "tokens_per_frame": 6, "multiple_of": 2}, "at least 12, the tokens of 2 frames"),
     ],
-    ids=str,
 )
 def test_wrong_arguments_are_errors(steady: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
