@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
 _UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
-# Matrix coefficients of H.273 that swscale accepts, and a substitute for BT.2020 constant luminance. swscale rejects
-# all other numbers. Frames with other numbers are converted as BT.601, as in the ffmpeg program.
-_BT2020_CONSTANT_LUMINANCE = 10
-_SUBSTITUTE_MATRICES = dict.fromkeys((0, 1, 2, 4, 5, 6, 7, 9)) | {_BT2020_CONSTANT_LUMINANCE: "BT2020"}
-_OTHER_MATRIX = "ITU601"
-_NUMBERS_OF_SUBSTITUTES = {"ITU601": 5, "BT2020": 9}
-_NAMES_IN_FILTERS = {"ITU601": "smpte170m", "BT2020": "bt2020nc"}
+# Matrix coefficients of H.273 that swscale accepts. Frames with other numbers are converted as BT.601, as in the ffmpeg
+# program, and those with BT.2020 constant luminance as BT.2020.
+_ACCEPTED_MATRICES = frozenset((0, 1, 2, 4, 5, 6, 7, 9))
+_BT601, _BT2020, _BT2020_CONSTANT_LUMINANCE = 5, 9, 10
+_NAMES_IN_FILTERS = {_BT601: "smpte170m", _BT2020: "bt2020nc"}
 # Primaries and transfer characteristics of H.273 that the scale filter accepts. They do not change RGB pixels.
 _ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
 _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
@@ -231,7 +229,7 @@ class FrameConverter(_Converter):
 
     def _write_directly(self, picture: Any, out: NDArray[np.uint8]) -> bool:
         """Let libswscale write the RGB pixels of a frame to ``out``. Return ``False`` if this is not possible."""
-        return self._rows.write(picture, _matrix_number(picture), out)
+        return self._rows.write(picture, _matrix_of(picture), out)
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
         """Convert a frame to uint8 RGB (H, W, 3) in new memory. Only for converters to uint8 without ``steps``.
@@ -256,7 +254,7 @@ class FrameConverter(_Converter):
 
         Luma is converted to limited range (16 to 235).
         """
-        options = {"dst_colorspace": _substitute_matrix(picture), "dst_color_range": _LIMITED_RANGE}
+        options = {"dst_colorspace": _matrix_of(picture), "dst_color_range": _LIMITED_RANGE}
         planes = _scaled_planes(self._to_components, picture, size, "yuv444p", _AREA, **options)
         return np.stack(planes)
 
@@ -293,7 +291,7 @@ class FrameConverter(_Converter):
         return reformatter.reformat(
             frame,
             format=self._output_format,
-            src_colorspace=_substitute_matrix(frame),
+            src_colorspace=_matrix_of(frame),
             interpolation=interpolation,
             threads=1,
             **size,
@@ -357,7 +355,7 @@ def _scaled_planes(
             width=width,
             height=height,
             format=pixel_format,
-            src_colorspace=_substitute_matrix(picture),
+            src_colorspace=_matrix_of(picture),
             interpolation=interpolation,
             threads=1,
             **options,
@@ -390,9 +388,9 @@ class _ScaleFilter:
         is_accepted = frame.color_primaries in _ACCEPTED_PRIMARIES and frame.color_trc in _ACCEPTED_TRANSFERS
         kind = (frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range, is_accepted)
         if kind != self._configured_for:
-            matrix = _substitute_matrix(frame)
+            matrix = _matrix_of(frame)
             tags = [] if is_accepted else ["color_primaries=unknown", "color_trc=unknown"]
-            tags += [] if matrix is None else [f"colorspace={_NAMES_IN_FILTERS[matrix]}"]
+            tags += [] if matrix == frame.colorspace else [f"colorspace={_NAMES_IN_FILTERS[matrix]}"]
             filters = [("setparams", ":".join(tags))] if tags else []
             self._graph = _filter_graph(frame, [*filters, ("scale", "flags=bicubic"), ("format", self._pixel_format)])
         self._configured_for = None  # an error leaves the graph unusable
@@ -407,18 +405,12 @@ def _convert_by_filter(frame: Any) -> NDArray[np.uint8]:
     return np.array(_view_pixels(_ScaleFilter("rgb24").convert(frame), np.uint8))
 
 
-def _substitute_matrix(frame: Any) -> Any:  # PyAV accepts matrix names, but its type hints allow only numbers
-    """If swscale rejects the colour matrix of a frame, return the name of the matrix to use instead.
-
-    Otherwise return ``None``.
-    """
-    return _SUBSTITUTE_MATRICES.get(frame.colorspace, _OTHER_MATRIX)
-
-
-def _matrix_number(frame: Any) -> int:
-    """Return the number of the colour matrix to convert a frame with."""
-    substitute = _substitute_matrix(frame)
-    return int(frame.colorspace) if substitute is None else _NUMBERS_OF_SUBSTITUTES[substitute]
+def _matrix_of(frame: Any) -> int:
+    """Return the number of a frame's colour matrix or, if swscale rejects it, of the matrix to use instead."""
+    number = int(frame.colorspace)
+    if number in _ACCEPTED_MATRICES:
+        return number
+    return _BT2020 if number == _BT2020_CONSTANT_LUMINANCE else _BT601
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
