@@ -160,6 +160,7 @@ def test_tables_that_continue_are_joined() -> None:
         [head, ["oats", "6"]],
     ]
     assert joined[0].num_header_rows == 1
+    assert len(Document([pages[0], pages[2]]).joined_tables()) == 3, "the page between them is missing"
 
 
 @pytest.mark.parametrize(

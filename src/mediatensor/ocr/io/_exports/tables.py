@@ -120,24 +120,26 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 
     See `Document.joined_tables`.
     """
-    return [table for _, table in _join_parts([page for page in document.pages if hasattr(page, "tables")])]
+    return [table for _, table in _join_following([page for page in document.pages if hasattr(page, "tables")])]
 
 
 def with_joined_tables(document: _Document) -> _Document:
-    """Return a copy of a document in which a table that continues on the next pages is only on its first page.
-
-    If pages in between were not read, as the numbers of pages show, the parts before and after them are not joined.
-    """
+    """Return a copy of a document in which a table that continues on the next pages is only on its first page."""
     joined_document = copy(document)
     joined_document.pages = pages = [copy(page) for page in document.pages]
+    joined = list(_join_following(pages))
+    for number, page in enumerate(pages):
+        page.tables = [table for place, table in joined if place == number]
+    return joined_document
+
+
+def _join_following(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
+    """Yield what `_join_parts` yields. If pages in between are missing, as their numbers show, nothing is joined."""
     first = 0
     for stop in range(1, len(pages) + 1):
         if stop == len(pages) or pages[stop].page_idx != pages[stop - 1].page_idx + 1:
-            joined = list(_join_parts(pages[first:stop]))
-            for number, page in enumerate(pages[first:stop]):
-                page.tables = [table for place, table in joined if place == number]
+            yield from ((first + place, table) for place, table in _join_parts(pages[first:stop]))
             first = stop
-    return joined_document
 
 
 def _join_parts(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
