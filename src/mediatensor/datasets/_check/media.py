@@ -15,9 +15,10 @@ import torch
 
 from ..._engine.containers.truncated_files import breaks_off, stated_audio_seconds
 from ..._engine.index.holes import describe_holes
-from ..._engine.pyav.opening import read_container_info
+from ..._engine.metadata import container_metadata
+from ..._engine.pyav.opening import ContainerInfo, read_container_info
 from ..._engine.sources.source import make_source
-from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder, get_container_metadata
+from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder
 from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, ReadError, StreamError
 from ...frames import ReplacedFrame
@@ -103,7 +104,8 @@ def _check_streams(
     episodes: Sequence[EpisodeTimes],
     audio_seconds: float | None,
 ) -> MediaFacts:
-    header = get_container_metadata(source)
+    info = read_container_info(make_source(source))
+    header = container_metadata(info)
     streams = {stream.stream_index: stream for stream in header.streams}
     video, audio = header.best_video_stream_index, header.best_audio_stream_index
     if video is not None and "attached_pic" in streams[video].disposition:
@@ -127,7 +129,7 @@ def _check_streams(
     if audio is not None:
         packets = _packet_seconds(source, audio)
         facts, listened = _check_sound(source, audio, facts, findings, kind, decodes, packets)
-        findings += _find_missing_audio(source, header.format_name, audio, audio_seconds, packets)
+        findings += _find_missing_audio(info, audio, audio_seconds, packets)
     if "matroska" in header.format_name:
         # After a gap in the times, the packets end later than the samples that follow each other.
         heard = None if listened is None else (listened[0], max(listened[1], float(packets.max(initial=0.0))))
@@ -422,8 +424,7 @@ def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeErro
 
 
 def _find_missing_audio(
-    source: Any,
-    format_name: str,
+    info: ContainerInfo,
     stream_index: int,
     stated_seconds: float | None,
     packet_seconds: np.ndarray[Any, Any],
@@ -436,11 +437,11 @@ def _find_missing_audio(
     if not len(packet_seconds):
         return []
     begin = float(packet_seconds[0])
-    if stated_seconds is None and format_name.startswith(_STATES_AUDIO_LENGTH):
-        info = read_container_info(make_source(source)).streams[stream_index]
-        if info.num_frames or not format_name.startswith("mov"):
+    if stated_seconds is None and info.format_name.startswith(_STATES_AUDIO_LENGTH):
+        stream = info.streams[stream_index]
+        if stream.num_frames or not info.format_name.startswith("mov"):
             # With an empty edit at the start, FFmpeg's duration may count from time 0.
-            begin, stated_seconds = 0.0, info.duration_seconds
+            begin, stated_seconds = 0.0, stream.duration_seconds
     return [] if stated_seconds is None else missing_audio(begin, stated_seconds, packet_seconds)
 
 
