@@ -241,17 +241,18 @@ def check_options(args: argparse.Namespace, tasks: Sequence[Task]) -> None:
     """Raise an error if an option is given that has no effect on any of the files."""
     pages = "read as pages" if args.every is None else "read as pages because of --every"
     video = "a video (--every SECONDS reads its frames as pages)"
+    first = tasks[0].source
     has_pdf = args.every is None and any(_may_be_pdf(task.source) for task in tasks)
-    documents = [task for task in tasks if _is_document(task.source)]
-    for names, purpose, is_useful, kind in (
-        (_VIDEO_OPTIONS, "videos", any(task.is_video for task in tasks), pages),
-        (_PAGE_OPTIONS, "images and PDF files", any(not task.is_video for task in tasks), video),
-        (_PDF_OPTIONS, "PDF files", has_pdf, "not one"),
-        (("every",), "videos", not documents, "an image or a PDF file"),
+    document = next((task.source for task in tasks if _is_document(task.source)), None)
+    # Each with a file for which the options have no effect; None if they are useful.
+    for names, purpose, file, kind in (
+        (_VIDEO_OPTIONS, "videos", None if any(task.is_video for task in tasks) else first, pages),
+        (_PAGE_OPTIONS, "images and PDF files", first if all(task.is_video for task in tasks) else None, video),
+        (_PDF_OPTIONS, "PDF files", None if has_pdf else first, "not one"),
+        (("every",), "videos", document, "an image or a PDF file"),
     ):
         given = [name for name in names if getattr(args, name) != args.parser.get_default(name)]
-        if given and not is_useful:
-            file = (documents if names == ("every",) else tasks)[0].source
+        if given and file is not None:
             option = f"--{given[0].replace('_', '-')}"
             raise InvalidArgumentError(f"{option} is for {purpose}, and {shown_name(file)} is {kind}: leave it out.")
     if args.join_tables:
