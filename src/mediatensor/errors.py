@@ -74,7 +74,7 @@ class StreamError(MediaTensorError, ValueError, RuntimeError):
 
 
 class DecodeError(MediaTensorError, IndexError, RuntimeError):
-    """A frame, audio samples or other data could not be decoded. If it is a frame, the message names it."""
+    """A frame, audio samples or other data could not be decoded. For a frame, the message states which one."""
 
 
 class DeviceError(MediaTensorError, RuntimeError):

@@ -38,7 +38,7 @@ _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the internal interface of a decoder or segment, or ``None`` if it is from another library."""
+    """Return the internal interface of a decoder or of a time range of one; ``None`` for objects of other libraries."""
     return getattr(decoder, "_access", None)
 
 
@@ -70,7 +70,7 @@ class VideoAccess:
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
-        """Return luma as it is stored, uint16 (1, H, W), instead of RGB. This works only on the CPU.
+        """Make the decoder return luma as it is stored, uint16 (1, H, W), instead of RGB. This works only on the CPU.
 
         This takes effect at the next call of `set_transforms`.
 
@@ -81,10 +81,11 @@ class VideoAccess:
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
         """Prepare the decoder for reading dataset rows: build its index now, and set its error policy.
 
-        Building the index of a newly opened file now avoids opening the file again later. Its frame times are kept for
-        requests by index, even if decoding shows that they are wrong. In approximate mode, there is no index.
+        Call this right after opening a file: building the index later would open the file again. From now on, requests
+        by index use the frame times in this index, even if decoding shows that they are wrong. Approximate mode has no
+        index.
 
-        With ``raises_damage``, damaged frames raise an error from now on, if the device's decoder reports damage.
+        With ``raises_damage``, damaged frames raise an error, if the device's decoder reports damage.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -95,7 +96,7 @@ class VideoAccess:
     def restore(self) -> None:
         """Undo the corrections that decoding made to the index.
 
-        The number of frames is then again independent of earlier decoding.
+        Decoding can change the number of frames; this method restores the number in the original index.
         """
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
@@ -117,10 +118,10 @@ class VideoAccess:
         return self._frames.start_times
 
     def frame_indices_of(self, batch: FrameBatch) -> Tensor | None:
-        """Return the index in the video of each frame of a batch, in the shape of its times.
+        """Return, for each frame of a batch, its index in the video. The result has the shape of the batch's times.
 
-        The times must be those of frames, or evenly spaced at intervals of the batch's frame duration. In approximate
-        mode, frame indices are unknown, so return ``None``.
+        The batch's times must be the start times of frames, or be evenly spaced at intervals of the batch's frame
+        duration. In approximate mode, return ``None``, because frame indices are unknown.
         """
         if isinstance(self._frames, ApproximateFrames):
             return None
@@ -234,7 +235,7 @@ class VideoAccess:
 
     @contextmanager
     def _lend_frames(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
-        """Open the video a second time, on the CPU and without transforms, for `pictures` and `pictures_at`."""
+        """Open the video again, on the CPU and without transforms, and yield access to its frames."""
         with self._video.lend_reader(is_moved=False):  # raises `ClosedError` if the decoder is closed
             pass
         on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
@@ -251,14 +252,14 @@ class VideoAccess:
 
 
 class AudioAccess:
-    """The internal interface to the audio of an `AudioVideoDecoder`, or of a segment that ends at ``end_seconds``."""
+    """The internal interface to the audio of an `AudioVideoDecoder`, up to ``end_seconds`` if this is given."""
 
     def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
         self._audio = audio
         self._end_seconds = end_seconds
 
     def restrict(self, end_seconds: float) -> AudioAccess:
-        """Return an access object for a segment that ends at ``end_seconds``. Samples after that are silent."""
+        """Return an access object for the audio up to ``end_seconds``. Samples after that are silent."""
         return AudioAccess(self._audio, end_seconds)
 
     @cached_property

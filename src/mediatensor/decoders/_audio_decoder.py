@@ -68,8 +68,8 @@ class AudioDecoder(Closing):
     variable bit rate, everything before the range is parsed but not decoded. The following must be decoded from the
     beginning: codecs whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex, ...), MPEG program
     streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end
-    (chained Ogg, ``cat a.flac b.flac``). Ranges in ascending order are fast there: decoding continues where it stopped.
-    A joined file is treated as one recording with the sample rate and channels of its first part.
+    (chained Ogg, ``cat a.flac b.flac``). For these, ranges in ascending order are fast, because decoding continues
+    where it stopped. A joined file is treated as one recording with the sample rate and channels of its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
     the same time. Concurrent calls open the file separately. The file stays open until `close` or the end of a ``with``

@@ -352,11 +352,11 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 
 
 def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
-    """Return whether the next key frame of a stream is shown at or before ``target``, a time in ticks of the stream.
+    """Return whether the next key frame after a seek is shown at or before ``target``, a time in ticks of the stream.
 
-    In a container without an index, a seek usually ends between key frames. So this reads on to the next key frame of
-    the stream. If that frame is not too late, it will be read again, and so will earlier packets of other streams.
-    Earlier packets of the stream itself are dropped.
+    In a container without an index, a seek usually ends between key frames. Therefore this function reads packets up to
+    the next key frame of the stream. If that key frame is not too late, it is put back to be read again, together with
+    the packets of other streams before it. The stream's own packets before the key frame are dropped.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -387,9 +387,9 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
-    """Decode the first frame on the CPU, and return its orientation, or None if there is no frame.
+    """Decode the first frame on the CPU to find out its orientation; return ``None`` if there is no frame.
 
-    Frames decoded on other devices lack the orientation that the container states.
+    Other devices need this, because the frames that they decode lack the orientation that the container states.
     """
     with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
         if (frame := first_frame(reader)) is not None:

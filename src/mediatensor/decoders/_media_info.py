@@ -343,7 +343,10 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 
 
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
-    """Make an object of dataclass ``kind`` from ``values``. Other fields are copied from ``header``, by their names."""
+    """Make an object of dataclass ``kind`` from ``values``.
+
+    Copy other fields from the attributes of the same name of ``header``.
+    """
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
 
@@ -360,7 +363,7 @@ def _audio_info(header: StreamInfo, container_duration_seconds: float | None) ->
 
 
 def _joined_seconds(file: str, stream_index: int) -> float | None:
-    """Return the total length of audio that was joined from several files; ``None`` if it is unknown or not joined.
+    """Return the total length of the audio of a joined file; ``None`` if it is unknown or the file is not joined.
 
     The header of a joined file states only the length of the first part.
     """

@@ -33,7 +33,7 @@ _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV,
 
 
 def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
-    """Parse the text, markup, speaker and style of one subtitle. ``line`` has no times, so the times are NaN.
+    """Parse the text, markup, speaker and style of one subtitle. Its times are NaN, because ``line`` has no times.
 
     Args:
         codec: FFmpeg's name of the codec.
@@ -63,7 +63,7 @@ def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
 
 
 def is_ascii_superset(encoding: str) -> bool:
-    """Return whether an encoding stores ASCII characters as ASCII bytes. The syntax of subtitle files needs them.
+    """Return whether an encoding stores ASCII characters as ASCII bytes, as the syntax of subtitle files requires.
 
     >>> is_ascii_superset("cp1252"), is_ascii_superset("utf-16")
     (True, False)

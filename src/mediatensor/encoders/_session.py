@@ -58,7 +58,7 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
 
 
 def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (pts, durations) in seconds; raise if one is not finite, pts do not increase, or a duration is < 0."""
+    """Return (pts, durations) in seconds; raise if a value is not finite, pts do not increase, or a duration is < 0."""
     pts, durations = batch.pts_seconds.numpy(), batch.duration_seconds.numpy()
     if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # also false for NaN
         raise InvalidArgumentError(
@@ -76,7 +76,7 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) -> Fraction | None:
-    """Return the frame rate, or ``None`` if frames are not evenly spaced, within a tick of `FINE_TIME_BASE`.
+    """Return the frame rate; ``None`` unless frames are evenly spaced to within one tick of `FINE_TIME_BASE`.
 
     >>> import numpy as np
     >>> even_frame_rate(np.arange(4) * 1001 / 30000 + 5, np.full(4, 1001 / 30000))
@@ -125,7 +125,7 @@ class Timeline:
     """The start times of the streams of one file.
 
     A stream without times starts at time zero of the file. Of the streams with times, the earliest starts at time zero,
-    and the others as much later as in their data. Start times are final once all streams have data::
+    and the others keep their offset to it. Start times are final once all streams have data::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
@@ -246,7 +246,7 @@ class Session:
     # Adding data
 
     def check_can_add(self, what: str) -> None:
-        """Raise if data cannot be added now. The error calls the data ``what``."""
+        """Raise if data cannot be added now. ``what`` is the name of the data in the error message."""
         if self.is_closed:
             raise ClosedError(f"Cannot add {what} after close() was called.")
         if self._muxer is None:

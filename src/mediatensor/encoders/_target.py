@@ -18,8 +18,8 @@ _FAILED = -5  # FFmpeg's code for an input/output error
 class Sink:
     """The file object that a muxer writes to.
 
-    FFmpeg calls the methods. They never raise, because FFmpeg could pass the exception to another call. They store the
-    first exception in `error`, and from then on return an error code.
+    FFmpeg calls the methods of a sink. They never raise, because the exception could then surface in an unrelated call
+    to FFmpeg. Instead they store the first exception in `error`, and return an error code from then on.
 
     When a muxer is freed, it writes the trailer of the file, even after a failure. To prevent this, call `abandon`
     first. From then on, the sink ignores all bytes. ``name`` is the file name that FFmpeg sees.

@@ -302,8 +302,8 @@ def _times_of_clip(
 
     Times closer to the end than ``tolerance`` are also left out.
 
-    If ``is_whole``, the clip was placed so that all of its times are before the end of the stream. Only a rounding
-    error can then move a time to the end, as in the following example, and such a time is moved back::
+    If ``is_whole``, the clip was placed so that all of its times are before the end of the stream. Even then, a
+    rounding error can move a time to the end. Such a time is moved back, as in this example::
 
         start             1/3 + 1.6 = 1.9333333333333333
         sampling range                1.9333333333333336 = 1/3 + 2 - 0.4
