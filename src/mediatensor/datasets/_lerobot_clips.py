@@ -186,8 +186,8 @@ class LeRobotClips(ColumnDataset):
         2.0 often lacks it.
 
         With ``episodes``, the statistics are of these episodes, combined from what is recorded of each. Version 2.0
-        records only the whole dataset, so that its statistics are always of all episodes. ``step`` and ``only_whole``
-        have no effect. The quantiles of version 3.0, such as ``q01``, are there only for the whole dataset.
+        records statistics only for the whole dataset, so ``episodes`` has no effect there. ``step`` and ``only_whole``
+        have no effect. The quantiles of version 3.0, such as ``q01``, are available only for the whole dataset.
 
         The files are read at the first use.
 

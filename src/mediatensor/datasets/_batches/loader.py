@@ -469,7 +469,7 @@ class BatchIterator(Iterator[B], Generic[B]):
 class Iterations(Generic[P]):
     """The iterations over one loader that are still open, from the oldest to the newest.
 
-    If the loop ends the only open iteration early, ``left`` is the position that it reached, until another iteration
+    If the loop leaves the only open iteration early, ``left`` is the position of that iteration until another one
     begins. Otherwise, ``left`` is ``None``.
     """
 

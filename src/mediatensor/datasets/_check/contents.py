@@ -316,7 +316,7 @@ class SoundStatistics:
     """Statistics of the audio of a file. `add` updates them with the next samples, (channels, N).
 
     ``num_samples`` counts the samples of one channel. ``num_values`` counts the samples of all channels.
-    ``num_clipped`` counts samples in runs at full scale.
+    ``num_clipped`` counts the samples in runs of consecutive samples at full scale.
     """
 
     num_samples: int = 0

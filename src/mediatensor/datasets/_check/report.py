@@ -92,8 +92,8 @@ class DatasetReport:
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
         """Return the severity of a finding, or the worst severity in a file; ``None`` for a file without findings.
 
-        A finding is ``"bad"`` only if its kind is in ``bad_kinds``. Other findings have the severity in
-        `FINDING_KINDS`, but ``"look"`` if that is ``"bad"``.
+        A finding is ``"bad"`` if its kind is in ``bad_kinds``. Other findings have the severity in `FINDING_KINDS`,
+        except that ``"bad"`` becomes ``"look"``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -239,9 +239,10 @@ class DatasetReport:
         the source also has a column ``path`` or ``label``, that column is renamed to ``other_path`` or ``other_label``.
         Paths of files and of captions are absolute.
 
-        For a file in a tar shard or a Parquet column, ``path`` is the shard or the Parquet file. From further columns,
-        `as_items` finds the file in it. Class labels are written as numbers. If a sample of a tar shard has subtitle
-        files, the column ``captions`` has the text of one, preferably of one whose name has no language.
+        For a file in a tar shard or a Parquet column, ``path`` is the shard or the Parquet file. Further columns state
+        where the file is in it, so that `as_items` can find it. Class labels are written as numbers. If a sample of a
+        tar shard has subtitle files, the column ``captions`` has the text of one, preferably of one whose name has no
+        language.
 
         Args:
             path: Output file, ``.csv`` or ``.jsonl``.

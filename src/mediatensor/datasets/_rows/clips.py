@@ -92,7 +92,10 @@ def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
 
 
 def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
-    """Return where in the file a sampler will start to read, as a number for sorting rows; ``part`` if unknown."""
+    """Return a number that tells where in the file a sampler will start to read. Return ``part`` if this is unknown.
+
+    Rows are sorted by this number, so that each file is read from start to end.
+    """
     with random_for(unwrap_partial(sampler)[0]):
         position = first_position(sampler, decoder)
     return float(part) if position is None else position

@@ -127,7 +127,7 @@ class _Parts(NamedTuple):
 
 
 def pack(value: Any) -> Any:
-    """Return a replacement for ``value`` that is faster to pickle if it has tensors. `unpack` restores the value."""
+    """Return ``value`` in a form that is faster to pickle if ``value`` has tensors. `unpack` restores the original."""
     if isinstance(value, Tensor):
         is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
         if is_plain and value.layout == torch.strided and value.dtype in _INLINE_DTYPES:

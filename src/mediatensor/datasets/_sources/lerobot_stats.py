@@ -29,7 +29,7 @@ _Recorded = Mapping[str, Any]
 def read_stats(known: LeRobotFormat, episodes: Sequence[int], *, is_whole: bool) -> dict[str, dict[str, Tensor]]:
     """Return the statistics of the episodes with these numbers; see `LeRobotClips.stats`.
 
-    ``is_whole`` tells whether they are all episodes of the dataset.
+    ``is_whole`` is true if these are all episodes of the dataset.
     """
     if known.version == (2, 1):
         place = join_path(known.root, "meta/episodes_stats.jsonl")
