@@ -218,7 +218,7 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
 
 
 def _edits(first: str, second: str, limit: int) -> int:
-    """Return the edit distance of two texts, or ``limit`` + 1 if the distance is larger than ``limit``."""
+    """Return the edit distance of two texts, or ``limit`` + 1 if the distance is greater than ``limit``."""
     if abs(len(first) - len(second)) > limit:
         return limit + 1
     previous = list(range(len(second) + 1))
@@ -346,7 +346,7 @@ def _values_right(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
 
 
 def _cut_at_gap(text: str) -> str:
-    """Return the text up to the first wide gap or the next word that ends with a colon."""
+    """Return the text up to the first wide gap, or up to the next word that ends with a colon."""
     text = text[:MAX_LINE].split("  ")[0].strip()
     following = re.search(r"\s[^\W\d_][\w.]{1,20}:(?:\s|$)", text)
     return text[: following.start()].strip() if following else text
@@ -421,7 +421,7 @@ def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _
 def _amounts_due(page: _Page) -> set[Decimal]:
     """Return the amounts that the customer may have had to pay.
 
-    Each is a positive difference between an amount of cash and an amount of change on the receipt.
+    On a receipt, each such amount is a positive difference: an amount of cash minus an amount of change.
     """
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}
@@ -447,8 +447,8 @@ def _strip_number(text: str) -> str:
 def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
     """Return the index of the row that is probably the company name, and a confidence, or None if there is no such row.
 
-    ``texts`` are the rows of a page from the top. The first row that can be a name is chosen, but a name with a word
-    such as "Ltd" or "restaurant" has priority.
+    ``texts`` are the rows of a page from the top. The first row that can be a name is chosen, but a row with a word
+    such as "Ltd" or "restaurant" has priority over it.
     """
     names: list[tuple[int, bool]] = []
     for number, row in enumerate(texts[:_TOP_ROWS]):

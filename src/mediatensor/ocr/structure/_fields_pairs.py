@@ -46,8 +46,8 @@ _SLACK = 0.01
 class _Part:
     """A phrase, with scores of how likely it is a key and a value.
 
-    ``cell`` is the box formed by the nearest rules around the phrase; a side without a rule is infinite. ``height`` is
-    the height of the phrase's words.
+    ``cell`` is the box formed by the nearest rules (straight lines) around the phrase; a side without a rule is
+    infinite. ``height`` is the height of the phrase's words.
     """
 
     words: tuple[int, ...]
@@ -219,7 +219,7 @@ def _split_phrase(content: PageContent, phrase: Phrase) -> list[Phrase]:
 
 
 def _split_at_gap(content: PageContent, words: list[int]) -> list[list[int]]:
-    """Split words such as ``"Ada Date:"``, a value and then the next key, at the widest gap."""
+    """Split a value from the key that follows it, as in ``"Ada Date:"``, at the widest gap between the words."""
     if len(words) < 2:
         return [words]
     gaps = [content.boxes[second, 0] - content.boxes[first, 2] for first, second in pairwise(words)]
@@ -254,7 +254,7 @@ def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_fol
 
 
 def _cell(content: PageContent, box: Box) -> Box:
-    """Return the box formed by the nearest rules around ``box``. A side without a rule is infinite."""
+    """Return the box formed by the nearest rules (straight lines) around ``box``. A side without a rule is infinite."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)
     vertical, horizontal = content.vertical_rules, content.horizontal_rules
@@ -348,13 +348,13 @@ def _misalignment(upper: _Part, lower: _Part) -> float:
 
 
 def _is_same_column(upper: _Part, lower: _Part) -> bool:
-    """Return whether two phrases are between the same vertical rules."""
+    """Return whether two phrases are between the same two vertical rules (straight lines)."""
     slack = max(upper.height, lower.height)
     return all(abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2))
 
 
 def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:
-    """Find columns with a head above values, as in tables.
+    """Find columns in which a head is above several values, as in tables.
 
     Return the pairs of a head and a value, the indices of all values, and the indices of all heads.
     """
@@ -393,13 +393,16 @@ def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[li
 
 
 def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
-    """Return whether the keys of ``columns`` look like column heads rather than the first lines of paragraphs."""
+    """Return whether phrases above columns of text look like column heads rather than the first lines of paragraphs.
+
+    The keys of ``columns`` are the indices of these phrases; each value has the indices of the phrases below.
+    """
     gaps = [(parts[column[0]].box[1] - parts[at].box[3]) / parts[at].height for at, column in columns.items()]
     return float(np.median(gaps)) > 0.35 and (len(columns) > 2 or all(parts[at].as_key > 0.3 for at in columns))
 
 
 def _values_below_head(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
-    """Return the values in the column below a head: evenly spaced, and aligned with it or between the same rules."""
+    """Return the values below a column head: evenly spaced phrases, aligned with the head or between the same rules."""
     column: list[int] = []
     last, step = head, math.inf
     while (current := below.get(last)) is not None and len(column) < 100:
@@ -446,7 +449,7 @@ def _pairs_below(
 def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
     """Pair the label in the upper left corner of a ruled box with the text below it.
 
-    A pair whose label is smaller than the text gets a higher score. Phrases in ``apart`` are left out.
+    A pair gets a higher score if its label is printed smaller than the text. Phrases in ``apart`` are left out.
     """
     cells: dict[Box, list[int]] = defaultdict(list)
     for at, part in enumerate(parts):
@@ -511,7 +514,7 @@ def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pai
 
 
 def _find_further_lines(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
-    """Find the further lines of keys and values that extend over several lines.
+    """Find the second and later lines of keys and values that extend over several lines.
 
     Return, for each key or value in ``used``, the other phrases that are close below it and aligned with it.
     """

@@ -25,7 +25,7 @@ def box_around(boxes: Boxes | Sequence[Box]) -> Box:
 
 
 def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
-    """Return the boxes (N, 4) of a page after it is rotated counter-clockwise by ``turn``: 0, 90, 180 or 270 degrees.
+    """Return boxes (N, 4) on a page after rotating the page counter-clockwise by ``turn``: 0, 90, 180 or 270 degrees.
 
     ``width`` and ``height`` are the size of the page before the rotation.
     """

@@ -149,7 +149,7 @@ def content_of_picture(
 
 
 def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], float]:
-    """Return the ink of an image, uint8 (H, W), and the factor by which the image was scaled down.
+    """Return a map of the ink in an image, uint8 (H, W), and the factor by which the image was scaled down.
 
     Ink is how much a pixel differs from the paper. The channel that differs most counts, so coloured ink counts as much
     as black ink. If the image was enlarged, the factor is 0.5.
@@ -197,7 +197,7 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
 def _pieces(
     ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float
 ) -> tuple[Boxes, NDArray[np.bool_], NDArray[np.float64]]:
-    """Find pieces of pictures: areas of connected ink, except words, backgrounds of words, and rules.
+    """Find pieces of pictures: areas of connected ink, except words, backgrounds of words, and rules (straight lines).
 
     Return the box of each piece, whether it is evenly coloured, and how much it differs from the paper.
     """
@@ -263,7 +263,7 @@ def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
 
 
 def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
-    """Extend the box of a picture to the rules that touch it, such as the axes of a chart.
+    """Extend the box of a picture to the rules (straight lines) that touch it, such as the axes of a chart.
 
     The box is not extended if it would then contain too much text.
     """
@@ -307,7 +307,7 @@ def _add_frame(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes
 
 
 def drop_rules_inside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
-    """Return the ``rules`` that are not inside any of the ``pictures``."""
+    """Return the rules (straight lines) that are not inside a picture."""
     if not len(rules) or not len(pictures):
         return rules
     grown = pictures + em / 3 * np.array([-1, -1, 1, 1])
@@ -342,8 +342,8 @@ def bold_words(
 ) -> NDArray[np.bool_]:
     """Return whether each word is bold, bool (N,).
 
-    Bold words usually come in groups, so each word is averaged with its neighbours on the line. The average is then
-    compared with all words of the page. If most words of the page are bold, none is marked.
+    Bold words usually come in groups, so the measured boldness of each word is averaged with its neighbours on the
+    line. The average is then compared with all words of the page. If most words of the page are bold, none is marked.
     """
     heights = _line_heights(words, line_ids)
     weight = np.full(len(words), np.nan)
@@ -380,7 +380,7 @@ def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float
 
 
 def _weights(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how bold each word looks, float64 (N,); NaN for words without contrast.
+    """Return a measure of how bold each word looks, float64 (N,); NaN for words without contrast.
 
     ``heights`` are the line heights. The result is the share of ink in the fullest pixel rows of a word, times the
     square root of the stroke thickness relative to the line height.

@@ -41,7 +41,7 @@ _MAX_EDGES = 6000
 class _Segments(NamedTuple):
     """Nearly horizontal pieces of edges or lines. Each field is float64 (N,), in pixels.
 
-    ``y`` is the position in the middle between ``left`` and ``right``.
+    ``y`` is the vertical position in the middle between ``left`` and ``right``.
     """
 
     left: NDArray[np.float64]
@@ -105,7 +105,7 @@ def image_tools() -> ModuleType:
 def painted(
     boxes: Boxes, shape: tuple[int, int], scale: tuple[float, float], values: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Count, for each cell of a grid, the boxes that cover at least half of it: int64 (rows, columns).
+    """Return, for each cell of a grid, the number of boxes that cover at least half of it, int64 (rows, columns).
 
     If ``values`` has a number for each box, return the sum of these numbers instead of the count. ``shape`` is the
     number of rows and columns, and ``scale`` is the width and height of a cell in pixels.
@@ -122,9 +122,10 @@ def painted(
 
 
 class _Letters(NamedTuple):
-    """Positions of the letters on a page, so that their strokes are not mistaken for rules.
+    """Positions of the letters on a page, so that their strokes are not mistaken for rules (straight lines).
 
-    ``within`` and ``stroke`` have a value for each block of a grid, (rows, columns).
+    The page is divided into a grid of pixel blocks. ``within`` and ``stroke`` have a value for each block, (rows,
+    columns).
     """
 
     within: NDArray[np.bool_]
@@ -173,7 +174,7 @@ def _rules_across(ink: NDArray[np.uint8], words: Boxes, em: float, min_length: f
 
 
 def _edges(change: NDArray[np.int16], threshold: int, sign: int, letters: _Letters, em: float) -> _Segments:
-    """Find edges: rows of blocks in which every pixel gets darker (``sign`` 1) or brighter (-1) from above to below.
+    """Find edges: rows of pixel blocks whose pixels are all darker (``sign`` 1) or brighter (-1) than the pixel above.
 
     ``change`` is the difference between the pixel rows above and below each pixel.
     """
@@ -237,7 +238,7 @@ def _trim_ends(
 
 
 def _dotted_lines(halved: NDArray[np.uint8], letters: _Letters, em: float, threshold: int) -> _Segments:
-    """Find lines of dots or dashes: thin rows of blocks that all contain ink.
+    """Find lines of dots or dashes: thin rows of pixel blocks that all contain ink.
 
     Blocks are twice as wide as in `_edges`, so that a block contains a dot even if the dots are far apart.
     """
@@ -270,7 +271,7 @@ def _fit_lines(
     step: int,
     min_length: float,
 ) -> tuple[_Segments, NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Fit a straight line through each group of connected blocks.
+    """Fit a straight line through each group of connected pixel blocks.
 
     ``rows``, ``columns`` and ``names`` are the position and the group of each block. Lines that are short, uneven, too
     steep, or probably letters are dropped. Return the remaining lines, and for each line its mean number of blocks per
@@ -350,7 +351,7 @@ class _Pairs(NamedTuple):
 
 
 def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
-    """Join the parts of each rule: its upper and lower edge, and pieces that follow each other on a line.
+    """Join the parts of each rule: its upper and lower edge, and pieces that follow each other on a straight line.
 
     Return the boxes of the rules that are at least ``min_length`` long.
     """

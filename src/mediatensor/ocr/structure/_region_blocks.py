@@ -109,9 +109,9 @@ def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
 
 
 def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
-    """Group lines into columns: lists of lines that are one below the other.
+    """Group lines into columns, which are lists of lines that are one below the other.
 
-    Where two lines are side by side below (or above) a line, the column ends.
+    If two lines are side by side below a line, or above it, the column ends at this line.
     """
     boxes = np.array([line.box for line in lines])
     sizes = np.array([line.size for line in lines])
@@ -156,10 +156,11 @@ def _nearest(
     widths: NDArray[np.float64],
     middles: NDArray[np.float64],
 ) -> int:
-    """Return the index of the line that is nearest above or below line ``index``, or -1 if there is none.
+    """Return the index of the nearest line above or below line ``index``, or -1.
 
-    ``candidates`` are the lines above it or the lines below it, nearest first. The result is also -1 if the nearest
-    line overlaps too little horizontally or is too far away, or if two lines at this height are side by side.
+    ``candidates`` are either the lines above line ``index`` or the lines below it, nearest first. The result is -1 if
+    there is none, if the nearest one overlaps too little horizontally or is too far away, or if two lines at its height
+    are side by side.
     """
     if len(candidates) == 0:
         return -1
@@ -369,9 +370,9 @@ def pictures_of(
 
 
 def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: float) -> Boxes:
-    """Find connected rules that belong to a picture, such as its frame or its axes. Return their boxes, (F, 4).
+    """Return the boxes (F, 4) of connected rules (straight lines) that belong to a picture, such as its frame or axes.
 
-    They must be around or next to a piece of ink, and contain little text.
+    Such rules are around or next to a piece of ink, and contain little text.
     """
     if len(pieces) == 0 or not 2 <= len(rules) <= _MAX_RULES:
         return np.zeros((0, 4))

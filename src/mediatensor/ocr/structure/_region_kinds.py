@@ -130,7 +130,7 @@ def _sureness(block: Block) -> float:
 
 
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
-    """Find page headers and footers: up to three rows of blocks at the top and at the bottom."""
+    """Find page headers and footers: up to three rows of text blocks each at the top and at the bottom."""
     for top in (True, False):
         # Footers are found as headers of the page turned upside down.
         parts, others, rules = (
@@ -177,7 +177,7 @@ def _is_margin(
     edge: int,
     away: float,
 ) -> bool:
-    """Return whether a row of blocks near the top edge of the page is a page header.
+    """Return whether a row of text blocks near the top edge of the page is a page header.
 
     Args:
         row: Indices of the blocks in the row.

@@ -75,8 +75,7 @@ class TextLine:
 def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list[TextLine]:
     """Group the words with the indices ``chosen`` into lines. Lines are sorted from top to bottom.
 
-    Lines are split at gutters between columns. A gutter does not extend through the ``walls``, which are the boxes of
-    tables and pictures.
+    Lines are split at gutters between columns. A gutter ends at tables and pictures, whose boxes are the ``walls``.
     """
     if len(chosen) == 0:
         return []
@@ -97,8 +96,8 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
     """Return the top and bottom of each word as if it had letters with ascenders and descenders, float64 (N, 2).
 
-    If boxes enclose only the ink, words without such letters have lower boxes. The missing height is estimated from the
-    other words of the page.
+    If boxes enclose only the ink, the box of a word without such letters is too small. The missing height is estimated
+    from the other words of the page.
     """
     heights = boxes[:, 3] - boxes[:, 1]
     rises = np.array(
@@ -252,8 +251,8 @@ def _cut_at_gutters(
 def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
     """Find gutters on a grid over the page.
 
-    Return, for each cell, the length of the vertical white space through it, in cells (0 if it has ink); and the side
-    of a cell in the unit of the page.
+    Return, for each cell of the grid, the length of the vertical white space through it, in cells (0 if it has ink).
+    Also return the side of a cell in the unit of the page.
     """
     cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
     rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2

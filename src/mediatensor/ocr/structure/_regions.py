@@ -121,8 +121,8 @@ def _sideways_text(
 ) -> tuple[list[FoundRegion], list[tuple[int, ...]]]:
     """Find regions of text that is turned by 90 or 270 degrees.
 
-    Return these regions, and the turned words in each of ``pictures``. Turned words are handled separately, because
-    they would split lines of upright text. They come last in reading order.
+    Turned words are handled separately, because they would split lines of upright text. Their regions come last in
+    reading order. Return these regions, and the turned words in each of ``pictures``.
     """
     notes: list[FoundRegion] = []
     labels: list[tuple[int, ...]] = [()] * len(pictures)
@@ -141,7 +141,10 @@ def _sideways_text(
 
 
 def _is_figure(table: FoundTable, content: PageContent) -> bool:
-    """Return whether a table is really a part of a figure: it touches a picture and has a figure caption below it."""
+    """Return whether a table is really part of a figure.
+
+    It is if it touches a picture and has a figure caption below it.
+    """
     if len(content.pictures) == 0 or len(content.boxes) == 0:
         return False
     left, top, right, bottom = table.box
@@ -398,7 +401,7 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
 def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:
     """Return whether ``first`` and ``second``, the halves of a hyphenated word, are a compound with a hyphen.
 
-    They are if ``whole``, the text of the page, has them with a hyphen or as two separate words. ``known`` are all
+    This is so if ``whole``, the text of the page, has them with a hyphen or as two separate words. ``known`` are all
     words of the page.
     """
     if f"{first}-{second}" in whole:

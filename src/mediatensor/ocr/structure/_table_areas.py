@@ -22,7 +22,7 @@ _MAX_RULES = 4_000
 
 
 def join_rules(rules: NDArray[np.float64], across: bool, em: float) -> Segments:
-    """Join pieces of the same rule, such as dots, dashes and the borders of adjacent cells.
+    """Join the pieces of each ruled line, such as dots, dashes and the borders of adjacent cells.
 
     Args:
         rules: float64 (N, 4): xmin, ymin, xmax, ymax.
@@ -59,7 +59,7 @@ def join_rules(rules: NDArray[np.float64], across: bool, em: float) -> Segments:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """A set of connected rules and its bounding box."""
+    """A set of connected rules (straight lines), as around the cells of a table, and its bounding box."""
 
     box: Box
     horizontal: Segments
@@ -67,7 +67,7 @@ class Lattice:
 
 
 def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[Lattice]:
-    """Group rules that touch or cross each other. Return the groups that have both horizontal and vertical rules."""
+    """Group ruled lines that touch or cross each other. Return the groups with both horizontal and vertical lines."""
     if not len(horizontal) or not len(vertical):
         return []
     reach = 0.4 * em
@@ -137,7 +137,7 @@ def words_inside(content: PageContent, box: Box) -> NDArray[np.int64]:
 def lattice_areas(
     content: PageContent, horizontal: Segments, vertical: Segments, em: float
 ) -> tuple[list[TableArea], Segments]:
-    """Return the table areas formed by connected rules, and all horizontal rules outside these areas.
+    """Return the table areas formed by connected rules (straight lines), and all horizontal rules outside these areas.
 
     The rules of an area must separate its columns.
     """
@@ -182,7 +182,7 @@ def stack_areas(
     taken: Sequence[Box],
     em: float,
 ) -> list[TableArea]:
-    """Return the table areas between horizontal rules with the same ends.
+    """Return the table areas between horizontal rules (straight lines) with the same left and right ends.
 
     The text in such an area must be in columns. ``taken`` are the boxes of the tables found so far.
     """
@@ -222,7 +222,7 @@ def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Se
 
 
 def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
-    """Return the median width of the text lines that ``words`` form. Gaps inside a line are not counted."""
+    """Return the median width of the text lines that ``words`` form. Wide gaps in a line do not count."""
     lines = lines_of(runs_of(content, words, 0.9 * em))
     return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
 
@@ -294,7 +294,10 @@ def open_areas(
 def _sentences_in_cells(
     content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], em: float
 ) -> NDArray[np.bool_]:
-    """Mark words that look like running text but are in table cells: there are short texts on their left or right."""
+    """Return bool (N,): whether each word looks like running text but is in a table cell.
+
+    Words are in a cell if there are short texts at the same height on their left or right.
+    """
     beside = np.zeros(len(is_prose), dtype=bool)
     short = [run for run in runs_of(content, np.nonzero(free & ~is_prose)[0].tolist(), em) if run.x1 - run.x0 < 15 * em]
     prose = runs_of(content, np.nonzero(free & is_prose)[0].tolist(), em)
@@ -317,7 +320,10 @@ def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
 
 
 def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list[Run]]:
-    """Group runs into lines. A line is split where running text or another table (``walls``) is between two runs."""
+    """Group runs, which are words without wide gaps between them, into lines.
+
+    A line is split where running text or another table (``walls``) is between two runs.
+    """
     sides = np.array(walls, dtype=np.float64).reshape(-1, 4)
     segments = []
     for line in lines_of(runs):
@@ -364,7 +370,7 @@ def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
 
 
 def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[list[list[Run]]]:
-    """Return the sequences of consecutive ``lines`` that are probably the rows of a table.
+    """Return the sequences of consecutive ``lines`` of text that are probably the rows of a table.
 
     Titles above and notes below the rows are left out.
     """
@@ -395,7 +401,7 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
 
 
 def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
-    """Return whether the single text in ``line`` is a head over some columns of ``below`` rather than a table title."""
+    """Return whether the single text in ``line`` is a head over some columns of the line ``below``, not a title."""
     run = line[0]
     middle = (run.x0 + run.x1) / 2
     return len(below) > 2 and run.x0 > below[0].x1 and below[1].x0 <= middle <= below[-1].x1

@@ -35,8 +35,8 @@ _YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
 class _Line:
     """A line of text in a table.
 
-    ``spans`` has the first and the last column that each of the ``runs`` covers. ``numbers`` has the columns in which
-    the line has a number.
+    ``runs`` are groups of words without wide gaps, and ``spans`` has the first and the last column that each of them
+    covers. ``numbers`` has the columns in which the line has a number.
     """
 
     runs: list[Run]
@@ -141,7 +141,10 @@ class _Grid:
     def _bands(
         self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
     ) -> list[tuple[list[_Line], float]]:
-        """Divide the table into bands at its horizontal rules. Return, for each band, its lines and its lower end."""
+        """Divide the table into bands at its horizontal rules.
+
+        For each band, return its lines of text and its lower end.
+        """
         per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
         inner = np.asarray(ruled_ys[1:-1])
         for line in runs_by_line:
@@ -166,8 +169,8 @@ class _Grid:
     def _split_run(self, run: Run) -> list[Run]:
         """Split a run into the texts of different columns.
 
-        It is split at each column edge that it crosses, if there is a vertical rule or an unusually wide gap at this
-        edge.
+        A run (words without wide gaps) is split at each column edge that it crosses, if there is a vertical rule or an
+        unusually wide gap at this edge.
         """
         first = int(np.searchsorted(self.xs, run.x0 + 0.3 * self.em)) - 1
         last = int(np.searchsorted(self.xs, run.x1 - 0.3 * self.em)) - 1
@@ -200,7 +203,7 @@ class _Grid:
         return parts
 
     def _has_post(self, at: int, y: float) -> bool:
-        """Return whether the column edge with the index ``at`` has a vertical rule at the height ``y``."""
+        """Return whether there is a vertical rule at the column edge with the index ``at`` and at the height ``y``."""
         if not self.is_ruled[at]:
             return False
         posts = self.area.vertical
@@ -227,7 +230,9 @@ class _Grid:
         return len(filled) >= 0.6 * lines
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
-        """Return whether a band belongs to the body of the table, because it has a line of numbers.
+        """Return whether a band of lines belongs to the body of the table, because it has a line of numbers.
+
+        A band consists of the lines between two horizontal rules.
 
         Lines of years do not count, because years are often column heads.
         """
@@ -406,7 +411,7 @@ class _Grid:
     def _is_wrapped_label(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
         """Return whether the label in ``after`` continues the label in ``line``, which was too long for its column.
 
-        Labels are the texts in the first column. ``right`` is the right end of the text in each column.
+        Labels are the texts in the first column. ``right`` has the right end of the text in each column.
         """
         above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
         below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
@@ -570,7 +575,7 @@ class _Grid:
     def _columns_of_head(
         self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """Return the first and last of the columns that a head is centred above, or None if it is above only one.
+        """Return the first and last of the columns above which a head is centred, or None if it is above only one.
 
         ``text`` is the column of the head, and ``middle`` is the middle of its text. Columns that have a head of their
         own in this row are not included.

@@ -80,7 +80,7 @@ class Run:
 
 
 def type_height(boxes: NDArray[np.float64]) -> float:
-    """Return the median word height, in which gaps are measured, or 1 if there are no words."""
+    """Return the median word height, the unit in which gaps are measured; 1 if there are no words."""
     heights = boxes[:, 3] - boxes[:, 1]
     heights = heights[heights > 0]
     return float(np.median(heights)) if len(heights) else 1.0
@@ -121,7 +121,7 @@ def is_right_to_left(text: str) -> bool:
 
 
 def runs_of(content: PageContent, words: Iterable[int], gap: float) -> list[Run]:
-    """Divide ``words`` into runs. A run ends at the end of a line, and at gaps wider than ``gap``."""
+    """Divide ``words`` into runs, which are words that follow each other without a gap wider than ``gap`` on a line."""
     by_line: dict[int, list[int]] = defaultdict(list)
     for word in words:
         by_line[int(content.line_ids[word])].append(word)
@@ -143,7 +143,10 @@ def join_run(boxes: NDArray[np.float64], words: Sequence[int]) -> Run:
 
 
 def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
-    """Group runs at the same height into lines, from top to bottom. Each line is sorted from left to right."""
+    """Group runs (words without wide gaps) at the same height into lines, which are sorted from top to bottom.
+
+    Each line is sorted from left to right.
+    """
     lines: list[list[Run]] = []
     top = bottom = 0.0
     for run in sorted(runs, key=lambda run: run.middle):
@@ -198,7 +201,7 @@ def _split_at_pitch(stack: Sequence[Run]) -> list[list[Run]]:
 
 
 def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
-    """Return, for each run, the index of the next run below it that starts or ends at about the same x, or -1."""
+    """Return, for each run of words, the index of the next run below that starts or ends at about the same x, or -1."""
     after = [-1] * len(runs)
     taken: set[int] = set()
     order = sorted(range(len(runs)), key=lambda at: runs[at].y0)
@@ -248,7 +251,7 @@ Segments = NDArray[np.float64]
 class TableArea:
     """An area of a page that may be a table, with its words and rules.
 
-    ``is_lattice`` is whether the rules are connected, as if they were the borders of cells.
+    ``is_lattice`` is true if the rules are connected, as the borders of cells are.
     """
 
     box: Box
@@ -329,7 +332,7 @@ def column_gaps(
 def _split_valleys(
     valleys: Sequence[tuple[int, int]], bins: Sequence[Sequence[tuple[int, int]]]
 ) -> list[tuple[int, int]]:
-    """Split gaps between columns at the few runs inside them, which are the entries of a nearly empty column.
+    """Split gaps between columns at the few words inside them, which are the entries of a nearly empty column.
 
     ``valleys`` are the gaps, and ``bins`` the runs of each line, all as (start, end).
     """
@@ -369,7 +372,7 @@ def _level_blocks(lines: Sequence[Sequence[Run]], em: float) -> list[list[Run]]:
 def _drop_weak_edges(
     lines: Sequence[Sequence[Run]], edges: list[float], left: float, right: float, *, is_closed: bool
 ) -> list[float]:
-    """Drop column edges that are only chance gaps or indents, because few lines have text on both sides of them."""
+    """Drop column edges that have text on both sides in only a few lines, because they are chance gaps or indents."""
     count = len(lines)
     needed = max(2, int((0.5 if is_closed else 0.15) * count)) if count > 2 else 1
     edges = list(edges)

@@ -164,7 +164,7 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
 
 
 def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
-    """Return whether a table is really a group of formulas, or part of a picture such as a chart.
+    """Return whether what looks like a table is a group of formulas, or part of a picture such as a chart.
 
     Shaded cells can be mistaken for a picture. Therefore a ruled table with text in most cells is always a table.
     """
