@@ -279,7 +279,8 @@ def _texts_of(
 ) -> list[str]:
     """Return the characters of a line; uncertain characters are corrected to fit the characters next to them.
 
-    ``found`` is the best path. ``others`` and ``scores`` are the alternative classes at each step, with their scores.
+    ``found`` has the characters of the CTC best path. ``others`` and ``scores`` are the alternative classes at each
+    step, with their scores.
     """
     values = [model.characters[label - 1] for label in found.labels]
     doubtful = np.flatnonzero(found.confidences < SURE_PROBABILITY) if scores.shape[-1] else ()

@@ -189,7 +189,7 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
 def leaves_ink_over(characters: LineCharacters, ink: npt.NDArray[np.bool_]) -> bool:
     """Return whether a line has ink that is too far from all recognised characters to belong to one of them.
 
-    Such ink shows that the recogniser skipped letters. Its confidence does not show this.
+    Such ink shows that the recogniser skipped letters, which can happen even if its confidence is high.
     """
     groups = _split_at_spaces(characters.values, "")
     kept = [index for group in groups for index in group]

@@ -121,7 +121,7 @@ def as_tensor(image: Image) -> Tensor:
 def check_values(images: Sequence[Tensor]) -> None:
     """Raise an error if an image with a floating-point dtype has values far outside [0, 1].
 
-    The host waits only once for each device.
+    Checking images on a device makes the host wait, but only once for all images on this device.
     """
     floating = [image for image in images if image.is_floating_point()]
     for device in {image.device for image in floating}:

@@ -194,7 +194,7 @@ def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Estimate the elongation of each shape from the second moments of its rim.
 
-    ``points`` are the rim pixels of all shapes, and ``own`` is for each of them the number of its shape.
+    ``points`` are the rim pixels of all shapes. ``own`` has the number of the shape to which each pixel belongs.
     """
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))

@@ -27,9 +27,9 @@ _PAIRS_AT_ONCE = 1 << 20
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
     """Convert the boxes of words to straight boxes on the upright page.
 
-    Quads are rotated by their most common reading angle, which can be any angle up to 180 degrees. Detectors often
-    report untilted quads for short words of a tilted page. These move to their place on the upright page but are not
-    rotated. Return the boxes ``(N, 4)``, and the height of the upright page divided by its width.
+    Quads are rotated by their most common reading angle, which can be any angle up to 180 degrees. For short words of a
+    tilted page, detectors often report quads that are not tilted. Such quads move to their place on the upright page
+    but are not rotated. Return the boxes ``(N, 4)``, and the height of the upright page divided by its width.
     """
     height, width = _UNKNOWN_SHAPE if shape is None else shape
     if boxes.ndim == 2:
@@ -60,8 +60,8 @@ def _deskew(quads: np.ndarray, angle: float) -> np.ndarray:
 def frame_order(boxes: np.ndarray) -> np.ndarray:
     """Return the indices of words, sorted from top to bottom and within a row approximately from left to right.
 
-    Words are sorted by their bottom edges. Words farther right are treated as if they were lower. At the right edge of
-    the page, this difference is half the median word height.
+    Words are sorted by their bottom edges, and words farther right are treated as if they were lower on the page. At
+    the right edge of the page, they are treated as half the median word height lower.
     """
     return np.argsort(boxes[:, 0] + 2 * boxes[:, 3] / _median_height(boxes), kind="stable")
 
@@ -187,7 +187,7 @@ def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> 
 
 
 def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np.ndarray]:
-    """Find pairs of similarly high lines, one close below the other. Return the indices of upper and lower lines."""
+    """Find pairs of lines of similar height, one close below the other. Return the indices of upper and lower lines."""
     tops = np.argsort(boxes[:, 1], kind="stable")
     heights = boxes[:, 3] - boxes[:, 1]
     sorted_tops = boxes[tops, 1]

@@ -73,7 +73,10 @@ class Regions:
         return _group_runs(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
 
     def outline(self) -> Regions:
-        """Return the regions with all gaps within rows filled, so that each row of a region is a single run."""
+        """Return the regions with all gaps within rows filled.
+
+        Each row of a region is then one run of adjacent pixels.
+        """
         if not len(self):
             return self
         new_row = np.diff(self.row, prepend=-1) != 0
@@ -332,7 +335,7 @@ def boxes_from_bitmap(
 def _rectangle_means(prob_map: NDArray[np.floating], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the mean probability in each rectangle, float64 (N,).
 
-    As in docTR, the mean includes one more row below and one more column to the right of ``bounds``.
+    As in docTR, the mean also includes the row below ``bounds`` and the column to the right of ``bounds``.
     """
     height, width = prob_map.shape
     table = np.zeros((height + 1, width + 1))

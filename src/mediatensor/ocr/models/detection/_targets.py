@@ -81,7 +81,7 @@ def signed_distance(
     """Return the distance of points to the outline of a polygon, positive inside and negative outside, float64 (H, W).
 
     The points form a grid: ``columns`` (W,) are their x and ``rows`` (H,) their y coordinates. ``corners`` (K, 2) are
-    the corners of the polygon in order. It can be concave. If it crosses itself, the even-odd rule applies.
+    the corners of the polygon in order. The polygon can be concave. If it crosses itself, the even-odd rule applies.
 
     >>> import numpy as np
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0]])
@@ -116,7 +116,8 @@ def _scale_boxes(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Convert relative boxes to corners in pixels, (K, 4, 2), and return them with the extent (K,) of each box.
 
-    Boxes with a small extent are later ignored. It is the shorter side of a straight box, and the diagonal of a quad.
+    The extent is the shorter side of a straight box, and the diagonal of a quad. Callers ignore boxes with a small
+    extent.
     """
     height, width = size
     if boxes.ndim == 3:

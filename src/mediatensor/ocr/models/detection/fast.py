@@ -36,7 +36,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `FAST` to boxes. In them, kernels are already enlarged to full text size."""
+    """Converts the probability maps of a `FAST`, in which kernels are already enlarged to full text size, to boxes."""
 
     unclip_ratio = 1.0
 

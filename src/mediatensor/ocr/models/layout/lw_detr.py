@@ -567,7 +567,8 @@ class LWDETR(nn.Module):
     def _initialize_all_but_backbone(self) -> None:
         """Initialise all parts except the backbone.
 
-        Weights are small random numbers. Before training, steps do not move boxes, and all classes are improbable.
+        Weights are small random numbers, chosen so that the untrained network does not move boxes, and finds all
+        classes improbable.
         """
         for name, module in self.named_modules():
             if name.startswith("feat_extractor."):

@@ -70,7 +70,7 @@ def words_of_layer(
 
 
 def set_upright(words: ClassWords, content: PageContent, plan: Straightening) -> tuple[ClassWords, PageContent]:
-    """Convert the words and the content of a page turned by 90, 180 or 270 degrees to those of the upright page."""
+    """Convert the words and the content of a page that is turned by 90, 180 or 270 degrees to upright coordinates."""
 
     def moved(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return np.asarray(map_boxes(np.asarray(boxes, dtype=np.float64), plan.forward))

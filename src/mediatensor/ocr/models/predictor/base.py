@@ -471,8 +471,9 @@ class TextPredictor(nn.Module):
     ) -> tuple[dict[str, list[Readings]], int, float | None]:
         """Read the lines of a page that is probably upright, and use the results to check whether it is.
 
-        Return the readings of its lines by class, by how many degrees it is turned, and the probability. If the first
-        few lines show that the page is turned sideways, no other lines are read, and no readings are returned.
+        Return the readings of the page's lines by class, the turn of the page in degrees, and the probability of this
+        turn. If the first few lines show that the page is turned sideways, no other lines are read, and no readings are
+        returned.
         """
         model, quads = self.reco_predictor.model, _quads_of(located)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
@@ -491,7 +492,7 @@ class TextPredictor(nn.Module):
         return readings, *turn_of_read_page(model, image, quads, of_all)
 
     def _turn(self, image: Tensor, located: Located) -> tuple[int, float | None]:
-        """Return by which multiple of 90 degrees a page is turned, and the probability; (0, None) if not needed."""
+        """Return a page's turn, a multiple of 90 degrees, and its probability; (0, None) if the turn is not needed."""
         if self.disable_page_orientation:
             return 0, None
         if self.page_orientation_predictor is not None:

@@ -97,8 +97,8 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
 
     The cut between the pieces may run through the last character of ``a`` and the first character of ``b``, so these
     two are ignored. Of all overlaps whose remaining characters agree, the one closest to the expected length is used.
-    If there are none, the overlap with the smallest sum of differing characters and difference from the expected length
-    is used.
+    If there are none, the overlap with the lowest penalty is used: its number of differing characters, plus its
+    difference from the expected length.
 
     Args:
         a: The left text.

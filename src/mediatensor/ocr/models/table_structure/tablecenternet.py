@@ -310,8 +310,8 @@ def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) 
     """Return a cell's first and last column, or its first and last row, counted from 0.
 
     ``begins`` and ``ends`` are the coordinates of the two corners at the start and at the end of the cell. They count
-    from 1, and ``ends`` are one more than the last column or row. The pair that agrees better is used, and the other
-    end follows from ``span``, the predicted number of columns or rows.
+    from 1, and ``ends`` are one more than the last column or row. Of the two pairs, the one whose values agree better
+    is used. The other end is computed from ``span``, the predicted number of columns or rows.
     """
     length = max(1, int(span))
     first, last = (sorted(max(1, int(np.rint(value))) for value in side) for side in (begins, ends))

@@ -568,7 +568,7 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def _is_within(inner: Box, outer: Box) -> bool:
-    """Return whether line ``inner`` is within line ``outer`` from left to right, give or take half a line height."""
+    """Return whether line ``inner`` is horizontally within line ``outer``, with a tolerance of half a line height."""
     height, own = outer[3] - outer[1], inner[3] - inner[1]
     slack = 0.5 * height
     return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack
