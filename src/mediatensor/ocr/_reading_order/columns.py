@@ -65,7 +65,7 @@ def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -
 
 
 def _gutter(boxes: np.ndarray, width: float) -> float | None:
-    """Return x of the vertical line that crosses the fewest boxes, or None if every line crosses too many."""
+    """Return x of the vertical line that crosses the fewest boxes; None if every vertical line crosses too many."""
     number = len(boxes)
     if number < 3:
         return None
@@ -154,9 +154,9 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Return bool ``(P,)``: whether the gap in each of the ``pairs`` of neighbours looks like a gutter.
 
-    A gap between two lines of prose looks like a gutter. A gap next to a single wide line of prose looks like one,
-    except in two cases. First, if the other line is narrow and at an end of its row, such as a number. Second, if the
-    wide line is at the right and starts its paragraph, because the left line can then be its label.
+    A gap looks like a gutter if both of its lines are prose. One line of prose is enough if it is wide, with two
+    exceptions. First, the other line is narrow and at an end of its row, as a number can be. Second, the wide line is
+    on the right and starts its paragraph; the left line can then be its label.
     """
     is_prose, begins = _prose(boxes, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
@@ -202,7 +202,7 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
         beside.setdefault(second, []).append(first)
 
     def spans(line: int, other: int) -> bool:
-        """Return whether a line covers more than half of the width of a neighbour of the other line."""
+        """Return whether ``line`` covers more than half of the width of a line that is next to ``other``."""
         return any(
             min(boxes[line, 2], boxes[index, 2]) - max(boxes[line, 0], boxes[index, 0]) > 0.5 * widths[index]
             for index in beside.get(other, ())
@@ -235,7 +235,8 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
 def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarray, height: float) -> np.ndarray:
     """Return bool ``(P,)``: whether each gap is a gutter, by a vote of this gap and the gaps near it. A tie means yes.
 
-    ``columns`` is the vote of each gap. Each row has only one vote: that of the near gap that overlaps this gap most.
+    ``columns`` is the vote of each gap. If several of the near gaps are in one row, only the one that overlaps this gap
+    most may vote.
     """
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
@@ -290,12 +291,12 @@ class Relations:
         self._x_rank, self._y_rank = _ranks(boxes[:, 0], boxes[:, 2]), _ranks(boxes[:, 1], boxes[:, 3])
 
     def stacked(self, rows: np.ndarray, columns: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return bool ``(R, C)``: whether each of the boxes ``rows`` is stacked with each of the boxes ``columns``."""
+        """Return bool ``(R, C)``: whether each box of ``rows`` is above or below each box of ``columns``."""
         stacked: np.ndarray = _overlaps(self._x, rows, columns) > self._x_threshold
         return stacked
 
     def level(self, rows: np.ndarray, columns: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Return bool ``(R, C)``: whether each of the boxes ``rows`` is level with each of the boxes ``columns``."""
+        """Return bool ``(R, C)``: whether each box of ``rows`` is level with (next to) each box of ``columns``."""
         level: np.ndarray = _overlaps(self._y, rows, columns) > self._y_threshold
         return level
 
@@ -349,7 +350,7 @@ class Relations:
 
 
 def _overlaps(intervals: np.ndarray, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
-    """Return float32 ``(R, C)``: the overlap of each two intervals, as a share of the shorter one."""
+    """Return float32 ``(R, C)``: the overlap of each pair of intervals, as a share of the shorter one."""
     starts, ends = intervals[:, 0], intervals[:, 1]
     common = np.minimum(ends[rows][:, None], ends[columns]) - np.maximum(starts[rows][:, None], starts[columns])
     lengths = ends - starts

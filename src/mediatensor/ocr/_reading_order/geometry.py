@@ -147,7 +147,7 @@ def deskew_reading_geometries(
 
 
 def _points(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | list[np.ndarray]:
-    """Return ``(N, P, 2)`` if all geometries have the same number of points, else an array ``(P, 2)`` for each."""
+    """Return the points as an array ``(N, P, 2)``; if the numbers of points differ, as a list of arrays ``(P, 2)``."""
     if isinstance(geometries, np.ndarray):
         return geometries.astype(np.float64).reshape(len(geometries), -1, 2)
     points = [np.asarray(geometry, dtype=np.float64).reshape(-1, 2) for geometry in geometries]

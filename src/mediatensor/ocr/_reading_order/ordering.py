@@ -236,7 +236,7 @@ def _cut_into_paragraphs(
     paragraph_gap: float,
     is_row: np.ndarray | None = None,
 ) -> list[list[int]]:
-    """Split boxes from `to_left_to_right`, which are read in ``order``, into paragraphs."""
+    """Split boxes, which are read in ``order``, into paragraphs. The boxes come from `to_left_to_right`."""
     if not order:
         return []
     first, second = boxes[order[:-1]], boxes[order[1:]]
@@ -258,10 +258,10 @@ def _cut_into_paragraphs(
 
 
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return bool ``(N - 1,)``: whether the text enters or leaves a column between ``first[i]`` and ``second[i]``.
+    """Return bool ``(N - 1,)``: whether text enters or leaves a column between boxes ``first[i]`` and ``second[i]``.
 
-    If so, one of the two boxes is in a column, and the other spans several columns. This is assumed if there is a third
-    box that is level with the box in the column, and above or below the spanning box.
+    It does so if one of the two boxes is in a column and the other spans several columns. A third box shows this: it is
+    level with the box in the column, and above or below the box that spans several.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2

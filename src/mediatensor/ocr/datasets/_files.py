@@ -59,7 +59,7 @@ def missing(path: str | os.PathLike[str], what: str) -> SourceNotFoundError:
 def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
     """Return ``path`` as a `Path`, or raise `SourceNotFoundError` if it is not a folder.
 
-    The error calls it ``what``.
+    ``what`` is the name of the folder in the error message.
     """
     if not os.path.isdir(path):
         raise missing(path, what)
@@ -67,7 +67,7 @@ def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
 
 
 def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
-    """Raise `SourceNotFoundError` if ``path`` is not a file. The error calls it ``what``."""
+    """Raise `SourceNotFoundError` if ``path`` is not a file. ``what`` is the name of the file in the error message."""
     if not os.path.isfile(path):
         raise missing(path, what)
 

@@ -88,7 +88,7 @@ class DrawnLine:
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
     """Return ``rng`` as a `random.Random`.
 
-    A NumPy Generator supplies the seed of a new `random.Random`.
+    If ``rng`` is a NumPy Generator, it supplies the seed of a new `random.Random`.
     """
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 

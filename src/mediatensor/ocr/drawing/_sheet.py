@@ -78,7 +78,7 @@ class Sheet:
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
-        """Return ``low`` to ``high`` random words of the user's own texts or, if there are none, of the language."""
+        """Return ``low`` to ``high`` random words of the user's texts; if there are none, of the sheet's language."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)
@@ -94,7 +94,10 @@ class Sheet:
 
     @contextmanager
     def region(self, kind: str, table: Callable[[], DrawnTable | None] = lambda: None) -> Iterator[None]:
-        """Record all that the ``with`` block draws as one region. Afterwards, ``table()`` returns its table, if any."""
+        """Record everything that is drawn in the ``with`` block as one region.
+
+        At the end of the block, ``table`` is called, and returns the table that is in the region, or ``None``.
+        """
         lines, boxes, self._lines, self._boxes = self._lines, self._boxes, [], []
         yield
         polygons = [line.polygon for line in self._lines] + self._boxes

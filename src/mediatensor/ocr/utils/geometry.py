@@ -279,7 +279,8 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the points of the convex hull of ``cloud``, and the vectors along its edges.
 
-    For a few points, the hull is not computed. The result is all points, and the vectors between all pairs of points.
+    For fewer than `_FEW` points, the hull is not computed: the result is all points, and the vectors between all pairs
+    of points.
     """
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)

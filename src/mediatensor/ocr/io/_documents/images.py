@@ -35,7 +35,7 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """Assemble a page from ``bands``: (index of the first row, colour planes) for each part, from top to bottom.
+    """Assemble a page from horizontal ``bands``, each given as (index of its first row, colour planes).
 
     ``layout`` states the channel of each plane. ``width`` and ``height`` are the size before the image is turned
     upright. Transparent parts become white.

@@ -185,7 +185,7 @@ def _moved(boxes: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[n
 
 
 def _content_of(drawn: DrawnPage) -> PageContent:
-    """Convert what PDFium found on a page to a `PageContent`, in points from the top left corner of the page."""
+    """Convert the output of `drawn_page` to a `PageContent`, in points from the top left corner of the page."""
     characters = _placed(drawn.characters)
     size = np.array([drawn.width, drawn.height])
     matrix = np.asarray(drawn.characters.matrix, np.float64).reshape(3, 2) * size

@@ -137,7 +137,10 @@ class KeyedPdf:
 
     @staticmethod
     def _forget(key: int) -> None:
-        """Close the document with this key. This is called when its object is freed, at any time and in any thread."""
+        """Close the document with this key.
+
+        This is called when the document's owner is freed, at any time and in any thread.
+        """
         raise NotImplementedError
 
 

@@ -77,8 +77,8 @@ class MarkdownExporter(TextFormat):
 class AsciiDocExporter(TextFormat):
     """Export to AsciiDoc.
 
-    Special characters are written as character references, not escaped by backslashes. AsciiDoc displays a backslash if
-    the next character has no special meaning at this place.
+    Special characters are written as character references. They are not escaped by backslashes, because AsciiDoc
+    displays a backslash if the next character has no special meaning at this place.
 
     Example:
         >>> import numpy as np

@@ -52,7 +52,8 @@ def _extents(geometries: Sequence[Any]) -> NDArray[np.float64]:
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
     """Group lines into items, which become blocks. Each of ``segments`` has the indices of lines that belong together.
 
-    A segment becomes one item. In list items, consecutive lines of the same layout region become one item instead.
+    Each segment becomes one item, unless it is a list. In a list, the consecutive lines of one layout region become an
+    item.
     """
     items: list[_Item] = []
     last_region = -1
@@ -232,8 +233,8 @@ def _rows(
 ) -> list[list[int]]:
     """Group ``boxes`` into rows, and return the indices of the boxes in each row.
 
-    Lines form a row if they are at the same height and have the same entry in ``kinds``, that is, (type, number) of
-    their layout region. The boxes of ``lines`` come first. Each box after them (of a table) is a row of its own.
+    ``boxes`` has the boxes of ``lines``, followed by the boxes of tables. Each table is a row of its own. Lines form a
+    row if they are at the same height and have the same entry in ``kinds``: (type, number) of their layout region.
     """
     rows = [[index] for index in range(len(boxes))]
     if direction in _VERTICAL or len(lines) < 2:

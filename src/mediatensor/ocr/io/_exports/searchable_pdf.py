@@ -259,7 +259,7 @@ def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArr
 
 
 def _sides(along: NDArray[np.float64], up: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the sides ``along`` and ``up`` of a quad, each lengthened if it is too short for a text to be written."""
+    """Return the sides ``along`` and ``up`` of a quad. A side that is too short for writing text is lengthened."""
     if np.hypot(*along) < _MIN_SIDE:
         along = np.array([up[1], -up[0]]) if np.hypot(*up) >= _MIN_SIDE else np.array([1.0, 0.0])
         along = along * (_MIN_SIDE / np.hypot(*along))

@@ -134,7 +134,7 @@ def with_joined_tables(document: _Document) -> _Document:
 
 
 def _join_following(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
-    """Yield what `_join_parts` yields. If pages in between are missing, as their numbers show, nothing is joined."""
+    """Join tables like `_join_parts`, but never across a gap in the page numbers, where a page is missing."""
     first = 0
     for stop in range(1, len(pages) + 1):
         if stop == len(pages) or pages[stop].page_idx != pages[stop - 1].page_idx + 1:
@@ -143,7 +143,10 @@ def _join_following(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
 
 
 def _join_parts(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
-    """Yield (index in ``pages`` of the first page, table) for each table, joined with its continuations."""
+    """Join each table with its continuations on later pages.
+
+    Yield (index in ``pages`` of its first page, joined table).
+    """
     for parts in join_tables([_as_found(page) for page in pages]):
         cells: list[TableCell] = []
         num_rows = 0
