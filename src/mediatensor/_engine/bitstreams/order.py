@@ -413,7 +413,7 @@ class _HevcCounts(_Counts):
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
     """Return the units in the first bytes of a packet, which should include its first slice.
 
-    The last one can be cut off.
+    The last unit can be cut off.
     """
     data = packet[: _MAX_SLICE_START + _SLICE_BYTES]
     if length_size is None:

@@ -82,7 +82,7 @@ class BitReader:
 
 
 def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, int]], bool]:
-    """Find the units in a packet in which each unit follows its length (ISO/IEC 14496-15).
+    """Find the units in a packet that stores the length of each unit before it (ISO/IEC 14496-15).
 
     Return the (start, stop) of each unit, without empty units, and whether the units are valid. They are valid if the
     last one is not empty and ends exactly at the end of the packet. If the packet ends within the last unit, the unit
@@ -106,7 +106,7 @@ def unit_spans(packet: memoryview, length_size: int) -> tuple[list[tuple[int, in
 
 
 def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
-    """Find the units in a packet in which each unit follows a start code (annex B of ITU-T H.264 and H.265).
+    """Find the units in a packet that has a start code before each unit (annex B of ITU-T H.264 and H.265).
 
     Return the (start, stop) of each unit, and whether there are only zeros before the first start code.
 
@@ -124,7 +124,7 @@ def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
 
 
 def spans_within(packet: memoryview | bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Split a unit that follows its length at start codes inside it, as FFmpeg does. Return (start, stop) of each part.
+    """Split a length-prefixed unit at the start codes inside it, as FFmpeg does. Return (start, stop) of each part.
 
     Usually the unit has no start code and stays whole, because emulation prevention keeps start codes out of units.
 
@@ -274,7 +274,7 @@ def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:
     """Read the type or the size of a message. Return it, and the position after it.
 
-    It is the sum of the bytes up to and including the first one below 255.
+    The number is the sum of the bytes up to and including the first one below 255.
     """
     number = 0
     while payload[position] == 255:

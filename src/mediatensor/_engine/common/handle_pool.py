@@ -41,9 +41,10 @@ H = TypeVar("H", bound=PooledHandle)
 
 
 class HandlePool(Generic[H]):
-    """Opens handles with ``open_handle``, and lends them.
+    """Keeps handles (open streams with their codecs), and lends each to one caller at a time.
 
-    ``check`` is called before a handle is reused. If it raises an error, borrowing fails with that error.
+    If no handle is idle, ``open_handle`` is called to open a new one. Before an idle handle is lent again, ``check`` is
+    called. If it raises an error, borrowing fails with that error.
     """
 
     def __init__(self, open_handle: Callable[[], H], check: Callable[[], object] | None = None) -> None:

@@ -417,7 +417,7 @@ _NO_KEY = 0x01000000 | 0x00010000
 
 @dataclass(frozen=True)
 class _SampleDefaults:
-    """Properties of samples that do not state their own: defaults of a track or of one fragment."""
+    """Properties of samples for which the file states none: the defaults of a track or of one fragment."""
 
     duration: int
     size: int

@@ -50,8 +50,9 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
 def stated_audio_seconds(read_at: ReadAt, file_size: int) -> float | None:
     """Return the duration of the audio that an uncompressed WAV file or an MP3 file states, even if it ends earlier.
 
-    Return ``None`` for other formats, and for files that do not state it. FFmpeg computes the duration of a truncated
-    WAV file from the size of the file, and the duration of an MP3 file without a tag from its first frames.
+    Return ``None`` for other formats, and for files that do not state it. FFmpeg's duration is not used, because FFmpeg
+    computes it from the size of the file for a truncated WAV file, and from the first frames for an MP3 file without a
+    tag.
     """
     if read_at(0, 4) in _WAV_SIGNS:
         audio = stated_wav_audio(read_at, file_size)

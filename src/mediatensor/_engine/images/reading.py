@@ -2,8 +2,8 @@
 
 FFmpeg decodes 16-bit PNG and AVIF of 10 and 12 bits, pillow-heif decodes HEIC, and Pillow decodes all other files. This
 module uses Pillow's class for each format instead of ``Image.open``, whose pixel limit is a process-wide setting.
-FFmpeg is used for deep AVIF because Pillow would reduce it to 8 bits. FFmpeg returns the planes as they are stored, and
-this module converts them to RGB as defined in H.273.
+FFmpeg is used for AVIF of more than 8 bits because Pillow would reduce it to 8 bits. FFmpeg returns the planes as they
+are stored, and this module converts them to RGB as defined in H.273.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedIm
 
 
 def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
-    """Convert a deep AVIF picture to 16 bits, and yield its bands.
+    """Convert an AVIF picture of more than 8 bits to 16 bits, and yield it in bands of rows.
 
     ``parts`` has the picture's colours and, if it has alpha, a second picture with its alpha.
     """

@@ -240,9 +240,9 @@ def _complete_times(
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
     """Return the number of the packet from which each frame came, or -1 if it is unknown.
 
-    A frame comes from a packet with the same pts from which no earlier frame came. In joined files, times repeat, so
-    there can be several such packets. The first one is chosen, unless the codec got more than `MAX_DELAY_PACKETS`
-    packets after this one before it returned the frame.
+    A frame is matched with a packet that has the same pts and that no earlier frame was matched with. In joined files,
+    times repeat, so there can be several such packets. The first one is chosen, unless the codec got more than
+    `MAX_DELAY_PACKETS` further packets before it returned the frame.
     """
     packets: dict[int, deque[int]] = {}
     for number, pts in enumerate(table.pts.tolist()):
@@ -261,8 +261,8 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 def _parts_of_packets(table: PacketTable) -> Int64Array:
     """Find the files from which a stream was joined. Return for each packet the number of its part, starting at 0.
 
-    A key frame starts a new part if its time is at or before the start of the current part, or if many packets before
-    it have later times, more than a codec can reorder. Smaller steps back in time are jitter.
+    A key frame starts a new part if its time is at or before the start of the current part. It also does so if more of
+    the packets before it have later times than a codec can reorder. Smaller steps back in time are jitter.
     """
     starts: list[int] = []
     begin = previous = 0

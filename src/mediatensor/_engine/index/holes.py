@@ -107,7 +107,9 @@ def find_holes(
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
-    """Return, for each of ``times``, whether it lies in the first half of a frame, so that this frame can belong to it.
+    """Return, for each of ``times``, whether it lies in the first half of the duration of a frame.
+
+    Such a frame can be the one that belongs to this time.
 
     ``pts`` and ``duration`` are the start times and durations of the frames.
     """

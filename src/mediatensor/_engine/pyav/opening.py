@@ -135,7 +135,8 @@ def container_info(container: Any, known: StreamInfo | None = None) -> Container
 def _best_subtitle_stream_index(streams: Sequence[StreamInfo]) -> int | None:
     """Return the index of the best subtitle stream, or ``None`` if there are no subtitles.
 
-    Text streams are preferred to images. The next criterion is whether a stream is a default stream, then a low index.
+    Text streams are preferred to image streams. Among streams of one kind, default streams are preferred, and then
+    streams with a low index.
     """
     subtitles = [stream for stream in streams if stream.media_type == "subtitle"]
     ranks = {(not stream.is_text, "default" not in stream.disposition, stream.index) for stream in subtitles}

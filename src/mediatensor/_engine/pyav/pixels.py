@@ -401,7 +401,7 @@ class _ScaleFilter:
 
 
 def _convert_by_filter(frame: Any) -> NDArray[np.uint8]:
-    """Return the pixels (H, W, 3) of FFmpeg's filter, which are the right ones. The filter is made anew."""
+    """Return the pixels (H, W, 3) that FFmpeg's filter gives, as a reference. Each call makes a new filter."""
     return np.array(_view_pixels(_ScaleFilter("rgb24").convert(frame), np.uint8))
 
 

@@ -165,7 +165,7 @@ class StreamReader(Demuxer, ABC):
         """Set the threads and options of a codec before it is opened."""
 
     def _make_decoder(self) -> Decoder:
-        """Make the decoder. This is called when the first packet is decoded, because reading needs no decoder."""
+        """Make the decoder. This is called only when the first packet is decoded; reading packets needs no decoder."""
         return PacketDecoder(self._context)
 
     @property

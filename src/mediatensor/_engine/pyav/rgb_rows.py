@@ -99,7 +99,8 @@ class _Context:
 class RGBRows:
     """Writes decoded frames as RGB to memory that the caller gives. Use one object per thread.
 
-    ``convert`` returns the right pixels (H, W, 3) of a frame.
+    ``convert`` returns the reference pixels (H, W, 3) of a frame, with which the result is compared once per kind of
+    frame.
     """
 
     def __init__(self, convert: Callable[[Any], NDArray[np.uint8]]) -> None:
@@ -132,7 +133,7 @@ def _make_context(
     color_range: int,
     is_interlaced: bool,
 ) -> _Context | None:
-    """Return a context for frames of a kind, or ``None`` if their pixels could differ from the right ones."""
+    """Return a context for frames of one kind, or ``None`` if its pixels could differ from the reference."""
     library = _library()
     if library is None or name not in _FORMATS or width % _WIDTH_MULTIPLE or height % 2 or is_interlaced:
         return None
@@ -154,7 +155,7 @@ def _is_same(
     matrix: int,
     color_range: int,
 ) -> bool:
-    """Return whether ``context`` writes the right pixels, and nothing else.
+    """Return whether ``context`` writes the same pixels as the reference, and nothing else.
 
     A picture of a few lines, with values of all kinds, is converted in both ways.
     """

@@ -257,9 +257,9 @@ class MemoryReader(Reader):
 class DescriptorReader(Reader):
     """Reads a regular file by its descriptor.
 
-    Each read states its position. So the reader still works if the user or a forked process moves the file's own
-    position. ``descriptor`` is the result of `regular_file_descriptor`. With ``close=True``, closing the reader closes
-    the file.
+    Each read passes its own position to the system. So the reader still works if the user or a forked process moves the
+    position of the file. ``descriptor`` is the result of `regular_file_descriptor`. With ``close=True``, closing the
+    reader closes the file.
     """
 
     # The system reads ahead, so smaller reads do not take less time.

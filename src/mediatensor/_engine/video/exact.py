@@ -330,7 +330,7 @@ class ExactFrames:
         return index, decoded
 
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
-        """Find the frames of ``index`` that have the same times as ``frames``, which are frame numbers of ``before``.
+        """Find the frames of ``index`` that have the same times as the frames ``frames`` of the index ``before``.
 
         If ``index`` lacks some of the times and records no damage, return ``None``. If it lacks some and records
         damage, use the frame shown at each time, or raise `DecodeError`, as the error policy requires.

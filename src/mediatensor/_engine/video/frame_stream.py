@@ -276,7 +276,10 @@ class _Promise(ABC):
 
     @abstractmethod
     def start(self, feed: PacketFeed) -> int | None:
-        """Return the place of the first frame that will come out after ``feed`` has started; ``None`` if unknown."""
+        """Return the place of the first frame that will come out of the codec after ``feed`` has started.
+
+        The place of a frame is its number in a linear decode. The result is ``None`` if it is unknown.
+        """
 
     def max_packets(self, place: int) -> int | None:
         """Return the number of packets within which the codec must return the frame at ``place``; ``None`` if unknown.
@@ -291,7 +294,7 @@ class _Promise(ABC):
 
 
 class _PacketPromise(_Promise):
-    """For an index made from packets: expects one frame per packet, in order of the packets' presentation times."""
+    """Finds places with an index made from packets: expects one frame per packet, in order of presentation times."""
 
     is_of_packets = True
 
@@ -319,7 +322,7 @@ class _PacketPromise(_Promise):
 
 
 class _LinearPromise(_Promise):
-    """For an index made by a linear decode: identifies frames by their recorded pts and fingerprints."""
+    """Finds places with an index made by a linear decode: identifies frames by their recorded pts and fingerprints."""
 
     def __init__(self, index: FrameIndex) -> None:
         assert index.codec_pts is not None
@@ -348,7 +351,7 @@ class _LinearPromise(_Promise):
 
 
 class _TablePromise(_Promise):
-    """For an index made from the user's table: identifies frames by their pts."""
+    """Finds places with an index made from the user's table: identifies frames by their pts."""
 
     def __init__(self, index: FrameIndex) -> None:
         self._places: dict[int, int] = {}

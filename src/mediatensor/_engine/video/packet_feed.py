@@ -245,7 +245,10 @@ class PacketFeed:
         return False
 
     def _find(self, key_frame: int) -> bool:
-        """Read up to the packet of a key frame. Return ``False`` if a later key frame comes first or reading fails."""
+        """Read packets up to the packet of a key frame.
+
+        Return ``False`` if a later key frame comes first or reading fails.
+        """
         pts = int(self._index.key_frame_pts[key_frame])
         position = int(self._index.key_frame_position[key_frame])
         while True:
