@@ -209,7 +209,7 @@ def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch
 def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) -> Surface:
     """Call `DecodeBackend.surface`.
 
-    Raise `DeviceError` unless its planes are tensors that hold data (not meta tensors).
+    Raise `DeviceError` unless the planes of the surface are tensors that hold data (not meta tensors).
     """
     with _Naming(backend):
         surface = backend.surface(picture, device)

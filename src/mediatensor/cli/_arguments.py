@@ -213,7 +213,7 @@ def add_flag(group: Any, option: str, help: str) -> None:
 def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
     """Add the positional argument ``FILE ...``.
 
-    Its help calls the files ``kind``, which is ``"media"`` or ``"video"``.
+    ``kind``, which is ``"media"`` or ``"video"``, describes the files in the help.
     """
     parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
 

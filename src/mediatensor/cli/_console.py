@@ -221,8 +221,8 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
     """Call ``work`` for every file; return the highest exit code. After an error, continue with the next file.
 
     ``work`` is called with the path to read, and with the file as the user gave it (``-`` for standard input). It must
-    return an exit code. If it raises `StopError`, the remaining files are not processed. ``noun`` is what messages call
-    a file, such as "document".
+    return an exit code. If it raises `StopError`, the remaining files are not processed. ``noun`` is the word for a
+    file in messages, such as "document".
     """
     code = num_done = 0
     bar = progress(files, f"{noun}s", unit=noun) if len(files) > 1 else files

@@ -70,7 +70,7 @@ def common_memory(num_bytes: int) -> int | None:
 
 
 def above_standard(descriptor: int) -> int:
-    """Return ``descriptor``, moved to a higher number if it has the number of a standard stream (0 to 2).
+    """Return ``descriptor``, or a duplicate with a higher number if it has the number of a standard stream (0 to 2).
 
     If a program starts without a standard stream, the next opened file gets the number of that stream. A child process
     cannot inherit such a descriptor, because its own standard streams take these numbers.

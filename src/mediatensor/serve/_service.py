@@ -169,7 +169,10 @@ class Service:
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
-        """Yield ``data`` in parts. They count towards the limit of unsent bytes of ``owner`` until all are sent."""
+        """Yield ``data`` in parts.
+
+        Until all parts are sent, they count towards the limit of unsent bytes of ``owner``.
+        """
         self._num_unread_bytes[owner] += len(data)
         try:
             for start in range(0, len(data), _CHUNK_BYTES):

@@ -183,8 +183,8 @@ class VideoReader:
     def seek(self, pos: int) -> None:
         """Move to a key frame near frame ``pos``; see `seek_accurate` for exact positions.
 
-        When moving forwards, this is the first key frame at or after ``pos``, or the last key frame if there is none.
-        When moving backwards, it is the last key frame at or before ``pos``.
+        When moving forwards, move to the first key frame at or after ``pos`` or, if there is none, to the last key
+        frame. When moving backwards, move to the last key frame at or before ``pos``.
 
         Raises:
             InvalidArgumentError: if the frame does not exist.
