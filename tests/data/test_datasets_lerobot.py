@@ -32,7 +32,7 @@ from lerobot_files import (
 )
 from mediatensor.datasets import ColumnDict, DataLoader, LeRobotClips, Shuffle, Skipped, VideoClips, stack_columns
 from mediatensor.errors import DecodeError, InvalidArgumentError, ReadError, SourceNotFoundError
-from mediatensor.transforms import CenterCrop, Resize
+from mediatensor.transforms import CenterCrop, Letterbox, Resize
 from record_lerobot import DELTAS, RECORD, described
 
 VERSIONS = ("v2.1", "v3.0")
@@ -337,6 +337,20 @@ def test_transforms_of_the_decoder_keep_depths(tmp_path: Path) -> None:
     assert row[TOP].shape == (3, 32, 48)
     # The nearest sample of each square of four: nothing between near and far.
     assert torch.equal(row[DEPTH], whole[:, 16:80, 16:112][:, 1::2, 1::2])
+
+
+def test_letterbox_pads_depths_with_one_code(tmp_path: Path) -> None:
+    root = write_lerobot(tmp_path / "robot", lengths=(5,), has_still=False, depth_info={})
+    whole = row_of(LeRobotClips(root), 2)[DEPTH]
+    letterbox = Letterbox((whole.shape[1] + 7, whole.shape[2]), fill=0)
+    row = row_of(LeRobotClips(root, decoder_options={"transforms": [letterbox, CenterCrop((40, 30))]}), 2)
+    padded = row_of(LeRobotClips(root, decoder_options={"transforms": [letterbox]}), 2)[DEPTH]
+    assert torch.equal(padded[:, 3:-4], whole)
+    assert len(torch.cat((padded[:, :3], padded[:, -4:]), 1).unique()) == 1
+    top, left = round((padded.shape[1] - 40) / 2), round((padded.shape[2] - 30) / 2)
+    assert torch.equal(row[DEPTH], padded[:, top : top + 40, left : left + 30])
+    with pytest.raises(InvalidArgumentError, match="1 value or one for each of 1 channels"):
+        row_of(LeRobotClips(root, decoder_options={"transforms": [Letterbox((300, 300), fill=(1, 2, 3))]}), 2)
 
 
 def test_depths_that_are_stored_as_other_video_are_refused(tmp_path: Path) -> None:

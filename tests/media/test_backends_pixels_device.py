@@ -14,7 +14,7 @@ from fake_device import crossings
 from mediatensor._engine.common.pictures import PixelStep
 from mediatensor.backends import Surface, get_backend
 from mediatensor.errors import DeviceError
-from mediatensor.transforms import CropStep, ResizeStep
+from mediatensor.transforms import CropStep, PadStep, ResizeStep
 
 
 def _converter(device: torch.device, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> Any:
@@ -48,7 +48,7 @@ def test_results_lie_on_the_device(fake_device: torch.device, is_float: bool) ->
 def test_planes_go_up_once_and_nobody_waits(
     fake_device: torch.device, pixel_format: str, bytes_per_pixel: float
 ) -> None:
-    converter = _converter(fake_device, (ResizeStep(20, 30),))
+    converter = _converter(fake_device, (ResizeStep(20, 30), PadStep(2, 3, 30, 36, (1.0, 2.0, 3.0))))
     frame = noise(pixel_format, 32, 64)
     first = _write(converter, frame)  # filters go up with it
     orientation, out = converter.orientation_of(frame), torch.empty_like(first)

@@ -26,7 +26,7 @@ from mediatensor._engine.pyav.pixels import FrameConverter, surface_of
 
 # Private: no image shows whether the weights of a filter sum to one.
 from mediatensor.backends._colour import compute_taps
-from mediatensor.transforms import CropStep, ResizeStep
+from mediatensor.transforms import CropStep, PadStep, ResizeStep
 
 RESIZE_LEVELS = max(1, EXACT_LEVELS)
 FORMATS = ["yuv420p", "nv12", "yuv444p", "yuv420p10le", "gray"]
@@ -101,12 +101,15 @@ def test_shrinking_a_lot_takes_swscale_two_passes() -> None:
 
 @pytest.mark.parametrize("is_float", [False, True])
 def test_steps_in_order(is_float: bool) -> None:
-    sequences: list[tuple[ResizeStep | CropStep, ...]] = [
+    sequences: list[tuple[ResizeStep | CropStep | PadStep, ...]] = [
         (CropStep(3, 5, 20, 31),),
         (CropStep(3, 5, 20, 31), ResizeStep(9, 12)),
         (ResizeStep(24, 40), CropStep(1, 2, 20, 30)),
         (ResizeStep(20, 30, fast=True), CropStep(1, 2, 15, 20), ResizeStep(30, 40)),
         (ResizeStep(32, 48), ResizeStep(16, 24), ResizeStep(11, 9)),
+        (ResizeStep(20, 30), PadStep(3, 5, 40, 50, (0.0, 1.0, 1.0))),
+        (ResizeStep(20, 30, fast=True), PadStep(0, 5, 20, 50, (1.0,))),
+        (PadStep(1, 2, 40, 60, (1.0, 0.0, 1.0)), CropStep(0, 1, 30, 50), ResizeStep(20, 40)),
     ]
     for steps in sequences:
         # Each further resize adds to the error of the previous one.

@@ -1,4 +1,4 @@
-"""Convert pictures to RGB on a device with torch: colours, orientation, resize and crop."""
+"""Convert pictures to RGB on a device with torch: colours, orientation, resize, crop and pad."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ import torch
 from torch import Tensor
 
 from .._engine.common.devices import on_device
-from .._engine.common.pictures import CropStep, Orientation, PixelStep, ResizeStep, Surface, output_size
+from .._engine.common.pictures import (
+    CropStep,
+    Orientation,
+    PadStep,
+    PixelStep,
+    ResizeStep,
+    Surface,
+    fill_margins,
+    output_size,
+)
 from .._engine.pyav.pixels import FrameConverter, is_frame, orientation_of
 from ..errors import DeviceError
 from ._colour import (
@@ -153,12 +162,17 @@ class PlaneConverter:
         coefficients = coefficients_of(surface.matrix, is_full_range=is_full_range)
         picture = Components(luma, tuple(chroma), layout, coefficients, repeats_chroma, surface.chroma_location)
         pixels = orientation.apply_to_tensor(self._colours.to_rgb(picture, size))
-        for step in steps:
+        for number, step in enumerate(steps, start=1):
             if isinstance(step, CropStep):
                 pixels = pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+            elif isinstance(step, PadStep):
+                canvas = out if number == len(steps) else pixels.new_empty((step.height, step.width, 3))
+                fill_margins(step, canvas, *pixels.shape[:2]).copy_(pixels)
+                pixels = canvas
             elif pixels.shape[:2] != (step.height, step.width):
                 pixels = self._colours.resized(pixels, step.height, step.width)
-        out.copy_(pixels)
+        if pixels is not out:
+            out.copy_(pixels)
 
 
 def _has_planes_of(surface: Surface, layout: Layout) -> bool:

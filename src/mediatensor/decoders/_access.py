@@ -21,6 +21,7 @@ from torch import Tensor
 from .._engine.audio.sample_grid import SampleGrid, existing_samples, sample_grid, with_silence
 from .._engine.common import checks
 from .._engine.common.lazy import cached_property
+from .._engine.common.pictures import PadStep
 from .._engine.containers.truncated_files import breaks_off
 from .._engine.index.frame_clock import FrameClock
 from .._engine.sources.readers import MIN_REQUEST_BYTES
@@ -31,6 +32,7 @@ from .._engine.video.stream import OpenVideo, OutputOptions
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples, Frame, FrameBatch
 from ..transforms._decoder_transforms import resolve_transforms
+from ..transforms.functional import check_fill_fits
 from ._audio_decoder import AudioDecoder
 
 # Number of frames that are decoded at once, before conversion to RGB.
@@ -67,6 +69,12 @@ class VideoAccess:
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
         """Replace the transforms of the decoder. Random transforms draw new values at each call of this method."""
         steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
+        num_channels, dtype, highest = 3, torch.float32 if self._is_float else torch.uint8, 1 if self._is_float else 255
+        if self._luma_bits is not None:
+            num_channels, dtype, highest = 1, torch.uint16, (1 << self._luma_bits) - 1
+        for step in steps:
+            if isinstance(step, PadStep):
+                check_fill_fits(step.fill, num_channels, dtype, highest)
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:

@@ -1,9 +1,9 @@
 """Transform frames during decoding, which makes crops and resizes cheap, or afterwards as tensors.
 
-`Resize`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to ``VideoDecoder(source,
-transforms=[...])``, they run while frames are converted to RGB. Called directly, they transform tensors, frames and
-nested samples. `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat` can only be called directly. Random transforms
-draw their random numbers once for each clip.
+`Resize`, `Letterbox`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to
+``VideoDecoder(source, transforms=[...])``, they run while frames are converted to RGB. Called directly, they transform
+tensors, frames and nested samples. `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat` can only be called
+directly. Random transforms draw their random numbers once for each clip.
 
 >>> import torch
 >>> from mediatensor.transforms import RandomHorizontalFlip, RandomResizedCrop, ToFloat
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from .._engine.common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .._engine.common.pictures import CropStep, ResizeStep
+    from .._engine.common.pictures import CropStep, PadStep, ResizeStep
     from . import functional
     from ._decoder_transforms import (
         CenterCrop,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Resize,
         ToFloat,
     )
+    from ._letterbox import Letterbox, LetterboxPlacement
     from ._log_mel import LogMelSpectrogram
     from ._transform import Transform
 
@@ -44,9 +45,12 @@ __all__ = [
     "CenterCrop",
     "CropStep",
     "DecoderTransform",
+    "Letterbox",
+    "LetterboxPlacement",
     "LogMelSpectrogram",
     "Normalize",
     "Pad",
+    "PadStep",
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
@@ -63,7 +67,8 @@ __getattr__ = lazy_names(
     {
         "functional": ".",
         "LogMelSpectrogram": "._log_mel",
-        **dict.fromkeys(("CropStep", "ResizeStep"), ".._engine.common.pictures"),
+        **dict.fromkeys(("Letterbox", "LetterboxPlacement"), "._letterbox"),
+        **dict.fromkeys(("CropStep", "PadStep", "ResizeStep"), ".._engine.common.pictures"),
         **dict.fromkeys(
             (
                 *("CenterCrop", "DecoderTransform", "Normalize", "Pad", "RandomCrop", "RandomHorizontalFlip"),

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._engine.common.checks import finite_numbers
-from .._engine.common.pictures import MAX_PIXELS, CropStep, PixelStep, ResizeStep
+from .._engine.common.checks import finite_numbers, is_integer
+from .._engine.common.pictures import MAX_PIXELS, CropStep, PadStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
 from ._size_rules import FixedSize, size_rule
@@ -69,7 +69,7 @@ class DecoderTransform(Transform):
 
     @abstractmethod
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
-        """Return the crops and resizes to apply to frames of a given size. Random transforms draw their numbers here.
+        """Return the steps to apply to frames of a given size. Random transforms draw their numbers here.
 
         A decoder calls this method once, when it is made. ``height`` and ``width`` are then the frame size after the
         preceding transforms.
@@ -79,7 +79,7 @@ class DecoderTransform(Transform):
             width: Width of the input frames.
 
         Returns:
-            `CropStep` and `ResizeStep` objects, in the order in which they are applied.
+            `CropStep`, `ResizeStep` and `PadStep` objects, in the order in which they are applied.
 
         Raises:
             InvalidArgumentError: if the transform cannot be applied, for example to frames that are smaller than the
@@ -93,6 +93,10 @@ class DecoderTransform(Transform):
         for step in params:
             if isinstance(step, CropStep):
                 images = functional.crop(images, step.top, step.left, step.height, step.width)
+            elif isinstance(step, PadStep):
+                bottom = step.height - step.top - images.shape[-2]
+                right = step.width - step.left - images.shape[-1]
+                images = functional.pad(images, (step.left, step.top, right, bottom), step.fill)
             else:
                 images = functional.resize(images, (step.height, step.width))
         return images
@@ -326,7 +330,7 @@ def _largest_central_window(height: int, width: int, ratio: tuple[float, float])
 
 
 def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
-    """Return the crops and resizes of all transforms. Each transform gets the frame size after the preceding ones.
+    """Return the steps of all transforms. Each transform gets the frame size after the preceding ones.
 
     ``transforms`` are `DecoderTransform` objects or torchvision v2 transforms. ``height`` and ``width`` are the size of
     the frames after they were rotated upright.
@@ -358,15 +362,26 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
     """
     if isinstance(step, CropStep):
         check_window(step, height, width)
-    elif isinstance(step, ResizeStep):
-        check_size("Resize", (step.height, step.width))
+    elif isinstance(step, ResizeStep | PadStep):
+        check_size(type(step).__name__.removesuffix("Step"), (step.height, step.width))
+        if isinstance(step, PadStep):
+            _check_pad_step(step, height, width)
         if (step.height + _MARGIN) * (step.width + _MARGIN) >= MAX_PIXELS:
             raise InvalidArgumentError(
                 f"Frames of {step.width}x{step.height} pixels are too large: (width + {_MARGIN}) * "
                 f"(height + {_MARGIN}) must be less than {MAX_PIXELS}."
             )
     else:
-        raise InvalidArgumentError(f"{transform!r}.resolve must give CropStep and ResizeStep objects (got {step!r}).")
+        raise InvalidArgumentError(
+            f"{transform!r}.resolve must give CropStep, ResizeStep and PadStep objects (got {step!r})."
+        )
+
+
+def _check_pad_step(step: PadStep, height: int, width: int) -> None:
+    check_fill(step.fill)
+    for start, length, limit in ((step.top, height, step.height), (step.left, width, step.width)):
+        if not (is_integer(start) and 0 <= start <= limit - length):
+            raise InvalidArgumentError(f"{step!r} does not contain frames of (height, width) ({height}, {width}).")
 
 
 def _as_decoder_transform(transform: object) -> DecoderTransform:
@@ -377,10 +392,11 @@ def _as_decoder_transform(transform: object) -> DecoderTransform:
     for name, counterpart in _TORCHVISION_COUNTERPARTS.items():
         if torchvision_v2 is not None and isinstance(transform, getattr(torchvision_v2, name)):
             return _from_torchvision(transform, name, counterpart)
+    names = ", ".join(_TORCHVISION_COUNTERPARTS)
     hint = " Apply it to the decoded frames instead." if callable(transform) else ""
     raise InvalidArgumentError(
         f"Unsupported transform: {transform!r}. A decoder takes mediatensor.transforms.DecoderTransform objects "
-        f"({', '.join(_TORCHVISION_COUNTERPARTS)}) and the torchvision.transforms.v2 ones of these names.{hint}"
+        f"(Letterbox, {names}), and from torchvision.transforms.v2 {names}.{hint}"
     )
 
 

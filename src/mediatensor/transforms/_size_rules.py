@@ -43,6 +43,20 @@ class SizeBySides(NamedTuple):
         return (new_long, new_short) if width <= height else (new_short, new_long)
 
 
+class SizeWithin(NamedTuple):
+    """The largest size with the aspect ratio of the image that fits into ``size``. The rule is YOLO's.
+
+    >>> SizeWithin((224, 224)).apply(360, 640)
+    (126, 224)
+    """
+
+    size: tuple[int, int]
+
+    def apply(self, height: int, width: int) -> tuple[int, int]:
+        scale = min(self.size[0] / height, self.size[1] / width)
+        return max(1, round(height * scale)), max(1, round(width * scale))
+
+
 class SizeByPixels(NamedTuple):
     """A size with nearly the aspect ratio of the image, given by the number of pixels. The rule is Qwen-VL's.
 

@@ -199,16 +199,8 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
 
 
 def _fill_tensor(fill: tuple[float, ...], images: Tensor) -> Tensor:
-    channels, dtype = images.shape[-3], images.dtype
-    if len(fill) not in (1, channels):
-        raise InvalidArgumentError(f"fill must have 1 value or one for each of {channels} channels (got {fill!r}).")
-    if not dtype.is_floating_point:
-        highest = torch.iinfo(dtype).max
-        if not all(0 <= value <= highest and value.is_integer() for value in fill):
-            raise InvalidArgumentError(
-                f"fill of {dtype} images must be whole numbers of 0 to {highest} (got {fill!r})."
-            )
-    return _beside(images, torch.tensor(fill, dtype=torch.float64, device="cpu").to(dtype))
+    check_fill_fits(fill, images.shape[-3], images.dtype)
+    return _beside(images, torch.tensor(fill, dtype=torch.float64, device="cpu").to(images.dtype))
 
 
 def _beside(images: Tensor, values: Tensor) -> Tensor:
@@ -313,6 +305,24 @@ def check_fill(fill: object) -> tuple[float, ...]:
     if not values:
         raise InvalidArgumentError(f"fill must be a finite number, or one for each channel (got {fill!r}).")
     return values
+
+
+def check_fill_fits(fill: tuple[float, ...], channels: int, dtype: torch.dtype, highest: float | None = None) -> None:
+    """Raise `InvalidArgumentError` if images of ``channels`` and ``dtype`` cannot have the value ``fill``.
+
+    ``highest`` is the largest value; by default the largest of an integer dtype. Float images have no limits by
+    default.
+    """
+    if len(fill) not in (1, channels):
+        raise InvalidArgumentError(f"fill must have 1 value or one for each of {channels} channels (got {fill!r}).")
+    if highest is None:
+        if dtype.is_floating_point:
+            return
+        highest = torch.iinfo(dtype).max
+    is_whole = not dtype.is_floating_point
+    if not all(0 <= value <= highest and (value.is_integer() or not is_whole) for value in fill):
+        kind = "whole numbers" if is_whole else "numbers"
+        raise InvalidArgumentError(f"fill of {dtype} images must be {kind} of 0 to {highest:g} (got {fill!r}).")
 
 
 def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tuple[float, ...]]:

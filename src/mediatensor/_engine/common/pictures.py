@@ -1,4 +1,4 @@
-"""Describe a decoded frame before conversion to RGB, its orientation, and the steps that resize and crop it."""
+"""Describe a decoded frame before conversion to RGB, its orientation, and the steps that resize, crop and pad it."""
 
 from __future__ import annotations
 
@@ -189,9 +189,45 @@ class CropStep:
     width: int
 
 
-PixelStep = ResizeStep | CropStep
+@dataclass(frozen=True)
+class PadStep:
+    """Place the frame in a larger image of (height, width), with its upper left corner at (top, left).
+
+    ``fill`` is the value of the other pixels, on the scale of the result (0 to 255 for uint8, 0 to 1 for float32): one
+    number, or one for each channel.
+
+    Example:
+        >>> from mediatensor.transforms import Letterbox
+        >>> Letterbox((224, 224), fill=114).resolve(360, 640)[1]
+        PadStep(top=49, left=0, height=224, width=224, fill=(114.0,))
+    """
+
+    top: int
+    left: int
+    height: int
+    width: int
+    fill: tuple[float, ...] = (0.0,)
+
+
+PixelStep = ResizeStep | CropStep | PadStep
 
 
 def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int]:
     """Return the (height, width) of a frame of ``height`` and ``width`` after all steps."""
     return (steps[-1].height, steps[-1].width) if steps else (height, width)
+
+
+def fill_margins(step: PadStep, canvas: Any, height: int, width: int) -> Any:
+    """Write the fill of a step to ``canvas`` (H, W, C), an array or tensor, around a frame of ``height`` and ``width``.
+
+    Return the view in which the frame belongs. Its pixels are not written.
+    """
+    bottom, right = step.top + height, step.left + width
+    middle = canvas[step.top : bottom]
+    for margin in (canvas[: step.top], canvas[bottom:], middle[:, : step.left], middle[:, right:]):
+        if len(set(step.fill)) == 1:
+            margin[...] = step.fill[0]
+        else:
+            for channel, value in enumerate(step.fill):
+                margin[..., channel] = value
+    return middle[:, step.left : right]

@@ -1,4 +1,4 @@
-"""Convert decoded frames to arrays of RGB, luma or stored planes; apply orientation, resize and crop."""
+"""Convert decoded frames to arrays of RGB, luma or stored planes; apply orientation, resize, crop and pad."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -23,7 +24,17 @@ from numpy.typing import NDArray
 
 from ...errors import DecodeError
 from ..common.buffers import empty
-from ..common.pictures import MAX_PIXELS, CropStep, Orientation, PixelStep, ResizeStep, Surface, output_size
+from ..common.pictures import (
+    MAX_PIXELS,
+    CropStep,
+    Orientation,
+    PadStep,
+    PixelStep,
+    ResizeStep,
+    Surface,
+    fill_margins,
+    output_size,
+)
 from .opening import error_text
 from .rgb_rows import RGBRows
 
@@ -43,6 +54,7 @@ _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
 _make_side_data: Any = SideDataContainer  # its type hints have no constructor
 _UPRIGHT = Orientation()
+_MAX_LEVEL = 65535  # of frames that are converted to float32
 # Pixel formats of the PNG codec. Only this codec adds metadata (the name of a colour profile) to side data. PyAV frees
 # this metadata when it lists side data, and the frame would free it a second time.
 _FORMATS_OF_PNG = frozenset((
@@ -157,7 +169,7 @@ class _Converter:
         return nullcontext
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) of a frame after it is turned upright, resized and cropped."""
+        """Return the (height, width) of a frame after it is turned upright, resized, cropped and padded."""
         size = (picture.width, picture.height) if orientation.transposed else (picture.height, picture.width)
         return output_size(self._steps, *size) if self._steps else size
 
@@ -166,9 +178,9 @@ class FrameConverter(_Converter):
     """Converts decoded frames to RGB arrays. Use one converter per thread, because it keeps swscale's context.
 
     Colours are converted by swscale with bicubic interpolation of chroma and one thread, like ``format=rgb24`` in the
-    ``ffmpeg`` program. The frame is then turned upright, and ``steps`` resize and crop it. A resize is bilinear. If the
-    first step is a resize with ``fast``, colour conversion and resize are one pass; otherwise the resize is a second
-    pass.
+    ``ffmpeg`` program. The frame is then turned upright, and ``steps`` resize, crop and pad it. A resize is bilinear.
+    If the first step is a resize with ``fast``, colour conversion and resize are one pass; otherwise the resize is a
+    second pass.
 
     With ``is_float``, values are float32 in [0, 1], converted from 16 bits per component. Otherwise they are uint8.
     """
@@ -218,12 +230,17 @@ class FrameConverter(_Converter):
                 is_own = rgb is not picture and not rgb.interlaced_frame  # the tag would affect scaling
                 if is_own:  # avoid a copy of the large picture
                     pixels = self._resize(steps[0], rgb, 0)
+            padding = None
+            if steps and isinstance(steps[-1], PadStep):  # write the frame directly to its place in ``out``
+                padding, steps = steps[-1], steps[:-1]
             for number, step in enumerate(steps):
                 pixels = self._apply(step, pixels, number)
         except av.FFmpegError as error:
             raise _conversion_error(picture, error) from error
+        if padding is not None:
+            out = fill_margins(padding, out, *pixels.shape[:2])
         if self._is_float:
-            np.divide(pixels, np.float32(65535), out=out, dtype=np.float32)
+            np.divide(pixels, np.float32(_MAX_LEVEL), out=out, dtype=np.float32)
         else:
             out[...] = pixels
 
@@ -270,6 +287,9 @@ class FrameConverter(_Converter):
     def _apply(self, step: PixelStep, pixels: NDArray[Any], number: int) -> NDArray[Any]:
         if isinstance(step, CropStep):
             return pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+        if isinstance(step, PadStep):
+            scale = _MAX_LEVEL if self._is_float else 1
+            return _padded(replace(step, fill=tuple(round(value * scale) for value in step.fill)), pixels)
         if pixels.shape[:2] == (step.height, step.width):
             return pixels
         frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format=self._format)
@@ -332,6 +352,8 @@ class LumaConverter(_Converter):
         for step in (*self._steps, ResizeStep(*out.shape[:2])):
             if isinstance(step, CropStep):
                 pixels = pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+            elif isinstance(step, PadStep):
+                pixels = _padded(step, pixels)
             elif pixels.shape[:2] != (step.height, step.width):
                 rows, columns = (
                     (np.arange(wanted) * 2 + 1) * stored // (2 * wanted)
@@ -339,6 +361,12 @@ class LumaConverter(_Converter):
                 )
                 pixels = pixels[rows[:, None], columns]
         out[...] = pixels
+
+
+def _padded(step: PadStep, pixels: NDArray[Any]) -> NDArray[Any]:
+    canvas = np.empty((step.height, step.width, pixels.shape[2]), pixels.dtype)
+    fill_margins(step, canvas, *pixels.shape[:2])[...] = pixels
+    return canvas
 
 
 def _scaled_planes(
