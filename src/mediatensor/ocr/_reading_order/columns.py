@@ -322,7 +322,9 @@ class Relations:
         return counts
 
     def columns(self, spanning: np.ndarray) -> np.ndarray:
-        """Return int64 ``(N,)``: the column number of each box. A chain of stacked boxes is one column.
+        """Return int64 ``(N,)``: the column number of each box.
+
+        Boxes that are one below the other form a chain, which is one column.
 
         Args:
             spanning: Bool ``(N,)``: whether each box spans several columns. Such boxes do not belong to a chain.
@@ -341,7 +343,7 @@ class Relations:
         return labels
 
     def _stacked_with(self, frontier: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the boxes among ``others`` that are stacked with a box of ``frontier``."""
+        """Return the boxes among ``others`` that are above or below a box of ``frontier``."""
         is_stacked = np.zeros(len(others), dtype=bool)
         step = max(1, _PAIRS_AT_ONCE // max(1, len(others)))
         for start in range(0, len(frontier), step):

@@ -154,7 +154,8 @@ def sort_reading_order(
             ``(N, 4, 2)``. Coordinates are relative to the page or absolute.
         direction: ``"ltr"`` (Latin, Cyrillic, horizontal Chinese), ``"rtl"`` (Arabic, Hebrew), ``"ttb-rtl"`` (vertical
             lines, the first one at the right) or ``"ttb-ltr"`` (vertical lines, the first one at the left).
-        labels: One layout label for each element, such as a class of DocLayNet. None belongs to the body.
+        labels: One layout label for each element, such as a class of DocLayNet. An element with the label None belongs
+            to the body.
         x_overlap_threshold: Two elements are in one column if they overlap horizontally by more than this share of the
             smaller width.
         y_overlap_threshold: Two elements are in one row if they overlap vertically by more than this share of the

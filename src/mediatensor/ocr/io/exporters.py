@@ -157,7 +157,7 @@ class _Exports(Element, Generic[_HocrType]):
 
         If a cell spans several rows or columns, its text is only in the first of them. Texts are not escaped: a
         spreadsheet program that opens the file can take a text that begins with ``=`` for a formula. With
-        `export_as_xlsx`, it cannot.
+        `export_as_xlsx`, this cannot happen.
 
         Returns:
             The CSV text; empty if there are no tables. Lines end with ``"\\r\\n"``.

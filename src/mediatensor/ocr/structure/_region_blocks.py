@@ -418,7 +418,8 @@ def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
 def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], outer: Boxes, size: float) -> bool:
     """Extend large pictures by the labels next to them, in place. Return whether any picture has changed.
 
-    ``boxes`` are the pictures found so far. ``members`` has the indices of their labels in ``outer``, the text blocks.
+    ``boxes`` are the pictures found so far. ``outer`` are the boxes of text blocks, and ``labels`` the indices of those
+    that can be labels. ``members`` has, for each picture, the indices of its labels.
     """
     changed = False
     taken = set().union(*members) if members else set()

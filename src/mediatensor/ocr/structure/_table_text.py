@@ -230,7 +230,10 @@ def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
 
 
 def is_wrapped(content: PageContent, stack: Sequence[Run], em: float) -> bool:
-    """Return whether the lines in ``stack`` are running text: long, and most end where the next word would not fit."""
+    """Return whether the lines in ``stack`` are running text.
+
+    They are if they are long, and most of them end where the next word would not fit.
+    """
     right = max(run.x1 for run in stack)
     full = []
     for run, after in pairwise(stack):

@@ -476,8 +476,9 @@ class PDFExporter:
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
     """Return the PDF file on which the result is based, or ``None`` to start with an empty file.
 
-    It is the first PDF file that a page comes from, provided that all pages from this file are in ascending order.
-    The result is made by adding other pages to it, and removing pages that are not needed.
+    Of all PDF files that pages come from, it is the first one, or ``None`` if the pages from this file are not in
+    ascending order. The result is a copy of this file, to which other pages are added, and from which pages that are
+    not needed are removed.
     """
     first = next((origin[0] for origin in origins if origin is not None), None)
     numbers = [number for document, number in filter(None, origins) if document is first]

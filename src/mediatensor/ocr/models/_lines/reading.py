@@ -170,8 +170,8 @@ class LineReading:
         confidence: Mean confidence of the characters, or 0 if there are none. It serves to compare several readings of
             a line.
         has_gaps: Whether the line has ink to which no recognised character belongs.
-        script: The name of the script if the recogniser cannot read it, otherwise ``None``. If it is set, ``words``
-            consist of letters that only look like the printed ones.
+        script: The name of the line's script if the recogniser cannot read this script, otherwise ``None``. If a script
+            is set, ``words`` consist of letters that only look like the printed ones.
     """
 
     words: list[LineWord]

@@ -523,7 +523,7 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
 
 
 def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
-    """Return the words of a line in the order in which they are read. They are given from left to right.
+    """Sort the words of a line, which are given from left to right, in the order in which they are read.
 
     The order changes only for words that are turned but have straight boxes.
     """

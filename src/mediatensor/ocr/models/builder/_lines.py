@@ -101,9 +101,9 @@ def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.nda
     """Group lines into blocks, and return the number of the block of each line, int64 ``(L,)``.
 
     A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights.
-    They must also be aligned at the left, right or center, unless no other line is close below the upper or close above
-    the lower one. Blocks are numbered in the order of their first line. ``boxes`` are on the upright page.
-    ``line_break`` is the widest allowed gap between lines of a block, in line heights.
+    They must also be aligned at the left, right or center. Alignment is not required if no other line is close below
+    the upper one or close above the lower one. Blocks are numbered in the order of their first line. ``boxes`` are on
+    the upright page. ``line_break`` is the widest allowed gap between lines of a block, in line heights.
     """
     try:
         from scipy.sparse import coo_array

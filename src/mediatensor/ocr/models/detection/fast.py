@@ -140,8 +140,8 @@ class FAST(SegmentationDetector):
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
         """Return the sum of two dice losses: one for kernels, and half of one for text.
 
-        The loss for kernels is computed inside text. The loss for text is computed on text and on the hardest
-        background pixels (see `hard_negative_mask`).
+        The loss for kernels is computed only on pixels of text. The loss for text is computed on text and on the
+        hardest background pixels (see `hard_negative_mask`).
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).

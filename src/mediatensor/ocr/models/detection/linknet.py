@@ -54,7 +54,7 @@ class LinkNetFPN(nn.Module):
         )
 
     def forward(self, features: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Decode features, given from fine to coarse, to a map with the size and channels of the finest features."""
+        """Decode ``features`` (from fine to coarse) to a map with the size and channels of the finest features."""
         x = features[-1]
         for level in range(len(features) - 1, 0, -1):
             x = self.decoders[level](x) + features[level - 1]

@@ -274,8 +274,9 @@ def build_recognizer(
     """Create a recogniser with its configuration, and load its weights if ``pretrained`` is true.
 
     ``default`` is the default configuration of the architecture ``arch``, and ``kwargs`` are the options of the user.
-    ``make_features`` creates the backbone, given whether to load the backbone's weights, and the shape of the images.
-    The parameters named in ``head`` are only loaded for the default vocabulary, and those in ``unused`` never.
+    ``make_features`` creates the backbone. Its arguments are whether to load the backbone's weights, and the shape of
+    the images. The parameters named in ``head`` are only loaded for the default vocabulary, and those in ``unused``
+    never.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):

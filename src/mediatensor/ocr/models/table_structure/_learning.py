@@ -124,7 +124,7 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 
 
 def _radius(width: float, height: float) -> float:
-    """Return by how many pixels the corners of a box can be off if its overlap must be at least `_OVERLAP`.
+    """Return how many pixels the corners of a box can move if it must overlap the original by at least `_OVERLAP`.
 
     See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The quadratic equations are solved as in
     CornerNet's published code, which other implementations follow.

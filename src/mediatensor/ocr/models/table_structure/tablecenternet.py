@@ -106,7 +106,7 @@ class Merging(nn.Module):
             self.add_module(f"node_{level}", _DeformableLayer(width, width))
 
     def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
-        """Return the result of each step, all with the size and channels of ``features[0]``, which is the finest."""
+        """Return the merged map after each step. All have the size and channels of ``features[0]``, the finest map."""
         merged = [features[0]]
         for level, coarse in enumerate(features[1:], start=1):
             fine = self.get_submodule(f"up_{level}")(self.get_submodule(f"proj_{level}")(coarse))

@@ -219,7 +219,10 @@ class LineTrack:
         self.first_frame = self.earliest_frame = frame
 
     def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
-        """Store strokes that were measured again, with the visible shares and the frame range that follow from them."""
+        """Replace the strokes by ``template``, which was measured again.
+
+        Also replace the visible share of the strokes in each frame, and the range of frames that show the line.
+        """
         self.template, self.shares = template, list(shares)
         self.first_frame, self.last_frame, self.num_missed = first_frame, last_frame, 0
         self._sum, self._num_summed = None, 0
