@@ -289,7 +289,7 @@ class SampleClock:
 
 
 def has_coarse_ticks(samples_per_tick: Fraction) -> bool:
-    """Return whether a sample is not a whole number of ticks, so that time stamps of frames had to be rounded.
+    """Return whether the duration of a sample is not a whole number of ticks, so that time stamps had to be rounded.
 
     >>> [has_coarse_ticks(ratio) for ratio in (Fraction(44100, 14112000), Fraction(48000, 90000), Fraction(441, 10))]
     [False, True, True]

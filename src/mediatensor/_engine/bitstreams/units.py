@@ -174,7 +174,7 @@ def without_emulation_prevention(unit: memoryview | bytes) -> bytes:
 def avc_length_size(extradata: bytes) -> int | None:
     """Return how many bytes the length before each H.264 unit has, according to an ``avcC`` record (5.3.3.1).
 
-    Return ``None`` if ``extradata`` is not such a record, so that units follow start codes.
+    Return ``None`` if ``extradata`` is not such a record; units then follow start codes.
     """
     return (extradata[4] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) > 6 else None
 
@@ -206,7 +206,7 @@ _HVCC_HEADER_BYTES = 23
 def hevc_length_size(extradata: bytes) -> int | None:
     """Return how many bytes the length before each HEVC unit has, according to an ``hvcC`` record (8.3.3.1).
 
-    Return ``None`` if ``extradata`` is not such a record, so that units follow start codes.
+    Return ``None`` if ``extradata`` is not such a record; units then follow start codes.
     """
     return (extradata[21] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) >= _HVCC_HEADER_BYTES else None
 

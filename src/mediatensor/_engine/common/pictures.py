@@ -68,7 +68,7 @@ class Orientation:
         return self.transposed or self.flipped_horizontally or self.flipped_vertically
 
     def size(self, height: int, width: int) -> tuple[int, int]:
-        """Return the (height, width) that an image of stored ``height`` and ``width`` has when it is upright."""
+        """Convert the ``height`` and ``width`` of a stored image to the (height, width) of the upright image."""
         return (width, height) if self.transposed else (height, width)
 
     def apply(self, pixels: NDArray[Any]) -> NDArray[Any]:

@@ -396,7 +396,9 @@ class VorbisModes:
 
 
 def vorbis_modes(extradata: bytes) -> VorbisModes | None:
-    """Parse the modes of a stream from its headers. Return ``None`` if the headers are invalid.
+    """Parse the modes of a Vorbis stream, which determine block sizes, from its headers.
+
+     Return ``None`` if the headers are invalid.
 
     ``extradata`` has the three headers of the stream, as FFmpeg stores them.
     """

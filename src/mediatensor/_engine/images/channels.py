@@ -48,7 +48,7 @@ class ImageReadMode(Enum):
 
 
 class Layout(Enum):
-    """The channels of a picture in order. The values are Pillow's names of these modes."""
+    """The channels of a picture in order. Each value is the name of the Pillow mode that has these channels."""
 
     GRAY = "L"
     GRAY_ALPHA = "LA"

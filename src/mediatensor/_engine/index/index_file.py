@@ -103,7 +103,7 @@ _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """Describe the first fault of an index, in words that continue a sentence that begins with "it".
+    """Describe the first fault of an index in words that complete a sentence that begins with "it".
 
     Return ``None`` if the index is valid. ``index`` maps field names to values, whose types and lengths must have been
     checked.

@@ -198,8 +198,8 @@ class ExactFrames:
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
         """Return the frames with the given indices.
 
-        The packets show how many frames to expect. An index below this number stays valid even if decoding gives fewer
-        frames; the error policy then decides whether a missing frame is an error, replaced or left out.
+        The packets show how many frames to expect. If decoding gives fewer, the indices of the missing frames stay
+        valid, and the error policy decides whether a missing frame raises an error, is replaced, or is left out.
         """
         return self._batch(ByIndex(indices, self._video.stream_info.index))
 
