@@ -172,7 +172,9 @@ def clip_rows(
     classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """List the files of a dataset as rows of a table. Row numbers match a dataset with the same ``rows_per_file``.
+    """List the files of a dataset as rows of a table.
+
+    Rows have the same numbers as in a dataset with the same ``rows_per_file``.
 
     A row contains the path or URL of its file, not its bytes, so any machine that can open this path or URL can read
     the row. For a file within a tar shard or a Parquet file, the row contains its position there.

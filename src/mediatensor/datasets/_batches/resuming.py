@@ -39,8 +39,8 @@ class Shuffle:
     Attributes:
         rows_together: Number of rows of one file that stay next to each other. Each epoch forms new groups of rows.
         window: If given, files are read in random order into a buffer of about ``window`` rows, from which groups of
-            ``rows_together`` rows are drawn at random. Only rows of files that follow each other are thus mixed.
-            ``None`` shuffles over the whole epoch.
+            ``rows_together`` rows are drawn at random. So only rows of files that are close to each other in this order
+            are mixed. ``None`` shuffles over the whole epoch.
 
     Raises:
         InvalidArgumentError: if a number is not positive.

@@ -347,7 +347,7 @@ _EPISODES_NAMED = 5
 
 
 class EpisodeTimes(NamedTuple):
-    """The rows of an episode, with the times in a video at which their frames should be.
+    """The rows of an episode, and the times at which the video should have their frames.
 
     ``seconds`` has the time of each row, float64 (rows,).
     """

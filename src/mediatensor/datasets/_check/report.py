@@ -344,7 +344,8 @@ def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> 
     """Return the episodes of a video to which a finding applies.
 
     A finding without a time applies to all episodes of the video. The exception is a finding about damaged or missing
-    frames, which applies to none: comparing with the tables gives separate findings for the episodes that lack frames.
+    frames, which applies to none: for the episodes that lack frames, the comparison with the dataset's tables gives
+    separate findings.
     """
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:

@@ -362,7 +362,7 @@ _NUM_EPOCHS_COUNTED = 2
 
 
 def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.device) -> Tensor:
-    """Return a mask, bool (count, size). Each row is true at positions less than the row's value in ``num_valid``.
+    """Return a mask, bool (count, size): row ``i`` is true at its first ``num_valid[i]`` positions.
 
     If ``num_valid`` is ``None``, the whole mask is true.
     """
@@ -424,7 +424,7 @@ class _FileFailures:
     """The failures of one file: their number, and the first 20 different reasons.
 
     ``num_rows`` counts the rows that could not be read because of this file. If replacements of a row failed as well,
-    the row counts only for the file of the last one.
+    the row counts only for the file of the last replacement.
     """
 
     num_failures: int = 0

@@ -387,7 +387,7 @@ class ShardRows:
         """Yield (row number, file) for each row that one worker must read.
 
         ``order`` has the indices of the shards in reading order, and ``share`` determines which of them the worker
-        reads. When all rows of a shard were read, their number is stored in ``num_rows``.
+        reads. When all rows of a shard have been read, their number is stored in ``num_rows``.
         """
         # Ranks divide all shards, so that a resumed rank keeps its shards. Workers divide only the remaining shards.
         shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
@@ -500,8 +500,8 @@ class IterableRows:
 class StreamState(NamedTuple):
     """The state of one rank, as `DataLoader` saves it.
 
-    ``given`` has the intervals of rows that were read, and ``num_rows`` pairs (shard, number of rows) for shards that
-    were read to their end.
+    ``given`` has the intervals of rows that were read. ``num_rows`` has a pair (shard, number of rows) for each shard
+    that was read to its end.
     """
 
     epoch: int

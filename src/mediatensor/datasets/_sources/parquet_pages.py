@@ -223,8 +223,9 @@ def _page_at(read_at: ReadAt, position: int, stop: int, first: int) -> Page:
 def _present_rows(page: Page, levels: bytes, max_level: int) -> tuple[NDArray[np.bool_], int]:
     """Return a mask, bool (rows,), which is true for rows of a page that have a value.
 
-    The second result is the size of the levels in bytes. ``levels`` are the bytes after the header; they must include
-    all levels. If ``max_level`` is 0, there are no levels, and all rows have a value.
+    Parquet marks missing values by definition levels: a row has a value if its level is ``max_level``. ``levels`` are
+    the bytes after the header, which must include all levels. The second result is the size of the levels in bytes. If
+    ``max_level`` is 0, there are no levels, and all rows have a value.
     """
     if max_level == 0:
         return np.ones(page.num_values, np.bool_), page.level_bytes

@@ -142,7 +142,7 @@ def item_of_row(
 
 
 def items_of_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, path: str) -> list[Item]:
-    """Make the items of a table that has only paths of media. They are relative to the folder of the table."""
+    """Make the items of a table that has only paths of media. The paths are relative to the folder of the table."""
     folder = os.path.dirname(path.rstrip("/"))
     items = [item_of_row(row, columns, place=f"row {i} of {path}", folder=folder) for i, row in enumerate(rows)]
     return with_coded_labels(items, columns.classes)
