@@ -345,7 +345,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
     """Make an object of dataclass ``kind`` from ``values``.
 
-    Copy other fields from the attributes of the same name of ``header``.
+    Copy each other field from the attribute of ``header`` that has the same name.
     """
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))

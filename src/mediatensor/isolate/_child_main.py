@@ -82,7 +82,7 @@ class Kind:
 
 
 class Settings(NamedTuple):
-    """The limits of a child, and the parent's main module."""
+    """The settings that the parent sends to a child process: limits, and the parent's main module."""
 
     timeout_seconds: float | None
     max_memory_bytes: int | None

@@ -326,7 +326,7 @@ class _CutRule:
 class _SmallFrame:
     """A frame that was scaled down for comparison: its luma and chroma (3, H, W), and its score.
 
-    The score compares it with the previous frame.
+    The score tells how much the frame differs from the previous frame.
     """
 
     def __init__(self, frame: int, seconds: float, components: NDArray[np.uint8]) -> None:

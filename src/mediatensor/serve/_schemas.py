@@ -22,7 +22,7 @@ def _items(value: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    """Convert "true" to "all", and "false" and empty text to None. Forms cannot send other types than text."""
+    """Convert the value of ``fields`` in a form, which is always text: "true" to "all", "false" and "" to None."""
     if isinstance(value, str):
         return {"true": "all", "1": "all", "on": "all", "": None, "false": None, "0": None, "none": None}.get(
             value.lower(), value

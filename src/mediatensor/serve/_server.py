@@ -34,8 +34,8 @@ _SHUTDOWN_SECONDS = 3
 class _Protocol(H11Protocol):
     """A connection to a client.
 
-    It is closed at once if there are too many connections. It is closed later if the headers of a request do not arrive
-    within ``head_seconds``.
+    If there are too many connections, a new one is closed at once. A connection is also closed if the headers of a
+    request do not arrive within ``head_seconds``.
     """
 
     head_seconds: float

@@ -412,7 +412,7 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """The function that converts one torchvision transform, and attribute values that the transform must have."""
+    """A function that converts one type of torchvision transform, and the attribute values for which it is correct."""
 
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]

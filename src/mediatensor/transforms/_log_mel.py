@@ -68,12 +68,12 @@ class LogMelSpectrogram(nn.Module):
 
     A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample. Where
     windows extend beyond the audio, it is mirrored. The power spectrum of each window is summed in triangular bands of
-    area 1 on Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below -10, and values that
-    are more than 8 below the largest value in the clip, are raised to the respective limit. The result is
-    ``(x + 4) / 4``. As in Whisper, the last window, which is centred on or near the end of the audio, is left out.
+    area 1 on Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below -10 are raised to -10.
+    Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The result is ``(x + 4) / 4``. As in
+    Whisper, the last window, which is centred on or near the end of the audio, is left out.
 
-    **Each clip is normalised separately.** The "largest value" is that of one channel of one clip, never that of a
-    batch. So a clip has the same spectrogram in any batch, and it equals the result of Whisper's own function.
+    **Each clip is normalised separately.** The maximum m is that of one channel of one clip, never that of a batch. So
+    a clip has the same spectrogram in any batch, and it equals the result of Whisper's own function.
 
     The module works on any device (``.to("cuda")`` moves the window and the filters), supports `torch.compile`,
     autocast and gradients, and always computes in float32. It has no parameters, and adds nothing to a ``state_dict``.
