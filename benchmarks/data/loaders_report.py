@@ -137,7 +137,7 @@ def ratios(rows: Iterable[LoaderRow]) -> list[LoaderRatio]:
 def shuffle_table() -> list[dict[str, Any]]:
     """Compute how well orders mix 10,000 files of 4 rows in batches of 32, without reading files."""
     from mediatensor.datasets import Shuffle, shuffle_quality
-    from mediatensor.datasets._batches.resuming import epoch_order
+    from mediatensor.datasets._batches.order import epoch_order
 
     files = np.repeat(np.arange(10_000), 4)
     shuffles = {

@@ -20,7 +20,9 @@ from .._rows.samples import Batch, ColumnDict, FailureReport
 from .._rows.tar_samples import TarSamples
 from .._sources.items import Item
 from .collate import stack, stack_columns
-from .resuming import RowBatches, Shuffle, StreamProgress, WithRows
+from .order import Shuffle
+from .resuming import RowBatches, StreamProgress, WithRows
+from .weights import Weights
 
 B = TypeVar("B", covariant=True)
 
@@ -44,12 +46,12 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         shuffle: Whether and how rows are shuffled; see `Shuffle`.
         collate_fn: Function that makes a batch of samples: `stack`, `ragged`, `pad`, or your own. The default is
             `stack`, or `stack_columns` for rows that are dicts.
-        seed, drop_last, rank, num_ranks, bucket_by: See `RowBatches`. Set ``drop_last=True`` if all ranks must make the
-            same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of
-            steps. With several ranks and ``on_error="skip"``, if all rows of a batch were skipped, the batch gets one
-            row of another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to `TarSamples` instead.
-            ``drop_last`` then leaves out the last rows of each worker separately, so the ranks can still make different
-            numbers of steps.
+        seed, drop_last, rank, num_ranks, bucket_by, weights, rows_per_epoch: See `RowBatches`. Set ``drop_last=True``
+            if all ranks must make the same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not
+            change the number of steps. With several ranks and ``on_error="skip"``, if all rows of a batch were skipped,
+            the batch gets one row of another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to
+            `TarSamples` instead. ``drop_last`` then leaves out the last rows of each worker separately, so the ranks
+            can still make different numbers of steps.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
@@ -87,6 +89,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         rank: int | None = None,
         num_ranks: int | None = None,
         bucket_by: Callable[[Item], Any] | None = None,
+        weights: Weights | None = None,
+        rows_per_epoch: int | None = None,
         **options: Any,
     ) -> None: ...
     @overload
@@ -101,6 +105,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         rank: int | None = None,
         num_ranks: int | None = None,
         bucket_by: Callable[[Item], Any] | None = None,
+        weights: Weights | None = None,
+        rows_per_epoch: int | None = None,
         **options: Any,
     ) -> None: ...
     @overload
@@ -115,6 +121,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         rank: int | None = None,
         num_ranks: int | None = None,
         bucket_by: Callable[[Item], Any] | None = None,
+        weights: Weights | None = None,
+        rows_per_epoch: int | None = None,
         **options: Any,
     ) -> None: ...
     def __init__(
@@ -129,6 +137,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         rank: int | None = None,
         num_ranks: int | None = None,
         bucket_by: Callable[[Item], Any] | None = None,
+        weights: Weights | None = None,
+        rows_per_epoch: int | None = None,
         **options: Any,
     ) -> None:
         if collate_fn is stack and isinstance(dataset, ColumnDataset):
@@ -139,7 +149,15 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                 f"{taken[0]} cannot be given: rows come in the order of RowBatches. torch's DataLoader takes it, and "
                 "your own RowBatches as batch_sampler."
             )
-        order = {"shuffle": shuffle, "seed": seed, "rank": rank, "num_ranks": num_ranks, "bucket_by": bucket_by}
+        order: dict[str, Any] = {
+            "shuffle": shuffle,
+            "seed": seed,
+            "rank": rank,
+            "num_ranks": num_ranks,
+            "bucket_by": bucket_by,
+            "weights": weights,
+            "rows_per_epoch": rows_per_epoch,
+        }
         self.batches: RowBatches | StreamProgress
         if isinstance(dataset, TarSamples):
             if given := [name for name, value in order.items() if value is not None and value is not False]:
@@ -150,7 +168,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches = StreamProgress(dataset)
             options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
         else:
-            self.batches = RowBatches(dataset, batch_size, drop_last=drop_last, **order)  # type: ignore[arg-type]
+            self.batches = RowBatches(dataset, batch_size, drop_last=drop_last, **order)
             if not options.get("in_order", True):
                 raise InvalidArgumentError("in_order must be True: resuming counts batches, in their order.")
             options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
@@ -190,6 +208,26 @@ class DataLoader(torch.utils.data.DataLoader[B]):
     def epoch(self) -> int:
         """The epoch that is being read. Before the first iteration, it is the epoch that will be read first."""
         return self.batches.epoch
+
+    def count_classes(self, epoch: int | None = None) -> dict[Any, int]:
+        """Return how many rows of each class an epoch reads, on all ranks together; see `RowBatches.count_classes`.
+
+        Args:
+            epoch: Number of the epoch; by default `epoch`, from its start.
+
+        Raises:
+            InvalidArgumentError: if the dataset is a `TarSamples`, whose rows are unknown before they are read.
+
+        Example:
+            >>> from mediatensor.datasets import DataLoader, VideoClips
+            >>> files = [("videos/a.mp4", "run"), ("videos/b.mp4", "run"), ("videos/c.mp4", "jump")]
+            >>> clips = VideoClips(files, num_frames_per_clip=4)
+            >>> DataLoader(clips, batch_size=2, weights="balanced", rows_per_epoch=10).count_classes()
+            {'jump': 5, 'run': 5}
+        """
+        if isinstance(self.batches, StreamProgress):
+            raise InvalidArgumentError("The classes of a stream are unknown before its rows are read.")
+        return self.batches.count_classes(epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration.

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import copy
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,56 +17,33 @@ from torch.utils.data import Sampler
 from ..._engine.common.checks import function, shown, whole_number
 from ...errors import InvalidArgumentError
 from .._rows.dataset import MediaDataset, RowKey, rank_and_number
-from .._rows.recipe import checked_epoch, derived_seed
+from .._rows.recipe import checked_epoch
 from .._rows.samples import Sample, Skipped
 from .._rows.tar_samples import GivenRows, StreamState, TarSamples, parse_stream_state, rows_given_in
 from .._sources.items import FileOrder, Item
+from .order import Shuffle, describe_order, epoch_order, epoch_steps
+from .weights import RowClasses, RowWeights, Weights, visits_of
 
 _STATE_VERSION = 1
 
 
-@dataclass(frozen=True)
-class Shuffle:
-    """Settings for shuffling the rows of a dataset.
+class _EpochPlan(NamedTuple):
+    """The rows of an epoch in ascending order, how often each was read before, and the batches of each step.
 
-    By default, every order of all rows is equally likely. That is slow if each file has several rows, because the file
-    is usually opened again for each of them. Reading is faster if rows of one file are close to each other: a file is
-    then opened once for several rows, and a group of pictures is decoded once for several clips. ``rows_together``
-    keeps some rows of a file next to each other, and ``window`` keeps all rows of a file near each other. Both make
-    batches less varied; `shuffle_quality` measures by how much.
-
-    Attributes:
-        rows_together: Number of rows of one file that stay next to each other. Each epoch forms new groups of rows.
-        window: If given, files are read in random order into a buffer of about ``window`` rows, from which groups of
-            ``rows_together`` rows are drawn at random. So only rows of files that are close to each other in this order
-            are mixed. ``None`` shuffles over the whole epoch.
-
-    Raises:
-        InvalidArgumentError: if a number is not positive.
-
-    Example:
-        >>> from mediatensor.datasets import DataLoader, Shuffle, VideoClips
-        >>> clips = VideoClips("videos", num_frames_per_clip=4, rows_per_file=4)
-        >>> loader = DataLoader(clips, batch_size=2, shuffle=Shuffle(rows_together=2))
-        >>> [len(set(batch.source)) for batch in loader]  # two rows of one file stay together
-        [1, 1, 1, 1, 1, 1]
+    Batches are places in ``rows``.
     """
 
-    rows_together: int = 1
-    window: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("rows_together", self.rows_together), ("window", self.window)):
-            if value is not None:
-                whole_number(name, value, at_least=1, or_none=True)
+    rows: NDArray[np.int64]
+    visits: NDArray[np.int64]
+    steps: list[list[NDArray[np.int64]]]
 
 
 class RowBatches(Sampler[list[RowKey]]):
     """A batch sampler for torch's DataLoader: it chooses the rows of each batch of an epoch, and can resume an epoch.
 
-    In each training step, every rank reads one batch. In an epoch, all ranks together read every row once. The batches
-    depend only on the arguments and the epoch, never on the number of workers or on how far they have read ahead. Every
-    iteration returns the same batches, until `set_epoch` changes the epoch.
+    In each training step, every rank reads one batch. In an epoch, all ranks together read every row once, or as often
+    as its weight says. The batches depend only on the arguments and the epoch, never on the number of workers or on how
+    far they have read ahead. Every iteration returns the same batches, until `set_epoch` changes the epoch.
 
     Args:
         dataset: The dataset.
@@ -80,9 +56,17 @@ class RowBatches(Sampler[list[RowKey]]):
         num_ranks: Number of processes that read the dataset together; by default the number in torch.distributed, or 1.
         bucket_by: Function that sorts files into buckets, for example by frame size: it takes an `Item` and returns its
             bucket, which can be any hashable value. All rows of a batch are from one bucket.
+        weights: How often rows are read. By default, each row is read once in an epoch. ``"balanced"`` reads all
+            classes equally often. A mapping from each class (its name, or else its label) to a number sets the shares
+            of the classes. A sequence has a number for each row. An epoch then has ``rows_per_epoch`` rows in random
+            order; ``shuffle`` can be a `Shuffle`. A row that is expected 2.3 times in an epoch appears in it 2 or 3
+            times, each time with new random numbers, so that clips and crops differ. With weights of classes, the
+            number of rows of each class is rounded down or up in the same way.
+        rows_per_epoch: Number of rows of an epoch if ``weights`` are given; by default the number of rows of the
+            dataset.
 
     Raises:
-        InvalidArgumentError: if an argument is invalid.
+        InvalidArgumentError: if an argument is invalid, or if weights of classes are given and a file has no label.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -107,6 +91,8 @@ class RowBatches(Sampler[list[RowKey]]):
         rank: int | None = None,
         num_ranks: int | None = None,
         bucket_by: Callable[[Item], Any] | None = None,
+        weights: Weights | None = None,
+        rows_per_epoch: int | None = None,
     ) -> None:
         self.batch_size = whole_number("batch_size", batch_size, at_least=1)
         if not isinstance(shuffle, bool | Shuffle):
@@ -125,21 +111,36 @@ class RowBatches(Sampler[list[RowKey]]):
         self._file_of_row = dataset.file_of_row
         function("bucket_by", bucket_by)
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
+        if weights is None and rows_per_epoch is not None:
+            raise InvalidArgumentError("rows_per_epoch needs weights; without them, an epoch has each row once.")
+        self._weights: RowWeights | None = None
+        self._num_rows = len(self._file_of_row)
+        if weights is not None:
+            self._weights = RowWeights.of(weights, dataset.items, self._file_of_row)
+            self._shuffle = self._shuffle or Shuffle()
+            if rows_per_epoch is not None:
+                self._num_rows = whole_number("rows_per_epoch", rows_per_epoch, at_least=1, or_none=True)
         # Properties that must be the same when a state is saved and when it is loaded.
         self._origin = {
             "version": _STATE_VERSION,
             "seed": self._seed,
             "num_rows": len(self._file_of_row),
-            "order": _describe_order(self._shuffle, self._file_of_row, self._buckets),
+            "order": "; ".join(
+                (
+                    describe_order(self._shuffle, self._file_of_row, self._buckets),
+                    *(() if self._weights is None else (self._weights.describe(self._num_rows),)),
+                )
+            ),
         }
         #: The epoch of the next iteration.
         self.epoch = 0
+        self._classes: RowClasses | None = None
         # What earlier runs have read of the epoch: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
         # The iteration that started last.
         self._iteration = _IterationState()
-        # The steps of one epoch; copies of this object share them.
-        self._plans: dict[Any, list[list[NDArray[np.int64]]]] = {}
+        # The plan of one epoch; copies of this object share it.
+        self._plans: dict[Any, _EpochPlan] = {}
 
     @property
     def is_resumed(self) -> bool:
@@ -164,10 +165,13 @@ class RowBatches(Sampler[list[RowKey]]):
         epoch, outer = self.epoch, self._iteration
         self._iteration = drawn = _IterationState(is_open=True)
         try:
-            for step in self._plan():
+            plan = self._plan()
+            for step in plan.steps:
                 if self.rank < len(step):
                     drawn.num_batches += 1
-                    yield [RowKey(row, epoch) for row in step[self.rank].tolist()]
+                    places = step[self.rank]
+                    numbers = zip(plan.rows[places].tolist(), plan.visits[places].tolist(), strict=True)
+                    yield [RowKey(row, epoch, visit) for row, visit in numbers]
         finally:
             drawn.is_open = False
             if self._iteration is drawn and outer.is_open:
@@ -175,27 +179,70 @@ class RowBatches(Sampler[list[RowKey]]):
 
     def __len__(self) -> int:
         """Return the number of batches that the next iteration returns on this rank."""
-        return sum(self.rank < len(step) for step in self._plan())
+        return sum(self.rank < len(step) for step in self._plan().steps)
 
-    def _plan(self) -> list[list[NDArray[np.int64]]]:
+    def count_classes(self, epoch: int | None = None) -> dict[Any, int]:
+        """Return how many rows of each class an epoch reads, on all ranks together.
+
+        The rows are planned, not read, so rows that turn out to be unreadable count as well. The keys are class names,
+        or labels if the classes have no names. Rows without a label have the key ``None``.
+
+        Args:
+            epoch: Number of the epoch; by default the epoch of the next iteration, from its start.
+
+        Example:
+            >>> from mediatensor.datasets import RowBatches, VideoClips
+            >>> files = [("videos/a.mp4", "run"), ("videos/b.mp4", "run"), ("videos/c.mp4", "jump")]
+            >>> dataset = VideoClips(files, num_frames_per_clip=4)
+            >>> RowBatches(dataset, batch_size=2).count_classes()
+            {'jump': 1, 'run': 2}
+            >>> RowBatches(dataset, batch_size=2, weights="balanced", rows_per_epoch=10).count_classes()
+            {'jump': 5, 'run': 5}
+        """
+        epoch = self.epoch if epoch is None else checked_epoch(epoch)
+        if self._classes is None:
+            self._classes = RowClasses.of(self._dataset.items, self._file_of_row)
+        rows = self._rows_of(epoch)
+        steps = self._steps(rows, self._order_of(rows, epoch), self.batch_size, self.num_ranks)
+        read = [places for step in steps for places in step]
+        return self._classes.count_rows(rows[np.concatenate(read)] if read else rows[:0])
+
+    def _plan(self) -> _EpochPlan:
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
         if key not in self._plans:
-            steps = self._steps(self._remaining_rows(), self.batch_size, self.num_ranks)
+            rows = self._rows_of(self.epoch)
+            visits = np.zeros(len(rows), np.int64) if self._weights is None else visits_of(rows)
+            steps = self._steps(rows, self._remaining_places(rows), self.batch_size, self.num_ranks)
             self._plans.clear()
-            self._plans[key] = steps
+            self._plans[key] = _EpochPlan(rows, visits, steps)
         return self._plans[key]
 
-    def _remaining_rows(self) -> NDArray[np.int64]:
-        rows = epoch_order(self._file_of_row, self._shuffle, seed=self._seed, epoch=self.epoch)
-        for batch_size, num_ranks, num_batches in self._runs:
-            done = [batch for step in self._steps(rows, batch_size, num_ranks)[:num_batches] for batch in step]
-            rows = rows[~np.isin(rows, np.concatenate(done))] if done else rows
-        return rows
+    def _rows_of(self, epoch: int) -> NDArray[np.int64]:
+        """Return the rows of an epoch in ascending order. With weights, a row can appear several times, or not at all.
 
-    def _steps(self, rows: NDArray[np.int64], batch_size: int, num_ranks: int) -> list[list[NDArray[np.int64]]]:
+        A *place* is an index of this array.
+        """
+        if self._weights is None:
+            return np.arange(self._num_rows)
+        return self._weights.draw(self._num_rows, seed=self._seed, epoch=epoch)
+
+    def _order_of(self, rows: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
+        return epoch_order(self._file_of_row[rows], self._shuffle, seed=self._seed, epoch=epoch)
+
+    def _remaining_places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        places = self._order_of(rows, self.epoch)
+        for batch_size, num_ranks, num_batches in self._runs:
+            steps = self._steps(rows, places, batch_size, num_ranks)[:num_batches]
+            done = [batch for step in steps for batch in step]
+            places = places[~np.isin(places, np.concatenate(done))] if done else places
+        return places
+
+    def _steps(
+        self, rows: NDArray[np.int64], places: NDArray[np.int64], batch_size: int, num_ranks: int
+    ) -> list[list[NDArray[np.int64]]]:
         buckets = self._buckets
-        bucket_of = None if buckets is None else lambda row: buckets[self._file_of_row[row]]
-        return epoch_steps(rows, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
+        bucket_of = None if buckets is None else lambda place: buckets[self._file_of_row[rows[place]]]
+        return epoch_steps(places, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
 
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
         """Return a state from which `load_state_dict` resumes after the batches that were used so far.
@@ -227,8 +274,8 @@ class RowBatches(Sampler[list[RowKey]]):
 
         Raises:
             InvalidArgumentError: if ``state`` is not a saved state, or if the files, their order, the number of rows,
-                the seed, the shuffling or ``bucket_by`` have changed since it was saved. Resuming would then repeat
-                some rows and lose others.
+                the seed, the shuffling, the weights or ``bucket_by`` have changed since it was saved. Resuming would
+                then repeat some rows and lose others.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
@@ -290,157 +337,6 @@ def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
 class _IterationState:
     num_batches: int = 0
     is_open: bool = False
-
-
-def _describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
-    """Return a text that describes how rows are ordered. Equal texts, seeds and epochs mean equal orders."""
-    text = f"{shuffle or 'no shuffle'}; rows of files {zlib.crc32(file_of_row.astype('<i8').tobytes()):08x}"
-    if buckets is None:
-        return text
-    number_of: dict[Any, int] = {}
-    numbers = np.array([number_of.setdefault(bucket, len(number_of)) for bucket in buckets], "<i8")
-    return f"{text}; buckets {zlib.crc32(numbers.tobytes()):08x}"
-
-
-# The order of an epoch: pure functions
-
-
-def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return the numbers of all rows in the order in which an epoch reads them, int64 (rows,).
-
-    ``file_of_row`` has the file number of each row, and must be ascending.
-    """
-    num_rows = len(file_of_row)
-    if shuffle is None:
-        return np.arange(num_rows)
-    random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "order")))
-    if shuffle.rows_together == 1 and shuffle.window is None:
-        return random.permutation(num_rows)
-    groups = _group_rows(file_of_row, shuffle.rows_together, random)
-    return (
-        np.concatenate([groups[i] for i in _shuffle_groups(groups, shuffle.window, random)]) if groups else np.arange(0)
-    )
-
-
-def _group_rows(
-    file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
-) -> list[NDArray[np.int64]]:
-    """Divide all rows at random into groups of ``rows_together`` rows of one file, and return them file by file.
-
-    The files are in random order. The last group of a file can be smaller.
-    """
-    starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
-    rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
-    groups = []
-    for file in random.permutation(len(rows_by_file)):
-        rows = random.permutation(rows_by_file[file])
-        groups += np.split(rows, range(rows_together, len(rows), rows_together))
-    return groups
-
-
-def _shuffle_groups(
-    groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
-) -> Sequence[int] | NDArray[np.int64]:
-    """Return the indices of ``groups`` in random order.
-
-    Each index is drawn from a buffer that holds the next groups, up to ``window`` rows in total. Without ``window``,
-    all orders are equally likely.
-    """
-    if window is None:
-        return random.permutation(len(groups))
-    order: list[int] = []
-    waiting: list[int] = []
-    num_waiting = following = 0
-    while following < len(groups) or waiting:
-        while following < len(groups) and (not waiting or num_waiting + len(groups[following]) <= window):
-            waiting.append(following)
-            num_waiting += len(groups[following])
-            following += 1
-        place = int(random.integers(len(waiting)))
-        waiting[place], waiting[-1] = waiting[-1], waiting[place]
-        order.append(waiting.pop())
-        num_waiting -= len(groups[order[-1]])
-    return order
-
-
-def epoch_steps(
-    order: NDArray[np.int64],
-    batch_size: int,
-    num_ranks: int,
-    *,
-    drop_last: bool = False,
-    bucket_of: Callable[[int], Any] | None = None,
-) -> list[list[NDArray[np.int64]]]:
-    """Divide the rows of an epoch into training steps. For each step, return a list with one batch for each rank.
-
-    Batches that are not full come at the end, and in the last step some ranks may have no batch. All rows of a batch
-    are from one bucket.
-
-    >>> import numpy as np
-    >>> [[batch.tolist() for batch in step] for step in epoch_steps(np.arange(7), 2, 2)]
-    [[[0, 1], [2, 3]], [[4, 5], [6]]]
-    """
-    size = batch_size * num_ranks
-    whole, rest = _split_into_groups(order, size, bucket_of)
-    steps = [np.split(rows, num_ranks) for rows in whole]
-    if drop_last:
-        return steps
-    batches: list[NDArray[np.int64]] = []
-    for rows in rest:
-        # Each rank gets a batch if there are enough rows; otherwise some ranks get full batches.
-        batches += np.array_split(rows, num_ranks if len(rows) >= num_ranks else -(-len(rows) // batch_size))
-    return steps + [batches[first : first + num_ranks] for first in range(0, len(batches), num_ranks)]
-
-
-def _split_into_groups(
-    order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Divide rows into groups of ``size`` rows, so that each group is from one bucket.
-
-    Return these groups, and for each bucket the rows that are left over.
-    """
-    if bucket_of is None:
-        end = len(order) // size * size
-        return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
-    whole: list[NDArray[np.int64]] = []
-    filling: dict[Any, list[int]] = {}
-    for row in order.tolist():
-        rows = filling.setdefault(bucket_of(row), [])
-        rows.append(row)
-        if len(rows) == size:
-            whole.append(np.array(rows))
-            rows.clear()
-    return whole, [np.array(rows) for rows in filling.values() if rows]
-
-
-def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], batch_size: int) -> dict[str, float]:
-    """Measure how well an order mixes the rows of different files.
-
-    Args:
-        order: All row numbers of an epoch, in the order in which they are read.
-        file_of_row: File number of each row.
-        batch_size: Number of rows in a batch.
-
-    Returns: ``files_per_batch``: the mean number of different files in a full batch, 0 if no batch is full.
-        ``same_file_next``: the share of rows whose next row is from the same file, from 0 to 1. ``displacement``: the
-        mean distance of rows from their original positions, divided by a third of the number of rows: 0 if not
-        shuffled, about 1 if fully shuffled.
-
-    Example:
-        >>> import numpy as np
-        >>> from mediatensor.datasets import shuffle_quality
-        >>> shuffle_quality(np.arange(8), np.arange(8) // 2, batch_size=4)
-        {'files_per_batch': 2.0, 'same_file_next': 0.5714285714285714, 'displacement': 0.0}
-    """
-    batch_size = whole_number("batch_size", batch_size, at_least=1)
-    files = np.asarray(file_of_row)[np.asarray(order)]
-    batches = files[: len(files) // batch_size * batch_size].reshape(-1, batch_size)
-    num_rows = max(1, len(files))
-    return {
-        "files_per_batch": float(np.mean([len(np.unique(batch)) for batch in batches])) if len(batches) else 0.0,
-        "same_file_next": float(np.mean(files[1:] == files[:-1])) if len(files) > 1 else 0.0,
-        "displacement": float(np.mean(np.abs(np.asarray(order) - np.arange(len(files)))) / (num_rows / 3)),
-    }
 
 
 # Streams

@@ -32,10 +32,14 @@ _READING_METHODS = frozenset(("_next_data", "__init__"))
 
 
 class RowKey(NamedTuple):
-    """A row number, and the epoch in which to read the row. `RowBatches` requests rows from a dataset by this key."""
+    """A row number, and the epoch in which to read the row. `RowBatches` requests rows from a dataset by this key.
+
+    If an epoch reads a row several times, ``visit`` counts how often it has read the row before, from 0.
+    """
 
     row: int
     epoch: int
+    visit: int = 0
 
 
 class MediaDataset(Dataset[Sample | Skipped]):
@@ -161,12 +165,13 @@ class MediaDataset(Dataset[Sample | Skipped]):
         names = {item.label: item.extra["class_name"] for item in self.items if "class_name" in item.extra}
         return [names.get(label, "") for label in range(max(names, default=-1) + 1)]
 
-    def spec(self, row: SupportsIndex, epoch: int | None = None) -> RowSpec:
+    def spec(self, row: SupportsIndex, epoch: int | None = None, visit: int = 0) -> RowSpec:
         """Return a `RowSpec`, which holds everything that the sample of a row depends on.
 
         Args:
             row: Index of the row, from ``-len(dataset)`` to ``len(dataset) - 1``.
             epoch: Epoch of the row; by default the attribute `epoch`.
+            visit: How often the epoch has read the row before; see `RowKey`.
 
         Raises:
             OutOfRangeError: if the row does not exist.
@@ -188,7 +193,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
         index %= len(self)
         file = int(np.searchsorted(self._row_ends, index, side="right"))
         part = index - (int(self._row_ends[file - 1]) if file else 0)
-        return RowSpec(self.items[file], part, self.recipe, self.seed, self.epoch if epoch is None else epoch, index)
+        epoch = self.epoch if epoch is None else epoch
+        return RowSpec(self.items[file], part, self.recipe, self.seed, epoch, index, visit=visit)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
         """Return a row of another file to read instead of ``spec``, which could not be read.
@@ -197,8 +203,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
         """
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
-        drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other") % (others or len(self))
-        other = self.spec(drawn + (stop - start) if others and drawn >= start else drawn, spec.epoch)
+        visit = (spec.visit,) if spec.visit else ()
+        drawn = derived_seed(self.seed, spec.epoch, spec.row, attempt, "other", *visit) % (others or len(self))
+        other = self.spec(drawn + (stop - start) if others and drawn >= start else drawn, spec.epoch, spec.visit)
         return dataclasses.replace(other, row=spec.row, attempt=attempt, seed=spec.seed)
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> Sample | Skipped:
@@ -227,7 +234,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
-        specs = [self.spec(row.row, row.epoch) if isinstance(row, RowKey) else self.spec(row) for row in rows]
+        specs = [self.spec(*row) if isinstance(row, RowKey) else self.spec(row) for row in rows]
         if self._has_own_seed or int(self._epoch) >= 0 or any(isinstance(row, RowKey) for row in rows):
             return specs
         if not is_asked_by_loader():

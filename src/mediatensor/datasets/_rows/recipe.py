@@ -184,6 +184,7 @@ class RowSpec:
         row: Index of the row in the dataset.
         attempt: 0 for the row itself, 1 for the row that replaces it if it cannot be read, 2 for the next replacement
             if that cannot be read either, and so on.
+        visit: How often the epoch has read the row before; see `RowKey`.
 
     Example:
         >>> import pickle
@@ -200,11 +201,13 @@ class RowSpec:
     epoch: int
     row: int
     attempt: int = 0
+    visit: int = 0
 
     @property
     def random_seed(self) -> int:
         """The seed of all random numbers that are drawn while the row is read."""
-        return derived_seed(self.seed, self.epoch, self.row, self.attempt)
+        visit = (self.visit,) if self.visit else ()  # without weights, as before there were visits
+        return derived_seed(self.seed, self.epoch, self.row, self.attempt, *visit)
 
     def load(self, files: OpenFiles | None = None) -> Sample:
         """Read the sample.
