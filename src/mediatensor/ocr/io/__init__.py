@@ -27,6 +27,7 @@ from .elements import (
 from .exporters import (
     AltoExporter,
     AsciiDocExporter,
+    Chunk,
     DocumentExportsMixin,
     HTMLExporter,
     KIEPageExportsMixin,
@@ -56,6 +57,7 @@ __all__ = [
     "AsciiDocExporter",
     "Block",
     "Character",
+    "Chunk",
     "Document",
     "DocumentExportsMixin",
     "DocumentFile",

@@ -16,6 +16,7 @@ from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError
 from ._elements.elements import Block, Element, to_json_safe
 from ._elements.pages import DocumentBase, PredictionPage, Table, TextPage
+from ._exports.chunks import Chunk, Tokenizer, document_chunks
 from ._exports.hocr_alto_tsv import DEFAULT_TITLE, AltoExporter, TSVExporter, XMLExporter
 from ._exports.markup import AsciiDocExporter, HTMLExporter, MarkdownExporter
 from ._exports.reading import ordered_line_words, page_reading_order, predictions_in_reading_order
@@ -26,6 +27,7 @@ from ._exports.text import TextExporter
 __all__ = [
     "AltoExporter",
     "AsciiDocExporter",
+    "Chunk",
     "DocumentExportsMixin",
     "HTMLExporter",
     "KIEPageExportsMixin",
@@ -409,6 +411,62 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
             []
         """
         return joined_tables(self)
+
+    def chunks(
+        self,
+        max_tokens: int = 512,
+        tokenizer: Tokenizer | None = None,
+        *,
+        direction: str = "auto",
+        include_headers_footers: bool = False,
+        join_tables: bool = True,
+    ) -> list[Chunk]:
+        """Cut the text into chunks of limited length, for a search index or a language model.
+
+        A heading starts a new chunk. Paragraphs of a section are merged up to the limit. A table is a chunk of its own,
+        with its caption, as Markdown. What does not fit is divided between list items, sentences or rows of a table,
+        and within a sentence only if the sentence itself does not fit. Each further chunk of a table repeats its header
+        rows. Otherwise, every word of the document is in exactly one chunk, in reading order; only footnotes come after
+        a paragraph that continues on the next page.
+
+        Args:
+            max_tokens: The maximum number of tokens in a chunk. Only a single word that has more tokens is a longer
+                chunk, because words are never divided.
+            tokenizer: A function that takes a text, and returns its tokens or their number, such as the method
+                ``encode`` of a tokenizer of Hugging Face or of tiktoken. By default, words and punctuation marks are
+                counted, and each character of Chinese and Japanese; tokenizers of models usually count more.
+            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            include_headers_footers: Whether to include page headers and page footers. They are known only if the
+                layout was detected; otherwise, their text is ordinary text.
+            join_tables: Whether to join tables that continue on the next page, as `joined_tables` does.
+
+        Returns:
+            The chunks in reading order; an empty list if the document has no text. On pages of predictions, each
+            prediction is a line with its class.
+
+        Raises:
+            InvalidArgumentError: if ``max_tokens`` is not a positive whole number, or ``tokenizer`` is not a function
+                that returns tokens.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> upright = {"value": 0, "confidence": None}
+            >>> boxes = [((0.1 * i, 0.1), (0.1 * i + 0.08, 0.2)) for i in range(1, 5)]
+            >>> texts = ["Tea", "is", "ready.", "Come!"]
+            >>> line = Line([Word(text, 0.9, box, 0.9, upright) for text, box in zip(texts, boxes)])
+            >>> document = Document([Page(np.zeros((80, 120, 3), np.uint8), [Block([line])], 0, (80, 120))])
+            >>> [(chunk.text, chunk.num_tokens) for chunk in document.chunks(max_tokens=4)]
+            [('Tea is ready.', 4), ('Come!', 2)]
+        """
+        return document_chunks(
+            self,
+            max_tokens,
+            tokenizer,
+            direction=direction,
+            include_headers_footers=include_headers_footers,
+            join_tables=join_tables,
+        )
 
     def render(self, page_break: str = "\n\n\n\n", **kwargs: Any) -> str:
         """Return the text of all pages.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -376,26 +376,41 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
         'An example of Navier-Stokes and well-known text'
     """
     stripped = [line.strip() for line in lines]
+    mended = ""
+    for line, (num_dropped, separator) in zip(stripped, line_joints(stripped, context), strict=True):
+        mended = mended[: len(mended) - num_dropped] + separator + line
+    return mended
+
+
+def line_joints(lines: Sequence[str], context: str = "") -> Iterator[tuple[int, str]]:
+    """Yield for each line how `mend_hyphenation` joins it to the lines before.
+
+    The result is the number of characters to drop at the end of these lines, and the separator to add. ``lines`` have
+    no spaces at their ends.
+    """
     # The first and last words of lines may be halves.
-    inner = [" ".join(line.split()[1:-1]) for line in stripped]
+    inner = [" ".join(line.split()[1:-1]) for line in lines]
     whole = " ".join([context, *inner]).casefold()
     known = set(_LETTERS.findall(whole))
-    mended = ""
-    for line in stripped:
-        parted = _HYPHENATED.search(mended)
+    last_word = ""
+    for line in lines:
+        parted = _HYPHENATED.search(last_word)
         first = _FIRST_WORD.match(line)
-        if not mended or not line:
-            mended += line
+        num_dropped, separator = 0, ""
+        if not last_word or not line:
+            pass
         elif parted is None or (parted["hyphen"] != "\u00ad" and first is None):
-            mended += f" {line}"
+            separator = " "
         elif parted["hyphen"] == "\u00ad":
-            mended = mended[:-1] + line
+            num_dropped = 1
         else:
             stem, rest = _LETTERS.findall(parted["word"].casefold()), first[0] if first else ""
             keeps = not rest[:1].islower() or _is_compound(stem[-1] if stem else "", rest.casefold(), whole, known)
             keeps |= "-" in parted["word"] or not parted["word"][-1].isalpha()
-            mended = mended + line if keeps else mended[:-1] + line
-    return mended
+            num_dropped = 0 if keeps else 1
+        yield num_dropped, separator
+        if line:
+            last_word = (last_word[: len(last_word) - num_dropped] + separator + line).split()[-1]
 
 
 def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -115,43 +116,65 @@ def _fill(sheet: Any, table: Table) -> None:
         sheet.freeze_panes = f"A{num_header_rows + 1}"
 
 
+@dataclass(frozen=True)
+class _JoinedTable:
+    """A table that was joined with its continuations.
+
+    ``place`` is the index of its first page in the document, and ``cell_pages`` has the ``page_idx`` of each cell.
+    """
+
+    place: int
+    table: Table
+    cell_pages: list[int]
+
+
 def joined_tables(document: DocumentBase) -> list[Table]:
     """Return the tables of a document as new tables, in which parts of a table on consecutive pages are joined.
 
     See `Document.joined_tables`.
     """
-    return [table for _, table in _join_following([page for page in document.pages if hasattr(page, "tables")])]
+    return [joined.table for joined in _join_following([page for page in document.pages if hasattr(page, "tables")])]
 
 
 def with_joined_tables(document: _Document) -> _Document:
     """Return a copy of a document in which a table that continues on the next pages is only on its first page."""
     joined_document = copy(document)
-    joined_document.pages = pages = [copy(page) for page in document.pages]
-    joined = list(_join_following(pages))
-    for number, page in enumerate(pages):
-        page.tables = [table for place, table in joined if place == number]
+    joined_document.pages = [page for page, _ in pages_with_joined_tables(document.pages)]
     return joined_document
 
 
-def _join_following(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
+def pages_with_joined_tables(pages: Sequence[TextPage]) -> list[tuple[TextPage, list[list[int]]]]:
+    """Return a copy of each page, with a table that continues on the next pages only on the first of them.
+
+    Next to each page is, for each cell of each of its tables, the ``page_idx`` of the page that the cell comes from.
+    """
+    joined = list(_join_following(pages))
+    copies = []
+    for place, page in enumerate(pages):
+        own = [part for part in joined if part.place == place]
+        page = copy(page)
+        page.tables = [part.table for part in own]
+        copies.append((page, [part.cell_pages for part in own]))
+    return copies
+
+
+def _join_following(pages: Sequence[TextPage]) -> Iterator[_JoinedTable]:
     """Join tables like `_join_parts`, but never across a gap in the page numbers, where a page is missing."""
     first = 0
     for stop in range(1, len(pages) + 1):
         if stop == len(pages) or pages[stop].page_idx != pages[stop - 1].page_idx + 1:
-            yield from ((first + place, table) for place, table in _join_parts(pages[first:stop]))
+            yield from _join_parts(pages, first, stop)
             first = stop
 
 
-def _join_parts(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
-    """Join each table with its continuations on later pages.
-
-    Yield (index in ``pages`` of its first page, joined table).
-    """
-    for parts in join_tables([_as_found(page) for page in pages]):
+def _join_parts(pages: Sequence[TextPage], first: int, stop: int) -> Iterator[_JoinedTable]:
+    """Join each table of the pages from ``first`` up to ``stop`` with its continuations on later pages."""
+    for parts in join_tables([_as_found(page) for page in pages[first:stop]]):
         cells: list[TableCell] = []
+        cell_pages: list[int] = []
         num_rows = 0
-        members = [pages[page].tables[number] for page, number, _ in parts]
-        for table, (_, _, first_row) in zip(members, parts, strict=True):
+        members = [pages[first + page].tables[number] for page, number, _ in parts]
+        for table, (page, _, first_row) in zip(members, parts, strict=True):
             cells += [
                 TableCell(
                     cell.value,
@@ -167,9 +190,11 @@ def _join_parts(pages: Sequence[TextPage]) -> Iterator[tuple[int, Table]]:
                 for cell in table.cells
                 if cell.row_end >= first_row
             ]
+            cell_pages += [pages[first + page].page_idx] * (len(cells) - len(cell_pages))
             num_rows += table.num_rows - first_row
         confidence = min(table.confidence for table in members)
-        yield parts[0][0], Table(cells, num_rows, members[0].num_cols, members[0].geometry, confidence)
+        joined = Table(cells, num_rows, members[0].num_cols, members[0].geometry, confidence)
+        yield _JoinedTable(first + parts[0][0], joined, cell_pages)
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:

@@ -14,7 +14,7 @@ import numpy as np
 from ..._reading_order.ordering import layout_label_role, normalize_layout_label
 from ...structure import mend_hyphenation
 from ...utils.geometry import box_around
-from .._elements.elements import Block, Line, UnreadLine
+from .._elements.elements import Block, Line, UnreadLine, Word
 from .._elements.pages import DocumentBase, PredictionPage, Table, TextPage
 from .reading import (
     cell_lines,
@@ -49,13 +49,17 @@ _MAX_EMPTY_LINES = 3
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of text and its box. x and y have the same unit, and x increases in reading direction."""
+    """A piece of text and its box. x and y have the same unit, and x increases in reading direction.
+
+    ``words`` are the words of the text, if it is a line of a block.
+    """
 
     text: str
     left: float
     top: float
     right: float
     bottom: float
+    words: tuple[Word, ...] = ()
 
     @property
     def width(self) -> int:
@@ -189,15 +193,15 @@ def _collide(one: Cell, other: Cell) -> bool:
 _BULLET = re.compile(r"^[•‣◦▪■□●○\u2013\u2014*·∙➢-]\s+(?=\S)")
 # Maximum level of headings.
 _DEEPEST = 6
-_FURNITURE = ("header", "footer", "footnote")
+FURNITURE = ("header", "footer", "footnote")
 
 
 @dataclass
-class _Part:
+class Part:
     """One block of a page, ready to be rendered.
 
-    ``kind`` is 'text', 'table', 'unread', or a type of layout region. ``lines``, ``table`` or ``unread`` has the
-    content.
+    ``kind`` is 'text', 'table', 'unread', or a type of layout region, and ``label`` this type as the page has it.
+    ``lines``, ``table`` or ``unread`` has the content. ``rows`` has the same lines as cells with their words.
     """
 
     kind: str
@@ -206,29 +210,30 @@ class _Part:
     has_rows: bool = False
     unread: UnreadLine | None = None
     level: int = 0
-    is_region: bool = False
+    label: str | None = None
+    rows: list[list[Cell]] = field(default_factory=list)
 
 
-def _page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[_Part]:
+def page_parts(page: TextPage, direction: str, include_furniture: bool) -> Iterator[Part]:
     """Yield the parts of a page in reading order. Unread lines are included, and blocks without text are left out."""
     content = list(_page_items(page, direction, include_furniture))
     levels = heading_levels(page, [item for item, _, _ in content])
     contents = {id(item): (label, cells, level) for (item, label, cells), level in zip(content, levels, strict=True)}
     for item in with_unread_lines(page, [item for item, _, _ in content]):
         if isinstance(item, UnreadLine):
-            yield _Part("unread", unread=item)
+            yield Part("unread", unread=item)
             continue
         label, cells, level = contents[id(item)]
         rows = level_rows(cells)
         has_rows = len(rows) < len(cells)
         if isinstance(item, Table):
-            yield _Part("table", table=item)
+            yield Part("table", table=item)
         elif rows:
             lines = grid_lines(rows) if has_rows else [cell.text for cell in cells]
             # Text at the place of a table, but in none of its cells, is ordinary text.
             kind = normalize_layout_label(label)
             kind = "text" if kind == "table" else kind
-            yield _Part(kind, lines, None, has_rows, level=level, is_region=label is not None)
+            yield Part(kind, lines, None, has_rows, level=level, label=label, rows=rows)
 
 
 def _page_items(
@@ -249,8 +254,10 @@ def _page_items(
         cells = []
         for line in item.lines if isinstance(item, Block) else ():
             words = ordered_line_words(line, line_direction(line, direction, auto))
-            cells.append(Cell(" ".join(word.render() for word in words), *next(places)))
-        if include_furniture or layout_label_role(label) not in _FURNITURE:
+            left, top, right, bottom = next(places)
+            text = " ".join(word.render() for word in words)
+            cells.append(Cell(text, left, top, right, bottom, tuple(words)))
+        if include_furniture or layout_label_role(label) not in FURNITURE:
             yield item, label, [cell for cell in cells if cell.text.strip()]
 
 
@@ -336,7 +343,7 @@ class TextFormat:
         """
         return ""
 
-    def _render_parts(self, kind: str, parts: Sequence[_Part], escape: bool) -> list[str]:
+    def _render_parts(self, kind: str, parts: Sequence[Part], escape: bool) -> list[str]:
         if kind == "table":
             return [self.render_table(part.table, escape) for part in parts if part.table is not None]
         texts = [[self.escape_text(line) if escape else line for line in part.lines] for part in parts]
@@ -374,13 +381,13 @@ class TextFormat:
         marks = {id(line): self.render_unread(line, page.dimensions) for line in unread_lines(page)}
         parts = [
             part
-            for part in _page_parts(page, direction, include_furniture)
+            for part in page_parts(page, direction, include_furniture)
             if part.unread is None or marks[id(part.unread)]
         ]
         if self.joins_lines and page.in_reading_order:
             context = " ".join(line for part in parts for line in part.lines)
             for part in parts:
-                if part.is_region and not part.has_rows:
+                if part.label is not None and not part.has_rows:
                     whole = mend_hyphenation(part.lines, context)
                     part.lines = [_BULLET.sub("", whole) if part.kind == "list_item" else whole]
         rendered = []
