@@ -402,7 +402,10 @@ def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
 
 
 def _values_below_head(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
-    """Return the values below a column head: evenly spaced phrases, aligned with the head or between the same rules."""
+    """Return the values below a column head, which are evenly spaced phrases.
+
+    They must be aligned with the head, or be between the same two vertical rules (straight lines).
+    """
     column: list[int] = []
     last, step = head, math.inf
     while (current := below.get(last)) is not None and len(column) < 100:

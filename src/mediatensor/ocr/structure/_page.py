@@ -153,7 +153,7 @@ class FoundCell:
     """A cell of a table.
 
     Attributes:
-        box: Box of the cell, up to the rules or gaps that separate it from other cells.
+        box: Box of the cell, up to the rules (straight lines) or gaps that separate it from other cells.
         row_start, row_end, col_start, col_end: First and last row and column of the cell, counted from 0.
         words: Indices of the words in the page content, in reading order.
         is_header: Whether the cell belongs to the head of the table.

@@ -15,7 +15,7 @@ __all__ = ["Phrase", "Row", "box_of_words", "phrases_of", "rows_of"]
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words that are next to each other in a row, without a wide gap or a rule between them.
+    """Words that are next to each other in a row, without a wide gap or a rule (straight line) between them.
 
     ``words`` has their indices from left to right.
     """

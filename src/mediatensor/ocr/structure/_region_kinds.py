@@ -422,8 +422,8 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     """Find footnotes at the bottom of each column.
 
-    A footnote is in small type or starts with a footnote sign. If there is no short rule above it, both must be the
-    case. Blocks are examined from the bottom of the page to the top.
+    A footnote is in small type or starts with a footnote sign. If there is no short ruled line above it, both must be
+    the case. Blocks are examined from the bottom of the page to the top.
     """
     rules = look.rules
     order = sorted(range(len(blocks)), key=lambda index: -blocks[index].box[3])

@@ -143,7 +143,7 @@ def _sideways_text(
 def _is_figure(table: FoundTable, content: PageContent) -> bool:
     """Return whether a table is really part of a figure.
 
-    It is if it touches a picture and has a figure caption below it.
+    This is the case if the table touches a picture and has a figure caption below it.
     """
     if len(content.pictures) == 0 or len(content.boxes) == 0:
         return False

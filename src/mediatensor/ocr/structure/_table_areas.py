@@ -233,7 +233,7 @@ def _band_kind(
     """Classify the text between two horizontal rules.
 
     Return "columns" if it is in columns, "little" if it is at most two lines, else "other", for example running text.
-    ``wide`` is the width of the rules.
+    ``wide`` is the length of the rules.
     """
     if not len(words):
         return "little"
@@ -263,7 +263,7 @@ _MARK = re.compile(r"^([•●▪◦‣·○□■*\-\u2013\u2014]|\(?[0-9ivxIVX
 def open_areas(
     content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], taken: Sequence[Box], em: float
 ) -> list[TableArea]:
-    """Return table areas without rules: consecutive lines that have several short texts side by side.
+    """Return table areas without ruled lines: consecutive lines of text that consist of several short texts.
 
     Args:
         content: The page.

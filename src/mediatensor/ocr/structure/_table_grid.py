@@ -251,7 +251,7 @@ class _Grid:
         return " ".join(self.content.texts[word] for word in run.words)
 
     def _split_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
-        """Split a band that has both head and body into the lines of the head and the lines of the body."""
+        """Split the lines of a band that has both head and body into the lines of the head and those of the body."""
         first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
         # A label directly above the numbers is the first line of a wrapped label, so it belongs to the body.
         while first > 0 and band[first - 1].columns == {0} and first > 1:
@@ -320,7 +320,7 @@ class _Grid:
         return rows or [list(band)]
 
     def _open_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group lines that are not separated by rules into rows.
+        """Group lines of text that have no horizontal rules between them into rows.
 
         A line starts a new row unless it continues the row above.
         """
@@ -487,7 +487,7 @@ class _Grid:
         ys: NDArray[np.float64],
         ruled_ends: Sequence[bool],
     ) -> None:
-        """Join adjacent cells of a ruled table that have no rule between them.
+        """Join adjacent cells of a ruled table that have no rule (straight line) between them.
 
         These are, for example, heads over several columns and labels for several rows.
         """

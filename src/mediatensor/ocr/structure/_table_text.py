@@ -232,7 +232,7 @@ def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
 def is_wrapped(content: PageContent, stack: Sequence[Run], em: float) -> bool:
     """Return whether the lines in ``stack`` are running text.
 
-    They are if they are long, and most of them end where the next word would not fit.
+    Lines of running text are long, and most of them end where the next word would not fit.
     """
     right = max(run.x1 for run in stack)
     full = []
@@ -252,7 +252,7 @@ Segments = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TableArea:
-    """An area of a page that may be a table, with its words and rules.
+    """An area of a page that may be a table, with its words and rules (straight lines).
 
     ``is_lattice`` is true if the rules are connected, as the borders of cells are.
     """
@@ -267,7 +267,7 @@ class TableArea:
 def column_edges(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: float, has_posts: bool) -> list[float]:
     """Return the positions of the column edges of a table: vertical rules, and gaps that continue from row to row.
 
-    ``ruled`` are the positions of the rules, with the left and right edge of the table.
+    ``ruled`` are the positions of the vertical rules, with the left and right edge of the table.
     """
     xs = [ruled[0]]
     height = lines[-1][0].y1 - lines[0][0].y0

@@ -32,11 +32,11 @@ _RELATION_SHARE = 0.05
 def find_tables(content: PageContent) -> list[FoundTable]:
     """Find the tables of a page: fully ruled tables, tables with some rules, and tables with only gaps between columns.
 
-    The three kinds are found one after the other. First, connected rules form a lattice, and each opening of the
-    lattice is a cell. Second, horizontal rules with the same left and right ends can enclose a table whose columns are
-    separated by gaps, as in scientific papers. Third, the remaining words are searched for consecutive rows of short
-    texts with gaps at the same positions. Running text, lists and tables of contents are excluded. Tables inside other
-    tables are not returned.
+    The three kinds are found one after the other. First, connected rules (straight lines) form a lattice, and each
+    opening of the lattice is a cell. Second, horizontal rules with the same left and right ends can enclose a table
+    whose columns are separated by gaps, as in scientific papers. Third, the remaining words are searched for
+    consecutive rows of short texts with gaps at the same positions. Running text, lists and tables of contents are
+    excluded. Tables inside other tables are not returned.
 
     Args:
         content: The page.
