@@ -245,7 +245,7 @@ def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | No
     """Return the words from the columns ``boxes`` and ``texts`` of a page; ``None`` if there is no column ``boxes``.
 
     With the unit "auto", coordinates are pixels if their type is integer or any of them is above 2, otherwise
-    fractions. ``name`` is how error messages name the page.
+    fractions. ``name`` is the name of the page in error messages.
 
     >>> words_of({"boxes": [[8, 4, 20, 9], [0, 0, 3, 3]], "texts": ["Dear", " "]}, "page.png", "auto").numbers
     (0,)
@@ -295,8 +295,8 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
 def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
     """Cut the word ``number`` out of a page; return its upright image, uint8 (h, w, 3).
 
-    Raises `InvalidArgumentError` if no pixel of the page is in the box of the word. ``name`` is how the error message
-    names the page.
+    Raises `InvalidArgumentError` if no pixel of the page is in the box of the word. ``name`` is the name of the page in
+    the error message.
     """
     from ..ocr.utils.geometry import extract_crops, extract_rcrops
 

@@ -60,9 +60,9 @@ class PlaneConverter:
 
     The result is the same as, or close to, the result of `FrameConverter` on the CPU, because this class uses the
     arithmetic of libswscale on x86 processors (FFmpeg 8.1; other processors may round differently). A resize is "in the
-    same pass" if it is part of the colour conversion (a ``fast`` step). uint8 is bit-identical without a resize, and
-    also with a resize in the same pass that makes the picture smaller. After any other resize, uint8 differs by at most
-    1 level of 255. float32 differs by at most 0.2 / 255.
+    same pass" if it is part of the colour conversion (a ``fast`` step). Results in uint8 are bit-identical without a
+    resize, and also with a resize in the same pass that makes the picture smaller. After any other resize, they differ
+    by at most 1 level of 255. Results in float32 differ by at most 0.2 / 255.
 
     Results differ by more in these three cases, because of errors in libswscale:
 

@@ -270,7 +270,7 @@ class _Epoch:
     For each batch, ``asked`` and ``given`` are the times when the loop requested and received it. ``finished`` is the
     time when a worker finished reading it; NaN if unknown, or if the loop's own thread read it. Whenever the loader
     returns a batch, it has already fetched the ``num_batches_ahead`` batches after it. ``busy_seconds`` has the reading
-    time of each worker since the first batch was received, and ``loop_stage_seconds`` the time that the loop's own
+    time of each worker since the first batch was received. ``loop_stage_seconds`` has the time that the loop's own
     thread spent in each stage while waiting. ``ended`` is ``None`` while the iteration runs.
     """
 

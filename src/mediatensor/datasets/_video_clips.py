@@ -48,7 +48,7 @@ class VideoClips(MediaDataset):
             with its arguments bound by ``functools.partial``, or your own function. The default is
             `clips_at_random_indices` with ``num_frames_per_clip``. To make reading faster, your sampler can have a
             method ``first_position(decoder)``, which returns the position in the file at which the sampler will start
-            to read, as a frame index, for example. Rows of one file are then read in the order of these positions. The
+            to read, for example as a frame index. Rows of one file are then read in the order of these positions. The
             method must draw the same random numbers as the sampler.
         num_frames_per_clip: Number of frames in a clip, for the default sampler.
         num_indices_between_frames: Difference between the indices of consecutive frames of a clip, for the default

@@ -1,4 +1,4 @@
-"""Determine from their bytes what packets contain, without decoding them, for all codecs. Pure functions on bytes.
+"""Determine what the packets of any codec contain, from their bytes and without decoding them. Pure functions on bytes.
 
 The parsers for H.264, HEVC, AV1 and MPEG are in modules with these names. The parsers for VP8, VP9, Dirac and the
 checksums of FFV1 are here. `PacketInspector` uses all of them to inspect the packets of a stream in file order.
@@ -158,9 +158,9 @@ def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDAr
     """Return for each packet whether it certainly shows a picture, judging by its first bytes.
 
     All other packets must be parsed. The result is true for all packets of codecs that have no hidden pictures. It is
-    also true for an AV1 packet with several units, because it is a temporal unit, which shows one picture (AV1
-    specification, 7.5). ``beginning`` has the first bytes of each packet, (N, 16), padded with zeros; ``size`` has the
-    packets' sizes, (N,).
+    also true for an AV1 packet with several units, because such a packet is a temporal unit, which shows one picture
+    (AV1 specification, 7.5). ``beginning`` has the first bytes of each packet, (N, 16), padded with zeros; ``size`` has
+    the packets' sizes, (N,).
     """
     first = beginning[:, 0]
     if codec == "vp8":

@@ -127,8 +127,8 @@ class H264Parser:
     """Parses the packets of a stream in decode order, each once.
 
     Its attributes describe the packet that was parsed last. In case of doubt, ``follows`` is true and ``is_disposable``
-    is false. Whether a picture was lost is in doubt if parameter sets are missing, if the previous packet could not be
-    parsed, if frame_num repeats, and in streams in which it is allowed to skip values
+    is false. There are four cases in which it is in doubt whether a picture was lost: parameter sets are missing, the
+    previous packet could not be parsed, frame_num repeats, or the stream allows frame_num to skip values
     (gaps_in_frame_num_value_allowed_flag). Units of other layers and views are skipped.
 
     ``extradata`` is an ``avcC`` record, or parameter sets after start codes. With ``is_thorough``, the parser also

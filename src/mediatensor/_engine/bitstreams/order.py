@@ -88,7 +88,7 @@ def order_guard(codec: str | None, extradata: bytes) -> OrderGuard | None:
 
 
 class _MpegOrder:
-    """Checks the order of MPEG pictures, given which of them are B pictures.
+    """Checks the order of MPEG pictures, which depends on which of them are B pictures.
 
     The decoder returns a B picture immediately, and any other picture only when the next non-B picture arrives::
 

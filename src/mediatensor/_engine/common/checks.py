@@ -157,7 +157,7 @@ def optional_text(name: str, value: str | None) -> None:
 def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
     """Return the items of ``values`` as a list. Raise if it is a string or not iterable.
 
-    ``of`` says in the error message what the items must be, such as "paths".
+    ``of`` is the word for the items in the error message, such as "paths".
     """
     if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
         return list(values)

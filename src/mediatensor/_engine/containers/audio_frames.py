@@ -398,7 +398,7 @@ class VorbisModes:
 def vorbis_modes(extradata: bytes) -> VorbisModes | None:
     """Parse the modes of a Vorbis stream, which determine block sizes, from its headers.
 
-     Return ``None`` if the headers are invalid.
+    Return ``None`` if the headers are invalid.
 
     ``extradata`` has the three headers of the stream, as FFmpeg stores them.
     """

@@ -261,8 +261,9 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 def _parts_of_packets(table: PacketTable) -> Int64Array:
     """Find the files from which a stream was joined. Return for each packet the number of its part, starting at 0.
 
-    A key frame starts a new part if its time is at or before the start of the current part. It also does so if more of
-    the packets before it have later times than a codec can reorder. Smaller steps back in time are jitter.
+    A key frame starts a new part if its time is at or before the start of the current part. It also starts a new part
+    if more of the packets before it have later times than reordering in a codec can explain. Smaller steps back in time
+    are jitter.
     """
     starts: list[int] = []
     begin = previous = 0

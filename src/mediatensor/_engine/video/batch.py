@@ -61,7 +61,7 @@ class PixelWriter:
         """Convert a frame, write it to the first of ``rows``, and copy it to the rest.
 
         Several threads can write at the same time if their rows differ. Raises `SizeChangeError` if the frame does not
-        have the size of earlier frames and must not be scaled. ``name`` is how the error message names the frame.
+        have the size of earlier frames and must not be scaled. ``name`` is the name of the frame in the error message.
         """
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:

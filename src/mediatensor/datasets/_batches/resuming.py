@@ -253,8 +253,8 @@ class RowBatches(Sampler[list[RowKey]]):
         Args:
             num_batches: How many batches of the last iteration were used; by default all that it has returned so far.
                 The default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it assigns
-                batches to its workers. torch's ``DataLoader`` requests batches ahead of your loop, so with it you must
-                count the used batches yourself. If a second iteration starts and ends while the first one is still
+                batches to its workers. The ``DataLoader`` of torch requests batches ahead of your loop, so with it you
+                must count the used batches yourself. If a second iteration starts and ends while the first one is still
                 running, ``num_batches`` counts the batches of the first one.
         """
         if num_batches is None:

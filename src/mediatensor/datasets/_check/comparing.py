@@ -445,8 +445,8 @@ def _find_wrong_rows(
 def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np.float64]) -> list[Finding]:
     """Compare the frames of a video with the rows of a LeRobot table, and return the differences as findings.
 
-    There is a finding if a row has no frame at its time, a number of frames is wrong, or a camera drifts from the
-    table. ``pts_seconds`` has the times of all frames of the video, in ascending order.
+    There is a finding if a row has no frame at its time, an episode has a wrong number of frames, or a camera drifts
+    from the table. ``pts_seconds`` has the times of all frames of the video, in ascending order.
     """
     late, drifting = [], []
     for one in episodes:

@@ -465,7 +465,7 @@ class IterableRows:
 
     @property
     def divides_itself(self) -> bool:
-        """Whether the iterable itself divides its rows among workers. torch expects this of an ``IterableDataset``."""
+        """Whether the iterable itself divides its rows among workers, as torch expects of an ``IterableDataset``."""
         return isinstance(self._rows, IterableDataset)
 
     def read(

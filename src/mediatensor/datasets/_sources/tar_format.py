@@ -1,8 +1,8 @@
 """Read the members of tar archives in order, and find the place of each member in the archive.
 
-``tarfile.TarInfo`` of the standard library parses and checks the headers. Its ``TarFile`` is not used, for two reasons.
-It treats a damaged header as the end of the archive, so that all later members would silently be lost. And it reads
-headers of any length into memory.
+``tarfile.TarInfo`` of the standard library parses and checks the headers. The class ``tarfile.TarFile`` is not used,
+for two reasons. First, it treats a damaged header as the end of the archive, so that all later members would silently
+be lost. Second, it reads headers of any length into memory.
 """
 
 from __future__ import annotations

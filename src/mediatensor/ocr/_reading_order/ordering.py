@@ -261,8 +261,8 @@ def _cut_into_paragraphs(
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return bool ``(N - 1,)``: whether text enters or leaves a column between boxes ``first[i]`` and ``second[i]``.
 
-    It does so if one of the two boxes is in a column and the other spans several columns. A third box shows this: it is
-    level with the box in the column, and above or below the box that spans several.
+    This is the case if one of the two boxes is in a column and the other spans several columns. A third box shows this:
+    it is level with the box in the column, and above or below the box that spans several.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2

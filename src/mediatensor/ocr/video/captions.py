@@ -1,7 +1,7 @@
 """`Captions`, which writes text tracks as subtitles in the formats SubRip, WebVTT or ASS.
 
 SubRip and WebVTT store times in milliseconds, ASS in centiseconds. Times are rounded down, because players show a
-subtitle from its start until just before its end. It therefore appears in exactly the frames of its track::
+subtitle from its start until just before its end. The subtitle therefore appears in exactly the frames of its track::
 
     frames      |  first   |   ...    |   last   | first without it
                 ^ 1.03333                        ^ 2.96667 seconds

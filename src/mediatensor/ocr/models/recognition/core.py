@@ -304,9 +304,9 @@ def make_patch_features(
 class _PathLoss(torch.autograd.Function):
     """The CTC loss of texts, with its gradient with respect to the log probabilities of classes.
 
-    The loss is minus the log of the total probability of all CTC paths that give the text. torch's ``ctc_loss``
-    computes the gradient as if the given classes were all classes of the softmax. That is wrong if only some classes
-    are given.
+    The loss is minus the log of the total probability of all CTC paths that give the text. The function ``ctc_loss`` of
+    torch computes the gradient as if the given classes were all classes of the softmax. That is wrong if only some
+    classes are given.
     """
 
     @staticmethod

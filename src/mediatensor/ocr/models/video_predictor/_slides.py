@@ -209,7 +209,8 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
 def is_on_page(line: LineTrack, page: StillPage) -> bool:
     """Return whether a line belongs to a page: it appears when the page appears, or stays until the page disappears.
 
-    Captions do neither. Only frames in which the line fades can be outside the frames of the page.
+    A caption does neither of the two. All frames that show the line must be frames of the page, except frames in which
+    the line fades.
     """
     first, last = line.root.first_frame, line.last_frame
     if last < page.first_frame or first > page.last_frame:
