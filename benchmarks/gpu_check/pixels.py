@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from mediatensor.frames import FrameBatch
-from mediatensor.transforms import CenterCrop, Resize
+from mediatensor.transforms import CenterCrop, Letterbox, Resize
 
 from .bench import CPU, HYBRID, MAX_LEVELS, NVDEC, Bench, Difference, compare
 from .clips import CLIPS, GpuClip, make_clip
@@ -135,6 +135,7 @@ def _check_transforms(bench: Bench, clip: GpuClip) -> Iterator[Found]:
         "larger": [Resize(larger)],
         "cropped": [crop],
         "resized, then cropped": [Resize(larger), crop],
+        "padded, then cropped": [Letterbox(larger[::-1], fill=(255, 0, 100)), CenterCrop((width, height))],
     }
     path = make_clip(clip, bench.folder, bench.effort.size, bench.effort.num_frames)
     for what, transforms in wanted.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 
 import media
 from media_writing import ClipSpec, write_clip
-from mediatensor.datasets import DataLoader, VideoClips
+from mediatensor.datasets import DataLoader, VideoAudioClips, VideoClips, pad
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
@@ -266,18 +266,66 @@ def test_frames_of_another_size_fill_the_same_place(tmp_path: Path) -> None:
     assert (boxed[..., ~letterbox.mask(*single[0].shape[1:])] == 255).all()
 
 
-def test_clips_of_different_shapes_make_a_batch(clip: Path, rotated_clip: Path) -> None:
-    clips = VideoClips(
-        [str(clip), str(rotated_clip)], num_frames_per_clip=2, decoder_options={"transforms": [Letterbox((48, 48))]}
-    )
-    (batch,) = DataLoader(clips, batch_size=2)
+# In datasets
+
+
+def clips_of(*paths: Path, transforms: Sequence[object], **options: Any) -> VideoClips:
+    decoder_options = {"transforms": list(transforms)}
+    return VideoClips([str(path) for path in paths], num_frames_per_clip=2, decoder_options=decoder_options, **options)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_clips_of_different_shapes_make_a_batch_with_a_mask(clip: Path, rotated_clip: Path, num_workers: int) -> None:
+    letterbox = Letterbox((48, 48))
+    (batch,) = DataLoader(clips_of(clip, rotated_clip, transforms=[letterbox]), batch_size=2, num_workers=num_workers)
     assert isinstance(batch.frames, FrameBatch)
     assert batch.frames.data.shape == (2, 2, 3, 48, 48)
-    wide, tall = batch.frames.data[:, 0]
-    assert not wide[:, :8].any()
-    assert not tall[..., :8].any()
-    assert wide[:, 8].any()
-    assert tall[..., 8].any()
+    assert batch.extra["frame_box"] == [(0, 8, 48, 40), (8, 0, 40, 48)]
+    assert batch.pixel_mask is not None
+    assert torch.equal(batch.pixel_mask, torch.stack((letterbox.mask(HEIGHT, WIDTH), letterbox.mask(WIDTH, HEIGHT))))
+    assert not batch.frames.data[:, 0].movedim(1, -1)[~batch.pixel_mask].any()
+
+
+def test_the_mask_follows_later_transforms_of_the_decoder(white_clip: Path) -> None:
+    sequences: list[list[DecoderTransform]] = [
+        [Letterbox((96, 96)), CenterCrop((80, 60)), Letterbox((40, 50))],
+        [CenterCrop((40, 80)), Letterbox((70, 70)), CenterCrop((30, 66))],  # the crop shows no padding at the top
+        [Letterbox((60, 178)), Resize((120, 89))],
+        [Letterbox((96, 144))],
+    ]
+    for transforms in sequences:
+        (batch,) = DataLoader(clips_of(white_clip, transforms=transforms))
+        assert batch.pixel_mask is not None
+        assert torch.equal(batch.pixel_mask, (batch.frames.data[:, 0] > 128).all(1)), transforms
+
+
+def test_without_padding_there_is_no_box(white_clip: Path) -> None:
+    (batch,) = DataLoader(clips_of(white_clip, transforms=[Resize((40, 50))]))
+    assert "frame_box" not in batch.extra
+    assert batch.pixel_mask is not None
+    assert batch.pixel_mask.all()
+
+
+def test_masks_of_clips_that_are_padded_again(white_clip: Path, clip: Path) -> None:
+    samples = [
+        clips_of(white_clip, transforms=[Letterbox((50, 60))])[0],
+        clips_of(white_clip, transforms=[Letterbox((70, 30))])[0],
+        clips_of(white_clip, transforms=[Resize((20, 20))])[0],
+    ]
+    batch = pad(samples)
+    assert isinstance(batch.frames, FrameBatch)
+    assert batch.pixel_mask is not None
+    assert torch.equal(batch.pixel_mask, (batch.frames.data[:, 0] > 128).all(1))
+
+
+def test_video_with_audio_has_a_mask(tmp_path: Path) -> None:
+    path = media.make("audio_beside_video", tmp_path)
+    letterbox = Letterbox((40, 40))
+    clips = VideoAudioClips([str(path)], seconds_per_clip=0.4, fps=10, decoder_options={"transforms": [letterbox]})
+    (batch,) = DataLoader(clips)
+    metadata = VideoDecoder(path).metadata
+    assert batch.pixel_mask is not None
+    assert torch.equal(batch.pixel_mask[0], letterbox.mask(metadata.height, metadata.width))  # type: ignore[arg-type]
 
 
 # Boxes

@@ -29,6 +29,7 @@ from ._rows.captions import CaptionPlace, CaptionTrack, Tokenizer, add_token_ids
 from ._rows.clips import (
     Sound,
     apply_frames_transform,
+    box_column,
     call_sampler,
     check_is_one,
     check_rows_differ,
@@ -348,7 +349,7 @@ class VideoAudioRecipe(Recipe):
             frame_indices=access_to(opened.video).frame_indices_of(frames),
             effective_fps=effective_fps(frames),
             captions=captions,
-            extra={SILENT_SPANS: silent_spans, **fields.pop("extra", {})},
+            extra={SILENT_SPANS: silent_spans, **box_column(opened.video), **fields.pop("extra", {})},
             **fields,
         )
 

@@ -21,6 +21,7 @@ from ..samplers._random import starts_reading_at, uses_row_random
 from ._rows.captions import CaptionPlace, FileCaption, check_caption_places, find_captions
 from ._rows.clips import (
     apply_frames_transform,
+    box_column,
     call_sampler,
     check_rows_differ,
     effective_fps,
@@ -69,7 +70,9 @@ class VideoClips(MediaDataset):
             ``on_error``, the decoder handles damaged frames instead. Without ``device``, files are decoded on the CPU,
             even if torch's default device is a GPU; use `ToDevice` to move batches to a GPU. With ``{"device":
             "cuda"}``, samples and batches are on the GPU. Decoding then runs in the training process
-            (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``).
+            (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``). If the transforms include
+            a `Letterbox`, ``extra["frame_box"]`` of a sample is the box of the frame without padding, as (left, top,
+            right, bottom), before ``transform``. `Batch.pixel_mask` is false outside this box.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -143,6 +146,7 @@ class VideoRecipe(Recipe):
             frames=apply_frames_transform(self.transform, clips),
             frame_indices=access_to(opened).frame_indices_of(clips),
             effective_fps=effective_fps(clips),
+            extra=box_column(opened),
         )
 
     @uses_row_random

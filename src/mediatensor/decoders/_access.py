@@ -21,7 +21,7 @@ from torch import Tensor
 from .._engine.audio.sample_grid import SampleGrid, existing_samples, sample_grid, with_silence
 from .._engine.common import checks
 from .._engine.common.lazy import cached_property
-from .._engine.common.pictures import PadStep
+from .._engine.common.pictures import PadStep, frame_box
 from .._engine.containers.truncated_files import breaks_off
 from .._engine.index.frame_clock import FrameClock
 from .._engine.sources.readers import MIN_REQUEST_BYTES
@@ -112,6 +112,13 @@ class VideoAccess:
     def frame_size(self) -> tuple[int, int]:
         """Return the (height, width) of the frames that the decoder returns, after its transforms."""
         return self._video.output_size()
+
+    def frame_box(self) -> tuple[int, int, int, int] | None:
+        """Return where the returned frames show the decoded frame, as (left, top, right, bottom).
+
+        Return ``None`` if the transforms do not pad.
+        """
+        return frame_box(self._video.spec.steps, *self._video.upright_size())
 
     # Times and indices
 

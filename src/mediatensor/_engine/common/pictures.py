@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -215,6 +216,29 @@ PixelStep = ResizeStep | CropStep | PadStep
 def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int]:
     """Return the (height, width) of a frame of ``height`` and ``width`` after all steps."""
     return (steps[-1].height, steps[-1].width) if steps else (height, width)
+
+
+def frame_box(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int, int, int] | None:
+    """Return where the result of all steps shows a frame of ``height`` and ``width``, as (left, top, right, bottom).
+
+    Return ``None`` if the frame is not padded.
+
+    >>> frame_box((ResizeStep(5, 10), PadStep(2, 0, 10, 10), CropStep(1, 3, 9, 7)), 50, 100)
+    (0, 1, 7, 6)
+    """
+    if not any(isinstance(step, PadStep) for step in steps):
+        return None
+    (top, bottom), (left, right) = (0, height), (0, width)
+    for step in steps:
+        if isinstance(step, ResizeStep):  # a pixel shows the frame if its centre does
+            top, bottom = (math.ceil(y * step.height / height - 0.5) for y in (top, bottom))
+            left, right = (math.ceil(x * step.width / width - 0.5) for x in (left, right))
+        else:
+            sign = 1 if isinstance(step, PadStep) else -1
+            top, bottom = (min(max(y + sign * step.top, 0), step.height) for y in (top, bottom))
+            left, right = (min(max(x + sign * step.left, 0), step.width) for x in (left, right))
+        height, width = step.height, step.width
+    return left, top, right, bottom
 
 
 def fill_margins(step: PadStep, canvas: Any, height: int, width: int) -> Any:

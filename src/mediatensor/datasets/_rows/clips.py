@@ -30,9 +30,10 @@ from ...samplers import (
 from ...samplers._index_clips import check_clip_length, check_positive_integer
 from ...samplers._random import first_position, global_random, random_for, unwrap_partial
 from ...samplers._time_clips import check_positive_seconds
-from ...transforms import CenterCrop, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
+from ...transforms import CenterCrop, Letterbox, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
 from .._sources.items import Item
 from .._sources.rows import advice_on_segments, segment_columns
+from .samples import FRAME_BOX
 
 Sound = AudioSamples | AudioSamplesBatch
 V = TypeVar("V", bound=VideoDecoder | AudioVideoDecoder)
@@ -44,7 +45,7 @@ _REGULAR_SAMPLERS: tuple[Any, ...] = (
     audio_clips_at_regular_timestamps,
     *_WHOLE_FILE_SAMPLERS,
 )
-_TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat)
+_TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, Letterbox, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat)
 
 
 # Samplers
@@ -124,6 +125,12 @@ def redraw_transforms(video: VideoDecoder, decoder_options: Mapping[str, Any]) -
     transforms = decoder_options.get("transforms")
     with random_of_transform(transforms):
         access_to(video).set_transforms(transforms)
+
+
+def box_column(video: VideoDecoder) -> dict[str, tuple[int, int, int, int]]:
+    """Return the column of ``extra`` with the box of the frame in padded frames; no column without padding."""
+    box = access_to(video).frame_box()
+    return {} if box is None else {FRAME_BOX: box}
 
 
 # Transforms

@@ -19,6 +19,8 @@ from .transport import pack, unpack
 
 #: The column of ``extra`` with the ranges of samples where silence replaces missing audio.
 SILENT_SPANS = "silent_spans"
+#: The column of ``extra`` with the box of the frame in frames that the decoder padded: (left, top, right, bottom).
+FRAME_BOX = "frame_box"
 
 
 @dataclass(frozen=True)
@@ -261,14 +263,21 @@ class Batch:
     def pixel_mask(self) -> Tensor | None:
         """Mask of pixels, bool (B, H, W), which is false for padding.
 
-        It is ``None`` if neither the frames nor the images of the batch are in one tensor.
+        This includes the padding of a `Letterbox` in the decoder, unless a transform of the dataset moved it. The mask
+        is ``None`` if neither the frames nor the images of the batch are in one tensor.
         """
         pixels = self.frames.data if isinstance(self.frames, FrameBatch) else self.images
         if not isinstance(pixels, Tensor):
             return None
         valid_heights, valid_widths = (None, None) if self.valid_sizes is None else self.valid_sizes.unbind(1)
         rows = _is_before(valid_heights, pixels.shape[-2], len(self), pixels.device)
-        return rows[:, :, None] & _is_before(valid_widths, pixels.shape[-1], len(self), pixels.device)[:, None, :]
+        mask = rows[:, :, None] & _is_before(valid_widths, pixels.shape[-1], len(self), pixels.device)[:, None, :]
+        for of_image, box in zip(mask, self.extra.get(FRAME_BOX, ()), strict=False):
+            if isinstance(box, tuple):
+                left, top, right, bottom = box
+                of_image[:top], of_image[bottom:] = False, False
+                of_image[:, :left], of_image[:, right:] = False, False
+        return mask
 
     @property
     def sample_mask(self) -> Tensor | None:
