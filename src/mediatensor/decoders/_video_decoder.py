@@ -198,9 +198,7 @@ class VideoDecoder(Closing):
             InvalidArgumentError: in approximate mode, which has no index.
             StreamError: if the stream has no frames.
         """
-        if isinstance(self._frames, ApproximateFrames):
-            raise InvalidArgumentError("There is no frame index with seek_mode='approximate'; use seek_mode='exact'.")
-        index = self._frames.index
+        index = self._exact_frames.index
         if index.made_from is None:
             note_source(index, self._video.identify())
         return index
@@ -227,6 +225,12 @@ class VideoDecoder(Closing):
     def cpu_fallback(self) -> CpuFallbackStatus:
         """Whether the CPU has decoded frames although another device was requested, and why."""
         return self._video.cpu_fallback
+
+    @property
+    def _exact_frames(self) -> ExactFrames:
+        if isinstance(self._frames, ApproximateFrames):
+            raise InvalidArgumentError("There is no frame index with seek_mode='approximate'; use seek_mode='exact'.")
+        return self._frames
 
     def _get_key_frame_indices(self) -> Tensor:
         """Return the indices of the key frames, int64 (K,)."""
@@ -445,6 +449,31 @@ class VideoDecoder(Closing):
         if fps is None:
             return self.get_frames_in_range(None, None)
         return self.get_frames_played_in_range(*self._frames.span_seconds, fps=fps)
+
+    # What the codec says about frames
+
+    def get_frame_bytes(self) -> Tensor:
+        """Return the size of each compressed frame in bytes, int64 (N,), without decoding.
+
+        It is the size of the frame's packet, or of both packets if its fields are stored apart. A packet that shows
+        nothing, such as a hidden frame of VP8, counts for the next frame in the file. Packets that an edit list trims
+        do not count. The size is -1 if the packet of a frame is unknown (``custom_frame_mappings``, lost time stamps).
+
+        The first call reads the header or the packets, as the index does; later calls do not.
+
+        Raises:
+            InvalidArgumentError: in approximate mode.
+            ReadError: if the packets cannot be read.
+            ClosedError: after `close`, if the sizes have not been read before.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> decoder = VideoDecoder("video.mp4")
+            >>> num_bytes = decoder.get_frame_bytes()
+            >>> num_bytes.shape, int(num_bytes.argmax()) in decoder.frame_index.key_frame_indices
+            (torch.Size([300]), True)
+        """
+        return torch.from_numpy(self._exact_frames.frame_bytes().copy())
 
     # Lifetime
 

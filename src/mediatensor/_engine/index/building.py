@@ -258,6 +258,33 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
     return found
 
 
+def bytes_of_frames(packet: Int64Array, table: PacketTable) -> Int64Array:
+    """Return the bytes of the packets that make each frame. ``packet`` has the number of each frame's own packet.
+
+    A packet without a frame counts for the next frame in the file if it shows nothing, and for the previous one if it
+    is the second field of this frame. Other packets without a frame (trimmed, damaged) do not count. If a frame's own
+    packet is unknown, its size is -1.
+    """
+    num_bytes = np.full(len(packet), -1, np.int64)
+    frames = np.flatnonzero((packet >= 0) & (packet < len(table)))
+    frames = frames[np.argsort(packet[frames], kind="stable")]
+    owners = packet[frames]
+    num_bytes[frames] = table.size[owners]
+    if len(owners) == 0:
+        return num_bytes
+    has_frame = np.zeros(len(table), bool)
+    has_frame[owners] = True
+    is_shown = ~(table.is_hidden | table.is_discard)
+    hidden = np.flatnonzero(table.is_hidden & ~table.is_discard & ~has_frame)
+    after = np.searchsorted(owners, hidden).clip(max=len(owners) - 1)
+    np.add.at(num_bytes, frames[after], table.size[hidden])
+    follows_field = np.append(False, (table.is_field & has_frame)[:-1])
+    second_fields = np.flatnonzero(table.is_field & follows_field & is_shown & ~has_frame)
+    before = np.searchsorted(owners, second_fields) - 1
+    np.add.at(num_bytes, frames[before], table.size[second_fields])
+    return num_bytes
+
+
 def _parts_of_packets(table: PacketTable) -> Int64Array:
     """Find the files from which a stream was joined. Return for each packet the number of its part, starting at 0.
 

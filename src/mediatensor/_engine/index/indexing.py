@@ -20,10 +20,10 @@ from ...errors import FrameIndexError, InvalidArgumentError, ReadError, StreamEr
 from ..common.checks import path_text
 from ..common.interrupts import interrupts_kept
 from ..common.pictures import MAX_PIXELS
-from ..containers.sample_tables import NO_PTS, PacketTable
+from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
-from .building import from_frames, from_packets
+from .building import bytes_of_frames, from_frames, from_packets
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex, note_source
 from .header_table import has_header_table, header_table
 from .index_file import FORMAT_VERSION, LendReader, SourceIdentity
@@ -41,14 +41,30 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
     ``lend_reader`` must lend readers that decode in software.
     """
     with interrupts_kept(), lend_reader() as reader:
-        _rewind(reader)
-        table = header_table(reader)
-        if table is None:
-            table = scan_packets(reader)
+        table = _read_table(reader)
         if len(table) == 0:
             raise StreamError(f"{source.describe()}: the video stream has no packets, so there is no frame.")
         index, reasons = from_packets(table, *_clock(reader))
     return _index_frames(source, lend_reader, before_decoding, table, reasons) if reasons else index
+
+
+def read_frame_bytes(index: FrameIndex, lend_reader: LendReader) -> Int64Array:
+    """Return the size of each compressed frame in bytes, -1 if unknown. The packets are listed again for this.
+
+    Raises `ReadError` if reading fails before the end of the stream, unless it did so when the index was made.
+    """
+    with interrupts_kept(), lend_reader() as reader:
+        table = _read_table(reader)
+    if table.read_error is not None and not index.is_cut_short:
+        raise ReadError(f"The sizes of the frames could not be read: {table.read_error}")
+    return bytes_of_frames(index.packet, table)
+
+
+def _read_table(reader: VideoReader) -> PacketTable:
+    """Return the table of all packets of a stream: from headers if they can be trusted, otherwise from a scan."""
+    _rewind(reader)
+    table = header_table(reader)
+    return scan_packets(reader) if table is None else table
 
 
 def index_by_decoding(

@@ -27,6 +27,7 @@ from ..index.indexing import (
     index_by_decoding,
     index_first_frames,
     index_stream,
+    read_frame_bytes,
     store_index,
 )
 from ..pyav.reading import VideoReader
@@ -72,6 +73,8 @@ class ExactFrames:
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
         #: An index of the first frames only, which is used until the whole stream is read.
         self._first_frames: FrameIndex | None = None
+        #: (index, size of each of its frames); ``None`` until the sizes are requested.
+        self._frame_bytes: tuple[FrameIndex, NDArray[np.int64]] | None = None
 
     # The index
 
@@ -251,6 +254,14 @@ class ExactFrames:
             replace(taken[row], pts_seconds=pts, duration_seconds=duration)
             for row, (pts, duration) in enumerate(frame_times(index, frame) for frame in decoded.frames)
         ]
+
+    def frame_bytes(self) -> NDArray[np.int64]:
+        """Return the size of each compressed frame in bytes, -1 if unknown. The packets are listed again for this."""
+        index = self.index
+        if self._frame_bytes is None or self._frame_bytes[0] is not index:
+            with stages.INDEX:
+                self._frame_bytes = index, read_frame_bytes(index, self._lend_reader)
+        return self._frame_bytes[1]
 
     def _frame(self, query: FrameQuery) -> Frame:
         index, decoded = self._decode(query)
