@@ -53,6 +53,11 @@ def read_video(answers: Answers, rng: random.Random, path: Path, folder: Path) -
         again = path.read_bytes() if isinstance(source, io.BytesIO) else source
         if shown and policy == "raise" and index is not None:
             _compare(answers, again, decoder.stream_index, shown, index, has_threads=num_threads != 1)
+        if index is not None:
+            numbers = sorted({frame.number for frame in shown if frame.number < len(index)})[:6]
+            answers.ask("bytes", decoder.get_frame_bytes)
+            answers.ask("vectors", lambda: decoder.get_motion_vectors_at(numbers))
+            answers.ask("quantisers", lambda: decoder.get_qp_at(numbers))
     if rng.random() < 0.2:
         _read_beside_sound(answers, source)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         decode_png,
         decode_webp,
     )
+    from ._motion_vectors import MotionVectors
     from ._packet_decoders import AudioPacketDecoder, Packet, RawAudioSamples, RawFrame, VideoPacketDecoder
     from ._subtitle_decoder import Subtitle, SubtitleDecoder
     from ._video_decoder import SimpleVideoDecoder, VideoDecoder
@@ -58,6 +59,7 @@ __all__ = [
     "FrameHole",
     "FrameIndex",
     "ImageReadMode",
+    "MotionVectors",
     "Packet",
     "RawAudioSamples",
     "RawFrame",
@@ -102,6 +104,7 @@ __getattr__ = lazy_names(
         "FrameIndex": ".._engine.index.frame_index",
         **dict.fromkeys((name for name in __all__ if name.startswith("decode_")), "._image_decoders"),
         "ImageReadMode": ".._engine.images.channels",
+        "MotionVectors": "._motion_vectors",
         **dict.fromkeys(
             ("Chapter", "get_container_metadata", *(name for name in __all__ if name.endswith("Metadata"))),
             ".._engine.metadata",

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, SupportsIndex, overload
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -18,6 +19,7 @@ from .._engine.common.locks import Closing
 from .._engine.index.building import parse_frame_mappings
 from .._engine.index.frame_index import FrameIndex, check_index_belongs, note_source
 from .._engine.metadata import VideoStreamMetadata, video_stream_metadata
+from .._engine.pyav.exports import ExportKind, exporting_codecs
 from .._engine.sources.source import make_source
 from .._engine.video.approximate import ApproximateFrames
 from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
@@ -25,9 +27,10 @@ from .._engine.video.exact import ExactFrames
 from .._engine.video.handles import HandleSpec
 from .._engine.video.stream import CpuFallbackStatus, OpenVideo, OutputOptions
 from ..backends import choose_backend
-from ..errors import InvalidArgumentError, MediaTensorError
+from ..errors import InvalidArgumentError, MediaTensorError, StreamError
 from ..frames import Frame, FrameBatch
 from ._access import VideoAccess
+from ._motion_vectors import MotionVectors, motion_vectors
 
 # Largest numbers of bytes and frames that iteration decodes in one call.
 _BYTES_AT_A_TIME = 1 << 22
@@ -475,6 +478,59 @@ class VideoDecoder(Closing):
         """
         return torch.from_numpy(self._exact_frames.frame_bytes().copy())
 
+    def get_motion_vectors_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> MotionVectors:
+        """Return the motion vectors of the frames at ``indices``, from the codec. Decoders of H.264 and MPEG have them.
+
+        They fit upright frames before transforms. The file is opened a second time, and the frames are decoded on the
+        CPU. A frame that cannot be decoded is an error whatever ``on_error`` is, so there is a row for each index.
+        FFmpeg exports nothing about the last frame of MPEG streams with B frames.
+
+        Args:
+            indices: Integers in any order; ``range(len(decoder))`` for all frames. Negative ones count from the end.
+
+        Raises:
+            StreamError: if the codec gives no motion vectors.
+            InvalidArgumentError: if the indices are not integers, and in approximate mode.
+            OutOfRangeError, DecodeError, SizeChangeError, ClosedError: as in `get_frames_at`.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").get_motion_vectors_at([30, 31, -1]).past.shape
+            torch.Size([3, 2, 45, 80])
+        """
+        return motion_vectors(self._exports_at("mvs", "motion vectors", indices))
+
+    def get_qp_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> Tensor:
+        """Return the quantisation parameters of the frames at ``indices``, float32 (N, rows, columns).
+
+        A cell has 8x8 pixels, as in `get_motion_vectors_at`. A greater value is a coarser picture, in units of the
+        codec: 0 to 51 in H.264, 0 to 255 in VP9, 1 to 31 in MPEG-4. A cell is NaN if the codec does not state it.
+
+        Args:
+            indices: Integers in any order. Negative ones count from the end.
+
+        Raises:
+            StreamError: if the codec gives no quantisation parameters.
+            InvalidArgumentError, OutOfRangeError, DecodeError, SizeChangeError, ClosedError: as in
+                `get_motion_vectors_at`.
+
+        Example:
+            >>> from mediatensor.decoders import VideoDecoder
+            >>> VideoDecoder("video.mp4").get_qp_at([30, 31]).shape
+            torch.Size([2, 45, 80])
+        """
+        return torch.from_numpy(self._exports_at("venc_params", "quantisation parameters", indices)[..., 0])
+
+    def _exports_at(self, kind: ExportKind, name: str, indices: Any) -> NDArray[np.float32]:
+        frames, codec = self._exact_frames, self._video.stream_info.codec
+        codecs = exporting_codecs(kind)
+        if codec not in codecs:
+            raise StreamError(
+                f"Stream {self.stream_index} of {self._video.name} has the codec {codec}, for which there are no "
+                f"{name}; there are for {', '.join(sorted(codecs))}. get_frame_bytes() works for every codec."
+            )
+        return frames.exports_at(kind, checks.indices_of(indices))
+
     # Lifetime
 
     def close(self) -> None:
@@ -485,7 +541,7 @@ class VideoDecoder(Closing):
             >>> with VideoDecoder("video.mp4") as decoder:  # closes it at the end
             ...     frame = decoder[0]
         """
-        self._video.pool.close()
+        self._video.close()
 
     def __copy__(self) -> VideoDecoder:
         """Return an independent decoder of the same source, which opens the file again."""

@@ -78,12 +78,35 @@ def orientation_of(frame: Any) -> Orientation:
     if frame.format.name in _FORMATS_OF_PNG:
         return _orientation_by_filter(frame, rotation)
     try:
-        # ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at
-        # garbage collection, and damaged frames would show other stale memory.
-        side_data = _make_side_data(frame)
-    except ValueError:  # PyAV 18 cannot list side data of types that it cannot name, such as EXIF
+        side_data = _list_side_data(frame)
+    except ValueError:
         return _orientation_by_filter(frame, rotation)
     return _orientation_of_side_data(side_data, rotation) if len(side_data) else _UPRIGHT
+
+
+def _list_side_data(frame: Any) -> Any:
+    """List the side data of a frame. Raises ValueError if a type has no name in PyAV 18, such as EXIF."""
+    # ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at garbage
+    # collection, and damaged frames would show other stale memory.
+    return _make_side_data(frame)
+
+
+def side_data_of(frame: Any, kind: Type) -> Any | None:
+    """Return the frame's side data of one kind, or ``None`` if there is none.
+
+    ``kind`` is a key of ``_filters``.
+    """
+    try:
+        side_data = _list_side_data(frame)
+    except ValueError:
+        try:
+            selected = _filters[kind].select(frame)
+        except av.FFmpegError as error:
+            raise DecodeError(f"The side data of a frame cannot be read: {error_text(error)}.") from error
+        if selected is None:
+            return None
+        side_data = _list_side_data(selected)
+    return next((item for item in side_data if item.type is kind), None)
 
 
 def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
@@ -100,29 +123,30 @@ def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
     For some types of side data, listing would crash or raise an error. So an FFmpeg filter first removes these types.
     """
     try:
-        selected = _matrix_filter.select(frame)
+        selected = _filters[Type.DISPLAYMATRIX].select(frame)
     except av.FFmpegError:
         return Orientation.from_rotation(rotation)
-    return _UPRIGHT if selected is None else _orientation_of_side_data(_make_side_data(selected), rotation)
+    return _UPRIGHT if selected is None else _orientation_of_side_data(_list_side_data(selected), rotation)
 
 
-class _MatrixFilter(threading.local):
-    """A filter of FFmpeg that makes it safe to read the display matrix of a frame.
+class _SideDataFilter(threading.local):
+    """A filter of FFmpeg that makes it safe to read one kind of side data of a frame.
 
-    It removes the types of side data that PyAV cannot list safely, and drops frames that have no display matrix.
+    It removes the types of side data that PyAV cannot list safely, and drops frames that have no side data of ``kind``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Type) -> None:
+        self._kind = kind
         self._graph: Any = None
         self._configured_for: tuple[object, ...] | None = None
 
     def select(self, frame: Any) -> Any | None:
-        """Return the frame without the unsafe types of side data, or ``None`` if the frame has no display matrix."""
+        """Return the frame without the unsafe types of side data, or ``None`` if it has none of the kind."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind != self._configured_for:
             removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
             self._graph = _filter_graph(
-                frame, [("sidedata", options) for options in ("mode=select:type=DISPLAYMATRIX", *removed)]
+                frame, [("sidedata", options) for options in (f"mode=select:type={self._kind.value}", *removed)]
             )
         self._configured_for = None  # an error leaves the graph unusable
         self._graph.push(frame)
@@ -134,7 +158,7 @@ class _MatrixFilter(threading.local):
         return selected
 
 
-_matrix_filter = _MatrixFilter()
+_filters = {kind: _SideDataFilter(kind) for kind in (Type.DISPLAYMATRIX, Type.MOTION_VECTORS, Type.VIDEO_ENC_PARAMS)}
 
 
 def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:

@@ -58,15 +58,18 @@ class UndecodablePacketError(Exception):
     """The codec rejected a packet, but can possibly decode later packets."""
 
 
-def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool) -> None:
+def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool, exports: str | None = None) -> None:
     """Set the threads and options of a video codec before it is opened.
 
-    With ``is_strict``, the codec rejects damaged packets. Otherwise it conceals the damage.
+    With ``is_strict``, the codec rejects damaged packets. Otherwise it conceals the damage. ``exports`` names side data
+    that the codec adds to frames (`mediatensor._engine.pyav.exports.ExportKind`).
     """
     context.thread_count = num_threads if codec_has_threads(context) else 1
     context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
     context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if is_strict else "0"}
+    if exports is not None:
+        context.options |= {"export_side_data": exports}
 
 
 def configure_audio_codec(context: Any, num_threads: int) -> None:
@@ -227,7 +230,8 @@ class VideoReader(StreamReader):
     """Reads the packets of one video stream, and decodes them.
 
     With ``is_strict``, the codec rejects damaged packets. Otherwise it conceals the damage. ``open_decoder`` makes the
-    decoder for this reader; by default, the stream's own codec decodes.
+    decoder for this reader; by default, the stream's own codec decodes. ``exports`` names side data that this codec
+    adds to frames.
     """
 
     media_type = "video"
@@ -240,14 +244,16 @@ class VideoReader(StreamReader):
         *,
         is_strict: bool = False,
         open_decoder: Callable[[VideoReader], Decoder] | None = None,
+        exports: str | None = None,
     ) -> None:
         self.is_strict = is_strict
+        self.exports = exports
         self._open_decoder = open_decoder
         self._stream_info: StreamInfo | None = None
         super().__init__(source, stream_index, num_threads)
 
     def _configure_codec(self, context: Any) -> None:
-        configure_video_codec(context, self._num_threads, is_strict=self.is_strict)
+        configure_video_codec(context, self._num_threads, is_strict=self.is_strict, exports=self.exports)
 
     def _make_decoder(self) -> Decoder:
         return super()._make_decoder() if self._open_decoder is None else self._open_decoder(self)

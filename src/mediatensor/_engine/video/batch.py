@@ -17,6 +17,7 @@ from ..common import stages, threads
 from ..common.locks import ForkSafeLock
 from ..common.pictures import Orientation
 from ..index.frame_index import FrameIndex
+from ..pyav.exports import CELL
 from ..pyav.pixels import FrameConverter, luma_of, orientation_of
 from .frame_stream import FrameStream, MissingFrameError
 from .handles import Handle, Worker
@@ -75,11 +76,7 @@ class PixelWriter:
                     self._size = pixels_size
         pixels: Any = self.pixels
         if size != self._size and self._scale_to is None:
-            raise SizeChangeError(
-                f"Frame {name} is {size[1]}x{size[0]} (width x height), but the frames before it are "
-                f"{pixels.shape[2]}x{pixels.shape[1]}: the resolution of the stream changes. "
-                "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
-            )
+            raise self._size_change(name, size, pixels.shape[1:3])
         first = rows[0]
         with stages.CONVERT:
             converter.write(picture, orientation, pixels[first])
@@ -87,8 +84,29 @@ class PixelWriter:
                 for row in rows[1:]:
                     pixels[row] = pixels[first]
 
+    def _size_change(self, name: object, size: tuple[int, int], size_before: tuple[int, int]) -> SizeChangeError:
+        return SizeChangeError(
+            f"Frame {name} is {size[1]}x{size[0]} (width x height), but the frames before it are "
+            f"{size_before[1]}x{size_before[0]}: the resolution of the stream changes. "
+            "Pass on_size_change='scale' or transforms=[Resize(...)], or decode such frames one by one."
+        )
+
     def start_over(self) -> None:
         self._size = self.pixels = None
+
+
+class CellWriter(PixelWriter):
+    """Writes what codecs export about the blocks of frames; see `ExportConverter`."""
+
+    def __init__(self, num_rows: int) -> None:
+        super().__init__(num_rows, None)
+
+    def _size_change(self, name: object, size: tuple[int, int], size_before: tuple[int, int]) -> SizeChangeError:
+        return SizeChangeError(
+            f"Frame {name} has {size[1]}x{size[0]} cells of {CELL}x{CELL} pixels (width x height), but the frames "
+            f"before it have {size_before[1]}x{size_before[0]}: the resolution of the stream changes. Ask for frames "
+            "of one resolution at a time."
+        )
 
 
 @dataclass(frozen=True)

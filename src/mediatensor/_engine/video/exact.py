@@ -30,8 +30,9 @@ from ..index.indexing import (
     read_frame_bytes,
     store_index,
 )
+from ..pyav.exports import ExportKind, export_converter, grid_size
 from ..pyav.reading import VideoReader
-from .batch import DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows
+from .batch import CellWriter, DecodedPicture, DecodedRows, PictureWriter, PixelWriter, decode_rows
 from .packet_feed import IndexMismatchError
 from .plan import (
     ByIndex,
@@ -142,7 +143,7 @@ class ExactFrames:
         with self._lock:
             if self._replacement is not None and self._index is not self._replacement[0]:
                 self._index = self._replacement[0]
-                self._video.pool.replace(self._video.spec.open)  # an index made by decoding needs other handles
+                self._video.replace_handles()  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
         """Raise `DecodeError` if frames are missing at the time ``seconds``, that is, if it is in a hole.
@@ -255,6 +256,18 @@ class ExactFrames:
             for row, (pts, duration) in enumerate(frame_times(index, frame) for frame in decoded.frames)
         ]
 
+    def exports_at(self, kind: ExportKind, indices: Sequence[int]) -> NDArray[np.float32]:
+        """Return what the codec exports about the blocks of frames, (N, rows, columns, channels).
+
+        A frame that cannot be decoded is an error whatever the error policy, so that each index has a row.
+        """
+        query = ByIndex(indices, self._video.stream_info.index)
+        _, decoded = self._decode(query, is_sequential=True, make_writer=CellWriter, exports=kind)
+        cells: Any = decoded.pixels
+        if cells is None:
+            return export_converter(kind).empty(0, *grid_size(*self._video.upright_size()))
+        return cells  # type: ignore[no-any-return]
+
     def frame_bytes(self) -> NDArray[np.int64]:
         """Return the size of each compressed frame in bytes, -1 if unknown. The packets are listed again for this."""
         index = self.index
@@ -288,6 +301,7 @@ class ExactFrames:
         *,
         is_sequential: bool = False,
         make_writer: Callable[[int], PixelWriter] | None = None,
+        exports: ExportKind | None = None,
     ) -> tuple[FrameIndex, DecodedRows]:
         """Decode the frames that ``query`` requests; return the index that numbers them, and the decoded frames.
 
@@ -296,7 +310,7 @@ class ExactFrames:
         segment.)
         """
         video = self._video
-        if video.spec.device.type != "cpu" or video.hdr_transfer is not None:
+        if exports is None and (video.spec.device.type != "cpu" or video.hdr_transfer is not None):
             video.check_ready()
         index = self._index
         if index is None:
@@ -304,11 +318,14 @@ class ExactFrames:
         frames = query.frames_in(index)
         while True:
             spec, on_error = video.spec, video.options.on_error
+            if exports is not None and on_error != "raise":
+                on_error = "keep"
+            pool = video.pool if exports is None else video.export_pool(exports)
             spanned = spanned_holes(index, frames, query) if index.may_show_damage else []
             if spanned and on_error == "raise":
                 raise hole_error(spanned[0][0], index)
             try:
-                with stages.DECODE, video.pool.borrow() as handle:
+                with stages.DECODE, pool.borrow() as handle:
                     decoded = decode_rows(
                         handle,
                         index,

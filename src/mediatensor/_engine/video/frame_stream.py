@@ -75,9 +75,14 @@ class FrameStream:
         if index is not self._index:
             self._use(index)
         if len(places) == 1 and places[0] == self.position:
-            return [Segment(None, (places[0],), drains)]
+            return [Segment(None, (places[0],), drains and self.reader.exports is None)]
         max_skipped = self.reader.reorder_depth + max(0, self._num_threads - 1)
-        return make_plan(index, places, self.position, max_skipped, drains=drains)
+        segments = make_plan(index, places, self.position, max_skipped, drains=drains)
+        if self.reader.exports is not None:
+            # MPEG decoders export nothing about a frame that comes out because they are drained.
+            for segment in segments:
+                segment.drains = False
+        return segments
 
     def run(self, index: FrameIndex, segments: Iterable[Segment]) -> Iterator[tuple[int, Any]]:
         """Decode ``segments``; yield (place, frame) for each wanted frame.

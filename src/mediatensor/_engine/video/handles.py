@@ -23,6 +23,7 @@ from ..common import stages
 from ..common.handle_pool import reclaim_threads
 from ..common.pictures import PixelStep
 from ..common.threads import ThreadLease, get_num_threads, lease_threads
+from ..pyav.exports import ExportKind, export_converter
 from ..pyav.opening import StreamInfo
 from ..pyav.pixels import LumaConverter
 from ..pyav.reading import VideoReader
@@ -125,6 +126,8 @@ class HandleSpec:
     steps: tuple[PixelStep, ...] = ()
     #: Number of bits of the stored luma to return; ``None`` for RGB.
     luma_bits: int | None = None
+    #: What to return about the blocks of frames; ``None`` for pixels.
+    exports: ExportKind | None = None
     #: Whether FFmpeg's own decoders are used. Only they report damage, and only their frames can be compared exactly.
     decodes_in_software: bool = field(init=False)
 
@@ -149,7 +152,12 @@ class HandleSpec:
         # In exact mode, a rejected packet is an error, and the index is then made by decoding.
         is_strict = not self.is_approximate
         return VideoReader(
-            self.source, self.stream_index, num_threads, is_strict=is_strict, open_decoder=self._open_decoder
+            self.source,
+            self.stream_index,
+            num_threads,
+            is_strict=is_strict,
+            open_decoder=self._open_decoder,
+            exports=self.exports,
         )
 
     def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
@@ -159,6 +167,8 @@ class HandleSpec:
         return open_guarded(backend, parameters, self.device)
 
     def converter(self) -> PictureConverter:
+        if self.exports is not None:
+            return export_converter(self.exports)
         if self.luma_bits is not None:
             return LumaConverter(self.steps, self.luma_bits)
         return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)

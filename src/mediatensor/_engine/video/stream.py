@@ -23,6 +23,7 @@ from ..common.messages import warn_once
 from ..common.pictures import Orientation, PixelStep, output_size
 from ..index.index_file import SourceIdentity, identify
 from ..index.scan import first_frame
+from ..pyav.exports import ExportKind
 from ..pyav.pixels import orientation_of
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
@@ -74,6 +75,7 @@ class OpenVideo:
         self.spec = spec
         self._lock = ForkSafeLock()
         self.pool = HandlePool(spec.open, spec.source.check_unchanged)
+        self._export_pools: dict[ExportKind, HandlePool[Handle]] = {}
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
         """Change how frames are converted from now on.
@@ -125,6 +127,31 @@ class OpenVideo:
             self.spec = replace(self.spec, backend="cpu")
             self.pool.replace(self.spec.open)
         warn_of_fallback(self.cpu_fallback)
+
+    def export_pool(self, kind: ExportKind) -> HandlePool[Handle]:
+        """Return the handles whose codecs export data about blocks; see `ExportKind`. They decode on the CPU.
+
+        The first call makes them, so that decoding is not slower if nobody requests such data. Raises `ClosedError` if
+        the decoder is closed.
+        """
+        with self.lend_reader(is_moved=False), self._lock:
+            if kind not in self._export_pools:
+                spec = replace(
+                    self.spec, exports=kind, steps=(), luma_bits=None, backend="cpu", device=torch.device("cpu")
+                )
+                self._export_pools[kind] = HandlePool(spec.open, spec.source.check_unchanged)
+            return self._export_pools[kind]
+
+    def replace_handles(self) -> None:
+        """Do not use the open handles again."""
+        self.pool.replace(self.spec.open)
+        for pool in self._export_pools.values():
+            pool.close()
+        self._export_pools = {}
+
+    def close(self) -> None:
+        for pool in (self.pool, *self._export_pools.values()):
+            pool.close()
 
     @property
     def source(self) -> Source:
@@ -242,7 +269,7 @@ class OpenVideo:
 
     def __getstate__(self) -> dict[str, Any]:
         # Handles and locks belong to one process.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "pool")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "pool", "_export_pools")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -1,0 +1,56 @@
+"""`MotionVectors`, the motion vectors of some frames as tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class MotionVectors:
+    """The motion vectors of some frames, on a grid of cells of 8x8 pixels; see `VideoDecoder.get_motion_vectors_at`.
+
+    A vector leads from a block to the place in another frame, its reference, from which the codec predicts the block.
+    It has an x (to the right) and a y (downwards) in pixels. For a texture that moves by (3, 1) pixels from one frame
+    to the next, it is (-3, -1) if the reference is the frame before. A block of a B frame can have two references.
+    Blocks of 16 pixels fill several cells with the same vector.
+
+    Attributes:
+        past: Vectors to references that come earlier, float32 (N, 2, rows, columns); 0 in cells without one.
+        future: Vectors to references that come later, float32 (N, 2, rows, columns); 0 in cells without one.
+        has_past: Whether a cell has a vector to an earlier frame, bool (N, rows, columns).
+        has_future: Whether a cell has a vector to a later frame, bool (N, rows, columns). Cells that have neither are
+            coded without a reference: all cells of a key frame, and new content in other frames.
+
+    Example:
+        >>> from mediatensor.decoders import VideoDecoder
+        >>> vectors = VideoDecoder("video.mp4").get_motion_vectors_at([0, 10])
+        >>> vectors.has_past.float().mean((1, 2)).tolist()[0]
+        0.0
+        >>> vectors.past.norm(dim=1).shape  # lengths in pixels
+        torch.Size([2, 45, 80])
+    """
+
+    past: Tensor
+    future: Tensor
+    has_past: Tensor
+    has_future: Tensor
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.past)
+
+    def __repr__(self) -> str:
+        return f"MotionVectors(past={tuple(self.past.shape)}, future={tuple(self.future.shape)})"
+
+
+def motion_vectors(cells: NDArray[Any]) -> MotionVectors:
+    """Split cells (N, rows, columns, 4) into vectors of both directions. Cells without a vector are NaN."""
+    values = torch.from_numpy(cells).permute(0, 3, 1, 2)
+    is_missing = values.isnan()
+    values = values.masked_fill(is_missing, 0.0)
+    return MotionVectors(values[:, :2], values[:, 2:], ~is_missing[:, 0], ~is_missing[:, 2])
