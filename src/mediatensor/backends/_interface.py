@@ -91,7 +91,7 @@ class Picture(Protocol):
 
 
 class PictureDecoder(ABC):
-    """Decodes the packets of one stream, which it gets in file order."""
+    """Decodes one stream. Its packets arrive in the order of the file."""
 
     @abstractmethod
     def decode(self, packet: Any | None) -> Sequence[Picture]:

@@ -106,7 +106,7 @@ def clips_at_random_timestamps(
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. The times of shape (num_clips, num_frames_per_clip) are the frames' own times, not the requested times.
+        order. Their times, of shape (num_clips, num_frames_per_clip), are those of the frames, not those requested.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames or lacks
@@ -167,7 +167,7 @@ def clips_at_regular_timestamps(
 
     Returns:
         Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. The times of shape (clips, num_frames_per_clip) are the frames' own times, not the requested times.
+        order. Their times, of shape (clips, num_frames_per_clip), are those of the frames, not those requested.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_timestamps`.

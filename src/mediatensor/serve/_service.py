@@ -99,7 +99,7 @@ class Service:
     async def accept(self, request: Request, check: Callable[[Mapping[str, str]], tuple[Task, dict[str, Any]]]) -> Job:
         """Receive the upload of a request, make a job for it, and add the job to the queue.
 
-        ``check`` gets the other fields of the form, and returns the task and its options.
+        ``check`` is called with the form fields other than the file, and returns the task and its options.
         """
         client = client_of(request)
         with self.jobs.arrival(client) as arrival:

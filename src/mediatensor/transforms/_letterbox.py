@@ -69,7 +69,7 @@ class LetterboxPlacement:
         return boxes * scale + offset
 
     def restore_boxes(self, boxes: Tensor) -> Tensor:
-        """Convert boxes of the result to boxes of the image.
+        """Convert boxes on the letterboxed image to boxes on the original image.
 
         Boxes in the padding are outside the image, so they can have negative coordinates.
 

@@ -205,7 +205,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class DemuxedSamples:
-    """The packets that the demuxer will return, in this order, according to its own list. Each array has length N."""
+    """The N packets that FFmpeg's demuxer will return, in the order of its own index. Each array has length N."""
 
     position: Int64Array
     dts: Int64Array

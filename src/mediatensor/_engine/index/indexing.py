@@ -201,7 +201,7 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
 
 
 def _time_at(reader: VideoReader, position: int) -> int | None:
-    """Return the pts of the first packet with a pts after a byte position, or ``None`` if there is no such packet."""
+    """Return the first pts that a packet behind a byte position of the file has, or ``None`` if there is none."""
     if not reader.seek_bytes(position):
         return None
     for _ in range(_MAX_PACKETS_WITHOUT_TIME):

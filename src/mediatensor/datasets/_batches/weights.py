@@ -97,7 +97,7 @@ class RowWeights(NamedTuple):
 
 
 def visits_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many of the same rows precede each row. ``rows`` must be ascending.
+    """Return, for each element of ``rows``, how many equal elements precede it. ``rows`` must be ascending.
 
     >>> import numpy as np
     >>> visits_of(np.array([2, 5, 5, 5, 7])).tolist()

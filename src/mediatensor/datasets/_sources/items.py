@@ -88,9 +88,9 @@ class UnreadableSource(Source):
 
 
 def class_name_in(package: str, source: Any, names: Container[str]) -> str | None:
-    """Return the name of the class in ``names`` of which ``source`` is an instance, or ``None`` if there is none.
+    """Return the class name in ``names`` to whose class ``source`` belongs, or ``None`` if there is none.
 
-    These classes belong to ``package``, which is not imported.
+    Only classes of ``package`` count. The package is not imported for this.
     """
     named = [(one.__module__.partition(".")[0], one.__name__) for one in type(source).__mro__]
     return next((name for module, name in named if module == package and name in names), None)

@@ -400,7 +400,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
 
         The last table of a page and the first table of the next page are joined if they have the same number of
         columns, at the same positions. If the second table repeats the header rows of the first, the copy is left out.
-        Nothing is joined over a page that the document lacks, according to the numbers of its pages.
+        If page numbers show that a page is missing in between, tables are not joined.
 
         Returns:
             New tables. The geometry of each cell refers to the page that the cell comes from.

@@ -468,7 +468,7 @@ def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
 
 
 def _address_rows(texts: Sequence[str], spans: Sequence[tuple[float, float]]) -> tuple[list[int], float]:
-    """Return the indices of the rows with the address below the company name, and a confidence.
+    """Find the address below the company name. Return the indices of its rows, and a confidence.
 
     The list is empty if there is no address.
 

@@ -41,7 +41,7 @@ _MAX_EDGES = 6000
 class _Segments(NamedTuple):
     """Nearly horizontal pieces of edges or lines. Each field is float64 (N,), in pixels.
 
-    ``y`` is the vertical position in the middle between ``left`` and ``right``.
+    ``left`` and ``right`` are the horizontal positions of the ends, and ``y`` the vertical position halfway between them.
     """
 
     left: NDArray[np.float64]
@@ -317,8 +317,8 @@ class _Pairs(NamedTuple):
 
     Attributes:
         one, other: Indices of the two parts.
-        apart: Vertical distance of the two parts, measured in the middle of the stretch that both cover.
-        shared: Length of the stretch that both parts cover. A negative length is a gap between them.
+        apart: Vertical distance of the two parts, measured in the middle of the horizontal range that both cover.
+        shared: Length of the horizontal range that both parts cover. A negative length is a gap between them.
         shorter, longer: Length of the shorter and of the longer part.
     """
 

@@ -1,7 +1,7 @@
 """Find the areas of a page that may be tables.
 
-There are three kinds: lattices of connected rules, stacks of horizontal rules with the same ends, and lines of short
-texts side by side without rules.
+There are three kinds: grids of connected ruled lines, stacks of horizontal ruled lines with the same ends, and rows of
+short texts side by side without ruled lines.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class TrackGroup:
 
     @property
     def is_speech(self) -> bool:
-        """Whether the text looks like speech: several words that end with punctuation, in lines of equal height.
+        """Whether the text looks like speech: it has several words, ends with punctuation, and its lines are equally high.
 
         Only a text that was read with high confidence counts.
         """
