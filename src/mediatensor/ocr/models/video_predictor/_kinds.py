@@ -112,7 +112,7 @@ class TrackGroup:
 
     @property
     def is_speech(self) -> bool:
-        """Whether the text looks like speech: it has several words, ends with punctuation, and its lines are equally high.
+        """Whether the text looks like speech: several words, punctuation at the end, and lines of equal height.
 
         Only a text that was read with high confidence counts.
         """
