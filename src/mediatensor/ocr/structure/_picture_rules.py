@@ -41,7 +41,7 @@ _MAX_EDGES = 6000
 class _Segments(NamedTuple):
     """Nearly horizontal pieces of edges or lines. Each field is float64 (N,), in pixels.
 
-    ``left`` and ``right`` are the horizontal positions of the ends. ``y`` is the vertical position halfway between them.
+    ``left`` and ``right`` are the horizontal positions of the ends, ``y`` is the vertical position of the middle.
     """
 
     left: NDArray[np.float64]
