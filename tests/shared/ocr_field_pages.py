@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from mediatensor.ocr.structure import PageContent
@@ -31,3 +34,13 @@ def page_of(*lines: str, size: float = 10.0, rules: list[list[float]] | None = N
         np.zeros(count, bool),
         horizontal_rules=np.array(rules or [], float).reshape(-1, 4),
     )
+
+
+def page_beside(left: Sequence[str], right: Sequence[str], shift: float, *, at: int = 60) -> PageContent:
+    """A page with two columns of lines; the right one starts at character ``at``, ``shift`` lines lower."""
+    size = max(len(left), len(right))
+    pairs = zip((*left, *[""] * (size - len(left))), (*right, *[""] * (size - len(right))), strict=True)
+    page = page_of("", "", *(f"{one:{at}}{other}" for one, other in pairs))
+    is_right = page.boxes[:, 0] >= 5.0 * at
+    boxes = page.boxes + np.outer(is_right * shift * 15.0, (0, 1, 0, 1))
+    return replace(page, boxes=boxes, line_ids=2 * page.line_ids + is_right)

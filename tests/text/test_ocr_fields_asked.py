@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.structure import FIELD_KINDS, FieldRule, extract_fields, find_day_first, parse_value
-from ocr_field_pages import page_of
+from mediatensor.ocr.structure import (
+    FIELD_KINDS,
+    FieldRule,
+    extract_fields,
+    find_day_first,
+    find_structure,
+    find_tables,
+    parse_value,
+)
+from ocr_field_pages import page_beside, page_of
 
 RECEIPT = (
     "      BLUE HARBOUR TRADING SDN BHD (734512-K)",
@@ -104,6 +112,40 @@ def test_invoice_fields_are_extracted(language: str, below: bool) -> None:
     }
     assert {name: values.get(name) for name in wanted} == wanted
     assert parse_value("date", values["date"]) == datetime.date(2024, 3, 20)
+
+
+LEFT = ("Weber & Sons GmbH", "12 Harbour Street", "20457 Hamburg", "Germany")
+RIGHT = ("Bluebird Trading Ltd", "48 Station Road", "Leeds LS1 4DY", "United Kingdom")
+BODY = ("", "", "Invoice No: RE-2024/117", "Invoice date: 20 March 2024")
+
+
+# The right address is level with the left one, between its lines, or higher.
+@pytest.mark.parametrize("shift", [0.0, 0.3, 0.5, -0.5])
+@pytest.mark.parametrize("head", [(), ("Bill to:",)], ids=["no heading", "heading"])
+def test_adjacent_addresses_are_separate(shift: float, head: tuple[str, ...]) -> None:
+    page = page_beside((*LEFT, *BODY), (*head, *RIGHT), shift - len(head))
+    values = {field.name: field.value for field in extract_fields(page, "invoice")}
+    assert values["supplier"] == "Weber & Sons GmbH"
+    assert values["supplier_address"] == "12 Harbour Street 20457 Hamburg Germany"
+    assert values["number"] == "RE-2024/117"
+    assert not find_tables(page)
+    texts = [" ".join(page.texts[word] for word in region.words) for region in find_structure(page).regions]
+    own = texts.index(" ".join(LEFT))
+    assert texts[own + 1].endswith(" ".join(RIGHT)), "the other address comes next, with its own lines only"
+
+
+def test_address_headed_as_a_customers_is_not_the_suppliers() -> None:
+    page = page_beside(("Bill to:", *RIGHT, *BODY), LEFT, 1.5)
+    values = {field.name: field.value for field in extract_fields(page, "invoice")}
+    assert values["supplier"] == "Weber & Sons GmbH"
+    assert values["supplier_address"] == "12 Harbour Street 20457 Hamburg Germany"
+
+
+def test_columns_of_words_and_years_are_a_table() -> None:
+    """Its texts are as short as the lines of addresses, and as many of them have numbers."""
+    rows = [("City", "Country"), ("Hamburg 2001", "Germany"), ("Leeds 2004", "England"), ("Lyon 2011", "France")]
+    (table,) = find_tables(page_of(*(f"{city:40}{country}" for city, country in rows)))
+    assert (table.num_rows, table.num_cols) == (4, 2)
 
 
 def test_custom_rules_extract_fields() -> None:

@@ -14,9 +14,10 @@ from functools import cache
 
 import numpy as np
 
+from ._addresses import REGISTRATION, adjacent_addresses, ends_address, is_address, is_customer_heading
 from ._field_rules import MAX_LINE, FieldRule, find_day_first, is_valid, parse_value, plain, rules_of, value_pattern
-from ._page import FoundField, PageContent
-from ._phrases import Row, box_of_words, phrases_of, rows_of
+from ._page import FoundField, PageContent, box_around
+from ._phrases import Phrase, Row, box_of_words, phrases_of, rows_of, stacks_of
 
 # Characters that OCR confuses in labels.
 _ALIKE = str.maketrans("0158|", "oisbl")
@@ -40,30 +41,17 @@ _FIRMS = re.compile(
     r"bakery|bakeries|pharmacy|hotel|station|services|company|corporation|corp|inc|llc|ltd|limited|plc|gmbh|ag|kg|ohg|"
     r"sarl|sas|sa|sl|slu|srl|spa|bv|nv|group|holdings?|stationery|industries|co|s/b|pte)\b\.?"
 )
-_STREETS = re.compile(
-    r"\b(?:jalan|jln|lorong|lrg|persiaran|taman|tmn|lot|blok|block|level|floor|unit|bandar|kampung|kg|seksyen|"
-    r"street|st|road|rd|avenue|ave|lane|drive|boulevard|blvd|suite|square|plaza|mall|building|p\.?o\.? ?box|"
-    r"\w*strasse|\w*str|\w*weg|\w*platz|\w*allee|rue|place|chemin|bp|calle|avenida|avda|plaza|paseo|via|piazza|"
-    r"straat|\w*straat)\b|\b\d{4,6}\b"
-)
-# Words that follow an address, such as other contact details or the kind of document.
-_ENDS = re.compile(
-    r"\b(?:tel|telephone|phone|fax|hp|mobile|email|e-mail|gst|sst|vat|tax|ust|iva|tva|siret|invoice|receipt|bill|date|"
-    r"datum|fecha|cashier|www|http|https|rechnung|facture|factura|telefon|website|reg|roc|brn|customer|order|table|"
-    r"doc|hotline|inv|quittung|recu|ticket|welcome|thank|member|counter|terminal|pos|time|salesperson)\b|@|\bwww\."
-)
 _TITLES = re.compile(
     r"^\W*(?:(?:simplified |full )?(?:tax )?invoice|(?:official |sales |cash )?receipt|cash (?:bill|sales?)|rechnung|"
     r"facture|factura|quittung|kassenbon|ticket|welcome(?: to)?|copy|original|duplicate|page \d+|bill)\W*$|"
     r"\b(?:thank you|returnable|refund|exchange|come again)\b"
 )
-_REGISTRATION = re.compile(
-    r"^\W*(?:\(?(?:co(?:mpany)?\W{1,3}reg|co\W{1,3}no|reg|roc|brn|gst|sst)\b.*\d.*|\(?[\w-]*\d{4,}[ -]*\w{0,2}\W*)$"
-)
 _REGISTRATION_AT_END = re.compile(
     r"\s*\(?\s*(?:(?:co\.?|reg\.?|no\.?)[ :]*)*\d{4,9}[-. ]{1,3}[A-Z0-9]{1,2}\s*\)?\s*$", re.I
 )
 _TOP_ROWS = 10
+# The addresses of writer and customer are within this many rows at the top of a page.
+_WRITER_ROWS = 24
 
 
 @dataclass(frozen=True)
@@ -256,7 +244,8 @@ def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
 
 def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
     """Find the company name or the company's address at the top of the page, depending on ``rule.kind``."""
-    texts = [row.text for row in page.rows]
+    rows = _rows_of_writer(page)
+    texts = [row.text for row in rows]
     if rule.kind == "company":
         company = _company_row(texts)
         if company is None:
@@ -265,15 +254,37 @@ def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
         name = _strip_number(texts[number])
         # OCR often misreads "SDN BHD".
         value = re.sub(r"\bS[O0D]N(\.?) [B8]H[DO0](?!\w)", r"SDN\1 BHD", re.sub(r" {2,}", " ", name))
-        words = page.rows[number].words_between(0, len(name))
+        words = rows[number].words_between(0, len(name))
     else:
-        numbers, sureness = _address_rows(texts, [(row.box[1], row.box[3]) for row in page.rows])
+        numbers, sureness = _address_rows(texts, [(row.box[1], row.box[3]) for row in rows])
         if not numbers:
             return None
         # OCR reads specks as quotation marks.
         value = " ".join(re.sub(r" {2,}", " ", texts[number].strip("\"'`|*~_ ")) for number in numbers)
-        words = tuple(word for number in numbers for word in page.rows[number].words)
+        words = tuple(word for number in numbers for word in rows[number].words)
     return FoundField(rule.name, "", value, (), words, round(sureness * _mean_confidence(page.content, words), 4))
+
+
+def _rows_of_writer(page: _Page) -> Sequence[Row]:
+    """Return the rows of a page without the addresses next to the writer's address, such as the customer's.
+
+    The address without the heading of a customer is the writer's, and of several the leftmost.
+    """
+    first = [phrase for row in page.rows[:_WRITER_ROWS] for phrase in row.phrases]
+    stacks = stacks_of(first)
+    texts = [[_text_of(page.content, phrase) for phrase in stack] for stack in stacks]
+    groups = adjacent_addresses([box_around([phrase.box for phrase in stack]) for stack in stacks], texts)
+    if not groups:
+        return page.rows
+    # Sorting is stable: the leftmost comes first.
+    columns = sorted(groups[0], key=lambda index: is_customer_heading(plain(texts[index][0])))
+    others = {phrase.words for index in columns[1:] for phrase in stacks[index]}
+    kept = [phrase for row in page.rows for phrase in row.phrases if phrase.words not in others]
+    return rows_of(page.content, kept)
+
+
+def _text_of(content: PageContent, phrase: Phrase) -> str:
+    return " ".join(content.texts[word].strip() for word in phrase.words)
 
 
 def _mean_confidence(content: PageContent, words: Sequence[int]) -> float:
@@ -454,11 +465,11 @@ def _company_row(texts: Sequence[str]) -> tuple[int, float] | None:
     for number, row in enumerate(texts[:_TOP_ROWS]):
         text = plain(_strip_number(row))
         letters = sum(character.isalpha() for character in text)
-        if names and (_ends_address(text) or _is_address(text)):
+        if names and (ends_address(text) or is_address(text)):
             break
         if letters < 3 or letters < 0.5 * len(text.replace(" ", "")):
             continue
-        if _TITLES.search(text) or _ends_address(text) or _REGISTRATION.match(text) or _is_date(text):
+        if _TITLES.search(text) or ends_address(text) or REGISTRATION.match(text) or _is_date(text):
             continue
         names.append((number, bool(_FIRMS.search(text))))
     if not names:
@@ -484,27 +495,17 @@ def _address_rows(texts: Sequence[str], spans: Sequence[tuple[float, float]]) ->
             top, bottom = spans[taken[-1]]
             if spans[number][0] - bottom > 1.5 * (bottom - top) or len(taken) >= 6:
                 break
-        if _ends_address(text) or _TITLES.search(text) or _is_date(text) or _is_phone(text):
+        if ends_address(text) or _TITLES.search(text) or _is_date(text) or _is_phone(text):
             if taken:
                 break
             continue
-        if not taken and not _is_address(text):
+        if not taken and not is_address(text):
             continue
-        if taken and _REGISTRATION.match(text) and not re.search(r"\b\d{5}\b", text):
+        if taken and REGISTRATION.match(text) and not re.search(r"\b\d{5}\b", text):
             break
         taken.append(number)
-        evidence += _is_address(text)
+        evidence += is_address(text)
     return (taken if evidence else []), min(0.9, 0.4 + 0.2 * evidence)
-
-
-def _ends_address(text: str) -> bool:
-    return _ENDS.search(text) is not None
-
-
-def _is_address(text: str) -> bool:
-    return (bool(_STREETS.search(text)) and not _REGISTRATION.match(text)) or bool(
-        re.match(r"^\W*(?:no\W{0,3}[a-z]?\d|\d{1,5}[a-z]?\s?[,&]|\d{1,5}[a-z]?\s+[a-z]{3,})", text)
-    )
 
 
 def _is_date(text: str) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ._addresses import adjacent_addresses
 from ._field_rules import FieldRule
 from ._fields_asked import extract_fields
 from ._fields_pairs import find_fields
 from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructure, box_around
+from ._region_lines import lines_of_words
 from ._regions import find_regions
 from ._tables import find_tables
 
@@ -119,7 +121,8 @@ def _drop_chance_pairs(
 ) -> list[FoundField]:
     """Drop key-value pairs that are not fields of a form.
 
-    These are pairs of a table header and a cell below it, and pairs in captions, pictures and running text.
+    These are pairs of a table header and a cell below it, pairs in captions, pictures and running text, and pairs of
+    two addresses.
     """
     cells = [(number, cell) for number, table in enumerate(tables) for cell in table.cells]
     in_table = {word: number for number, cell in cells for word in cell.words}
@@ -128,13 +131,23 @@ def _drop_chance_pairs(
     for region in regions:
         if region.kind in _KINDS_WITHOUT_FIELDS or _is_prose(content, region):
             in_prose.update(region.words)
+    texts = [lines_of_words(content, region.words) for region in regions]
+    adjacent = adjacent_addresses([region.box for region in regions], texts)
+    of_address = {word: index for group in adjacent for index in group for word in regions[index].words}
     is_form = 2 * len(in_prose) < len(content.texts)
     kept = []
     for field in fields:
         words = (*field.key_words, *field.value_words)
         is_of_table = in_header.intersection(field.key_words) and len({in_table.get(word, -1) for word in words}) == 1
+        # The lines of an address are not the values of another address next to it.
+        is_across = len({of_address.get(word, -1) for word in words}) > 1
         # On a page of running text, a key must end with a colon.
-        if not is_of_table and not in_prose.intersection(words) and (is_form or field.key.rstrip().endswith(":")):
+        if (
+            not is_of_table
+            and not is_across
+            and not in_prose.intersection(words)
+            and (is_form or field.key.rstrip().endswith(":"))
+        ):
             kept.append(field)
     return kept
 

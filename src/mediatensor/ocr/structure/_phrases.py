@@ -10,7 +10,10 @@ import numpy as np
 
 from ._page import Box, PageContent, box_around
 
-__all__ = ["Phrase", "Row", "box_of_words", "phrases_of", "rows_of"]
+__all__ = ["Phrase", "Row", "box_of_words", "phrases_of", "rows_of", "stacks_of"]
+
+# The largest gap between two phrases of a stack, in heights. Lines of an address may be spaced like this.
+_STACK_GAP = 1.5
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,23 @@ def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
             open_rows.append(best)
         best.append(phrase)
     return [_make_row(content, sorted(row, key=lambda phrase: phrase.box[0])) for row in rows]
+
+
+def stacks_of(phrases: Sequence[Phrase]) -> list[list[Phrase]]:
+    """Group phrases that are one closely below the other, with a common left or right edge or middle, into stacks."""
+    stacks: list[list[Phrase]] = []
+    for phrase in sorted(phrases, key=lambda phrase: (phrase.box[1] + phrase.box[3], phrase.box[0])):
+        left, top, right, _ = phrase.box
+        for stack in reversed(stacks):
+            x0, y0, x1, y1 = stack[-1].box
+            height = min(phrase.height, y1 - y0)
+            offset = min(abs(left - x0), abs(right - x1), abs(left + right - x0 - x1) / 2)
+            if offset <= height and -0.5 * height < top - y1 <= _STACK_GAP * height:
+                stack.append(phrase)
+                break
+        else:
+            stacks.append([phrase])
+    return stacks
 
 
 def _make_row(content: PageContent, phrases: list[Phrase]) -> Row:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ._page import Box, Boxes, PageContent, box_around
 
-__all__ = ["BULLETS", "MARK", "TextLine", "lines_of"]
+__all__ = ["BULLETS", "MARK", "TextLine", "lines_of", "lines_of_words"]
 
 # Marks of list items: a bullet, a number, a letter, or a number in brackets.
 BULLETS = frozenset("•‣◦▪■□●○–—-*·∙➢✓§")
@@ -321,3 +322,11 @@ def _join_strays(chains: list[list[int]], boxes: Boxes, height: float) -> list[N
             home = int(target[home])
         merged.setdefault(home, []).extend(group.tolist())
     return [np.array(group) for group in merged.values()]
+
+
+def lines_of_words(content: PageContent, words: Sequence[int]) -> list[str]:
+    """Return the text of each detected line among ``words``, in the order of their first words."""
+    texts: dict[int, list[str]] = {}
+    for word in words:
+        texts.setdefault(int(content.line_ids[word]), []).append(content.texts[word])
+    return [" ".join(line) for line in texts.values()]

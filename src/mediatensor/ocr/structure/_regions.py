@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ._addresses import adjacent_addresses
 from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
 from ._region_blocks import Block, blocks_of, pictures_of
 from ._region_kinds import FIGURE, PageLook, is_captioned, kinds_of, levels_of
-from ._region_lines import lines_of
+from ._region_lines import lines_of, lines_of_words
 
 # The largest number of words in one line of a picture label.
 _MAX_LABEL_WORDS = 12
@@ -25,6 +26,9 @@ _SLACK = 0.1
 _HELD_SHARE = 0.9
 # Pages with more parts are read row by row.
 _MAX_PARTS = 600
+
+# Kinds of regions that may be an address.
+_TEXTS = ("Text", "Section-header")
 
 _HYPHENATED = re.compile(r"(?P<word>[^\s]*[^\W_])(?P<hyphen>[-\u2010\u00ad])$")
 _FIRST_WORD = re.compile(r"\w+")
@@ -113,7 +117,7 @@ def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[Fo
         regions.append(FoundRegion("Picture", box, 0.8, own))
     for table, members in zip(tables, of_table, strict=True):
         regions.append(FoundRegion("Table", table.box, table.confidence, members))
-    return _order_regions(regions, size, columns) + notes
+    return _order_regions(regions, size, columns, content) + notes
 
 
 def _sideways_text(
@@ -236,7 +240,16 @@ def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
     return first.kind == "Title" and across == 0 and down < 1.2 * (other[3] - other[1])
 
 
-def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> list[FoundRegion]:
+def _join_addresses(groups: list[list[FoundRegion]], content: PageContent) -> list[list[FoundRegion]]:
+    """Join the groups of addresses that are next to each other, so that nothing is read between them."""
+    texts = [lines_of_words(content, group[0].words) if group[0].kind in _TEXTS else () for group in groups]
+    adjacent = adjacent_addresses([group[0].box for group in groups], texts)
+    chosen = {index for indices in adjacent for index in indices}
+    joined = [[region for index in indices for region in groups[index]] for indices in adjacent]
+    return [group for index, group in enumerate(groups) if index not in chosen] + joined
+
+
+def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes, content: PageContent) -> list[FoundRegion]:
     """Sort regions into reading order: page headers, body, footnotes, page footers.
 
     In the body, captions are next to their figures or tables.
@@ -263,6 +276,7 @@ def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes) -> l
             groups[nearest].append(caption)
         else:
             groups.append([caption])
+    groups = _join_addresses(groups, content)
     outer = np.array([box_around([region.box for region in group]) for group in groups]).reshape(-1, 4)
     body = [region for index in order_of(outer, size, columns) for region in sort(groups[index])]
     return sort(by_kind["Page-header"]) + body + sort(by_kind["Footnote"]) + sort(by_kind["Page-footer"])

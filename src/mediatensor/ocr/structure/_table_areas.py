@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ._addresses import is_address_block
 from ._page import Box, PageContent, box_around
 from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
 
@@ -408,8 +409,10 @@ def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
 
 
 def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
-    """Return whether rows that look like table rows are a list, a table of contents, or the fields of a form."""
+    """Return whether rows that look like table rows are a list, contents, the fields of a form, or addresses."""
     texts = [[" ".join(content.texts[word] for word in run.words) for run in row] for row in rows]
+    if len({len(row) for row in texts}) == 1 and all(map(is_address_block, zip(*texts, strict=True))):
+        return True
     marked = sum(_MARK.match(row[0]) is not None and len(row) == 2 for row in texts)
     if marked > 0.5 * len(rows):
         return True
