@@ -69,8 +69,8 @@ class Page(PageExportsMixin):
         tables: The tables. The words of their cells are not in ``blocks``.
         error: The reason why the page could not be read, in which case it has no text. Exported only if set.
         unread: Lines that were detected, but not read or only partly read. Exported only if there are any.
-        fields: The fields of a form, an invoice or a receipt: keys with their values. Their words are also in
-            ``blocks`` or ``tables``. Exported only if there are any.
+        fields: The fields of a form, an invoice or a receipt: keys with their values (experimental). Their words are
+            also in ``blocks`` or ``tables``. Exported only if there are any.
         in_reading_order: Whether blocks, lines and layout regions are already in reading order, as on pages that a
             predictor returns. If not, export methods compute the order. Exported only if true.
 

@@ -104,7 +104,8 @@ def ocr_predictor(
         table_arch: The network that finds cells in the tables that ``layout_arch`` finds, given like ``layout_arch``.
         fields: Fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that `FieldRule`
             objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The default is True
-            with ``detect_layout``, else False.
+            with ``detect_layout``, else False. Fields are experimental: on unseen pages, 0.73 of the values of receipts
+            are exact, and the F1 of pairs on forms is 0.49.
         text_layer: Take the text of PDF pages from the file instead of recognising it. Recognition is still used for
             pages without text, for pictures on pages with text, and for scanned pages whose only text is in stamps or
             filled-in fields.
