@@ -154,12 +154,16 @@ class _Exports(Element, Generic[_HocrType]):
         """
         return TSVExporter().export(self, direction=direction, reading_order=reading_order)
 
-    def export_as_csv(self) -> str:
+    def export_as_csv(self, *, values: bool = False, join_tables: bool = False) -> str:
         """Export the tables as CSV (RFC 4180), one after the other, with an empty line between them.
 
         If a cell spans several rows or columns, its text is only in the first of them. Texts are not escaped: a
         spreadsheet program that opens the file can take a text that begins with ``=`` for a formula. With
         `export_as_xlsx`, this cannot happen.
+
+        Args:
+            values: Whether to write numbers, amounts, percentages and dates as plain values, as in `Table.to_csv`.
+            join_tables: Whether to join tables that continue on the next page, in a document.
 
         Returns:
             The CSV text; empty if there are no tables. Lines end with ``"\\r\\n"``.
@@ -172,17 +176,27 @@ class _Exports(Element, Generic[_HocrType]):
             >>> Page(np.zeros((8, 8, 3), np.uint8), [], 0, (8, 8), tables=[table]).export_as_csv()
             'Tea,2\\r\\n'
         """
-        return tables_csv(self)
+        return tables_csv(self, values=values, join_tables=join_tables)
 
-    def export_as_xlsx(self, path: str | PathLike[str] | None = None) -> bytes:
+    def export_as_xlsx(
+        self, path: str | PathLike[str] | None = None, *, values: bool = True, join_tables: bool = False
+    ) -> bytes:
         """Export the tables as an Excel workbook, with a sheet for each table.
 
-        Cells that span rows or columns are merged. Header rows are bold, and stay in view while you scroll. If all
-        cells of a column look like 12 or 0.75, the column is stored as numbers. All other cells stay text, even if they
-        begin with ``=``. Columns with numbers such as 3.597 also stay text, because in some countries this means 3597.
+        Cells that span rows or columns are merged. Header rows are bold, and stay in view while you scroll. Numbers,
+        amounts of money, percentages and dates are stored as values, with formats that show them as they are printed.
+        All other cells stay text, even if they begin with ``=``.
+
+        A text becomes a value only if it is certain what it means. If 3.597 can be 3597, or 03/04/2024 can be in March,
+        the rest of the column (for numbers, also of the table) must prove the decimal mark or the order. Columns with
+        other texts keep their plain numbers as text. So do columns of codes, telephone numbers and years, which are
+        recognised by their form and by heads such as "No.", and numbers in brackets without currencies or thousands.
+        Dates need a year of four digits.
 
         Args:
             path: The file to write, if any. It gets this name only when it is complete.
+            values: Whether to store values. If not, all cells are text.
+            join_tables: Whether to join tables that continue on the next page, in a document.
 
         Returns:
             The contents of the file. If there are no tables, it has one empty sheet.
@@ -197,7 +211,7 @@ class _Exports(Element, Generic[_HocrType]):
             >>> Page(np.zeros((8, 8, 3), np.uint8), [], 0, (8, 8)).export_as_xlsx()[:2]
             b'PK'
         """
-        return _written(path, tables_xlsx(self))
+        return _written(path, tables_xlsx(self, values=values, join_tables=join_tables))
 
     def export_as_pdf(self, path: str | PathLike[str] | None = None, **kwargs: Any) -> bytes:
         """Export as searchable PDF, in which every page has an invisible text layer.

@@ -19,7 +19,7 @@ FieldKind: TypeAlias = Literal[
 FIELD_KINDS: tuple[FieldKind, ...] = get_args(FieldKind)
 
 _SIGN = r"(?:[$€£¥₹] ?)"
-_CURRENCY = r"(?:RM|MYR|US\$|S\$|A\$|C\$|\$|€|£|¥|₹|USD|EUR|GBP|CHF|CAD|AUD|SGD|INR|JPY|Rs\.?|kr\.?|R\$)"
+CURRENCY = r"(?:RM|MYR|US\$|S\$|A\$|C\$|\$|€|£|¥|₹|USD|EUR|GBP|CHF|CAD|AUD|SGD|INR|JPY|Rs\.?|kr\.?|R\$)"
 _GROUPED = r"\d{1,3}(?:[.,'\u2019 \u00a0]\d{3}){1,4}"
 _MONTHS = (
     "jan janv januar january janvier enero ene gennaio gen janeiro januari jaenner janner",
@@ -51,12 +51,12 @@ _DATES = (
 _PATTERNS: dict[str, tuple[str, ...]] = {
     "amount": (
         (
-            rf"(?<![\w.,])(?:\( ?)?[-\u2212+]?(?:{_SIGN}|{_CURRENCY})?[-\u2212]?"
+            rf"(?<![\w.,])(?:\( ?)?[-\u2212+]?(?:{_SIGN}|{CURRENCY})?[-\u2212]?"
             rf"(?:{_GROUPED}(?:[.,]\d{{2}})|\d{{1,9}}[.,]\d{{2}})"
-            rf"(?![\d%]|[.,]\d)(?: ?(?:{_CURRENCY}|-(?!\w)))?"
+            rf"(?![\d%]|[.,]\d)(?: ?(?:{CURRENCY}|-(?!\w)))?"
         ),
         # Whole amounts are accepted only with a currency.
-        rf"(?<![\w.,]){_CURRENCY} ?[-\u2212]?(?:{_GROUPED}|\d{{1,9}})(?![\d%]|[.,]\d)",
+        rf"(?<![\w.,]){CURRENCY} ?[-\u2212]?(?:{_GROUPED}|\d{{1,9}})(?![\d%]|[.,]\d)",
         rf"(?<![\w.,])[-\u2212]?(?:{_GROUPED}|\d{{1,9}}) ?(?:€|£|EUR|USD|CHF|GBP)(?!\w)",
     ),
     "date": tuple(rf"(?<![\d./-]){date}" for date in _DATES),
@@ -79,7 +79,9 @@ def value_pattern(kind: str) -> tuple[re.Pattern[str], ...]:
     return _COMPILED[kind]
 
 
-def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -> Decimal | datetime.date | str | None:
+def parse_value(
+    kind: FieldKind, value: str, *, day_first: bool | None = None, decimal_mark: Literal[".", ","] | None = None
+) -> Decimal | datetime.date | str | None:
     """Convert a printed value, such as an amount or a date, to a Python object or a normalised text.
 
     Args:
@@ -87,6 +89,8 @@ def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -
         value: Printed value, such as ``"RM 1,250.00"`` or ``"5. März 2024"``.
         day_first: Whether 03/04/2024 is in April rather than in March. By default, the day comes first, unless the date
             is valid only with the month first. `find_day_first` finds the order that a page uses.
+        decimal_mark: The decimal mark of amounts, numbers and percents. By default, the last mark of a number is its
+            decimal mark, unless it is the only one, or repeated, and three digits follow: 1.250 is 1250.
 
     Returns:
         A ``Decimal`` for amounts, numbers and percents, a ``datetime.date`` for dates, letters and digits without
@@ -94,17 +98,25 @@ def parse_value(kind: FieldKind, value: str, *, day_first: bool | None = None) -
         kind. Years with two digits are taken as 1970 to 2069.
 
     Raises:
-        InvalidArgumentError: ``kind`` is unknown.
+        InvalidArgumentError: ``kind`` or ``decimal_mark`` is unknown.
 
     Example:
         >>> from mediatensor.ocr.structure import parse_value
         >>> parse_value("amount", "1.250,00 €"), parse_value("amount", "$8.20")
         (Decimal('1250.00'), Decimal('8.20'))
+        >>> parse_value("number", "1.250"), parse_value("number", "1.250", decimal_mark=".")
+        (Decimal('1250'), Decimal('1.250'))
         >>> parse_value("date", "14 MAR 2018"), parse_value("date", "03/04/24", day_first=False)
         (datetime.date(2018, 3, 14), datetime.date(2024, 3, 4))
     """
     if kind not in _PATTERNS:
         raise InvalidArgumentError(f"kind is {kind!r}; accepted: {', '.join(FIELD_KINDS)}")
+    if decimal_mark not in (None, ".", ","):
+        raise InvalidArgumentError(f"decimal_mark is {decimal_mark!r}; accepted: '.', ',' or None")
+    if kind in ("amount", "number", "percent"):
+        # The dot of "Rs." and "kr." is not a decimal mark.
+        text = re.sub(r"(?i)\b(?:rs|kr)\.", "", value[:200]) if kind == "amount" else value[:200]
+        return _number(text, decimal_mark)
     parse = _PARSERS.get(kind)
     if parse is not None:
         return parse(value[:200])
@@ -150,7 +162,7 @@ def plain(text: str) -> str:
     return "".join(character for character in text if not unicodedata.combining(character))
 
 
-def _number(value: str) -> Decimal | None:
+def _number(value: str, decimal_mark: str | None) -> Decimal | None:
     digits = re.sub(r"[^\d.,]", "", value).strip(".,")
     if not re.search(r"\d", digits):
         return None
@@ -158,17 +170,15 @@ def _number(value: str) -> Decimal | None:
     last = max(digits.rfind("."), digits.rfind(","))
     # A single separator is a decimal mark unless three digits follow it. If there are two different separators, the
     # last one is the decimal mark.
-    if marks and (len(set(marks)) > 1 or (len(marks) == 1 and len(digits) - last - 1 != 3)):
-        digits = re.sub(r"[.,]", "", digits[:last]) + "." + digits[last + 1 :]
-    else:
-        digits = re.sub(r"[.,]", "", digits)
+    if decimal_mark is None and marks and (len(set(marks)) > 1 or (len(marks) == 1 and len(digits) - last - 1 != 3)):
+        decimal_mark = digits[last]
+        digits = digits[:last].replace(decimal_mark, "") + digits[last:]
+    whole, mark, decimals = digits.partition(decimal_mark) if decimal_mark else (digits, "", "")
+    if re.search(r"[.,]", decimals):
+        return None
+    digits = re.sub(r"[.,]", "", whole) + ("." if mark else "") + decimals
     is_negative = re.search(r"^\s*\(.*\)\s*$|[-\u2212]\s*(?:\D{0,4}\d|$)", value) is not None
     return -Decimal(digits) if is_negative else Decimal(digits)
-
-
-def _amount(value: str) -> Decimal | None:
-    # The dot of "Rs." and "kr." is not a decimal mark.
-    return _number(re.sub(r"(?i)\b(?:rs|kr)\.", "", value))
 
 
 def _date(value: str, day_first: bool | None) -> datetime.date | None:
@@ -216,9 +226,7 @@ def _phone(value: str) -> str | None:
     return ("+" if value.strip().startswith("+") else "") + digits if len(digits) >= 5 else None
 
 
-_PARSERS: dict[str, Callable[[str], Decimal | str | None]] = {
-    "amount": _amount, "number": _number, "percent": _number, "iban": _iban, "phone": _phone,
-}  # fmt: skip
+_PARSERS: dict[str, Callable[[str], str | None]] = {"iban": _iban, "phone": _phone}
 
 
 # Lines are cut to this length before patterns are matched, because the text of a page is untrusted.

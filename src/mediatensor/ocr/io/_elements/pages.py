@@ -27,6 +27,7 @@ from .elements import (
     stored,
     stored_list,
 )
+from .values import cell_values
 
 if TYPE_CHECKING:
     import pandas
@@ -263,17 +264,32 @@ class Table(Element):
                     texts[column].append(" ".join(cell.value.split()))
         return [" ".join(above) for above in texts]
 
-    def to_csv(self) -> str:
+    def to_csv(self, *, values: bool = False) -> str:
         """Return the table as CSV (RFC 4180). Rows end with ``"\\r\\n"``; line ends within cells become spaces.
+
+        Args:
+            values: Whether to write numbers, amounts, percentages and dates as plain values, if it is certain what they
+                mean: 1284.50 for "1.284,50 €", 0.15 for "15 %", 2024-03-05 for "5. März 2024". Other texts stay as they
+                are, and so do the amounts of a column with several currencies.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
             >>> box = ((0.0, 0.0), (1.0, 1.0))
-            >>> Table([TableCell("1,5 kg", 1.0, box, 0, 0, 0, 0)], 1, 2, box).to_csv()
-            '"1,5 kg",\\r\\n'
+            >>> table = Table([TableCell("1,5 kg", 1.0, box, 0, 0, 0, 0), TableCell("$1,284.50", 1.0, box, 0, 0, 1, 1)],
+            ...               1, 2, box)
+            >>> table.to_csv(), table.to_csv(values=True)
+            ('"1,5 kg","$1,284.50"\\r\\n', '"1,5 kg",1284.50\\r\\n')
         """
+        rows = [[" ".join(text.split()) for text in row] for row in self.to_grid()]
+        if values:
+            found = cell_values(rows, self.num_header_rows)
+            currencies = [{value.currency for value in column if value} - {""} for column in zip(*found, strict=True)]
+            for row, row_values in zip(rows, found, strict=True):
+                for column, value in enumerate(row_values):
+                    if value is not None and not (value.currency and len(currencies[column]) > 1):
+                        row[column] = value.plain_text
         text = io.StringIO()
-        csv.writer(text).writerows([[" ".join(value.split()) for value in row] for row in self.to_grid()])
+        csv.writer(text).writerows(rows)
         return text.getvalue()
 
     def render(self, row_break: str = "\n", col_break: str = "\t") -> str:

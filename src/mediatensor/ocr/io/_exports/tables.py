@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,14 +17,10 @@ from ...structure import FoundCell, FoundTable, PageContent, join_tables
 from ...utils.geometry import box_around
 from .._elements.elements import Element
 from .._elements.pages import DocumentBase, Table, TableCell, TextPage
+from .._elements.values import cell_values
 
 _Document = TypeVar("_Document", bound=DocumentBase)
 
-# What is a number in every country: without separators of thousands, decimal commas, and leading zeros, which codes
-# have. A point before exactly three digits may be a separator of thousands.
-_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.(\d{1,2}|\d{4,10}))?")
-# Marks that are printed in place of a number.
-_NO_NUMBER = re.compile(r"[-\u2013\u2014.\u2026/]*|n\.?/?a\.?|x", re.IGNORECASE)
 # Usual height of letters as a share of the page's height.
 _TYPE_HEIGHT = 0.012
 # Maximum numbers of rows and columns of a sheet.
@@ -45,16 +42,18 @@ def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
             yield page.page_idx + 1, number, table
 
 
-def tables_csv(item: Element) -> str:
+def tables_csv(item: Element, *, values: bool, join_tables: bool) -> str:
     """Return all tables of a page or document as CSV, with an empty line after each table but the last."""
-    return "\r\n".join(table.to_csv() for _, _, table in _tables(item))
+    item = with_joined_tables(item) if join_tables and isinstance(item, DocumentBase) else item
+    return "\r\n".join(table.to_csv(values=values) for _, _, table in _tables(item))
 
 
-def tables_xlsx(item: Element) -> bytes:
+def tables_xlsx(item: Element, *, values: bool, join_tables: bool) -> bytes:
     """Return all tables of a page or document as an Excel workbook with a sheet for each table. Needs openpyxl.
 
     If there are no tables, the workbook has one empty sheet.
     """
+    item = with_joined_tables(item) if join_tables and isinstance(item, DocumentBase) else item
     try:
         from openpyxl import Workbook
     except ImportError as error:
@@ -64,7 +63,7 @@ def tables_xlsx(item: Element) -> bytes:
     book = Workbook()
     book.remove(book.active)
     for page, number, table in _tables(item):
-        _fill(book.create_sheet(f"page {page} table {number}"), table)
+        _fill(book.create_sheet(f"page {page} table {number}"), table, values)
     if not book.sheetnames:
         book.create_sheet("no tables")
     file = io.BytesIO()
@@ -72,7 +71,7 @@ def tables_xlsx(item: Element) -> bytes:
     return file.getvalue()
 
 
-def _fill(sheet: Any, table: Table) -> None:
+def _fill(sheet: Any, table: Table, has_values: bool) -> None:
     from openpyxl.styles import Alignment, Font
 
     if table.num_rows > _MAX_SHEET[0] or table.num_cols > _MAX_SHEET[1]:
@@ -82,18 +81,17 @@ def _fill(sheet: Any, table: Table) -> None:
         )
     num_header_rows = table.num_header_rows
     grid = table.to_grid()
-    bodies = list(zip(*grid[num_header_rows:], strict=True))
-    # A column has only numbers or only texts: if one cell is not a number in every country, others may not be either.
-    are_numbers = [all(_NUMBER.fullmatch(text) or _NO_NUMBER.fullmatch(text) for text in body) for body in bodies]
+    values = cell_values(grid, num_header_rows) if has_values else [[None] * len(row) for row in grid]
     for row, texts in enumerate(grid, 1):
         for column, text in enumerate(texts, 1):
             if not text:
                 continue
             place = sheet.cell(row, column)
-            if row > num_header_rows and are_numbers[column - 1] and _NUMBER.fullmatch(text):
-                place.value = float(text) if "." in text else int(text)
-                if decimals := len(text.partition(".")[2]):
-                    place.number_format = f"0.{'0' * decimals}"  # 1.10 stays 1.10
+            value = values[row - 1][column - 1]
+            if value is not None:
+                place.value = float(value.value) if isinstance(value.value, Decimal) else value.value
+                if value.number_format:
+                    place.number_format = value.number_format
             else:
                 place.value = _NOT_XML.sub("", text)[:_MAX_CELL]
                 # Force text: "=..." on a page is not a formula.
@@ -133,13 +131,14 @@ def joined_tables(document: DocumentBase) -> list[Table]:
 
     See `Document.joined_tables`.
     """
-    return [joined.table for joined in _join_following([page for page in document.pages if hasattr(page, "tables")])]
+    return [joined.table for joined in _join_following([page for page in document.pages if isinstance(page, TextPage)])]
 
 
 def with_joined_tables(document: _Document) -> _Document:
     """Return a copy of a document in which a table that continues on the next pages is only on its first page."""
     joined_document = copy(document)
-    joined_document.pages = [page for page, _ in pages_with_joined_tables(document.pages)]
+    pages = [page for page in document.pages if isinstance(page, TextPage)]
+    joined_document.pages = [page for page, _ in pages_with_joined_tables(pages)]
     return joined_document
 
 
