@@ -9,6 +9,7 @@ import pytest
 
 from mediatensor.ocr.models.builder import DocumentBuilder
 from ocr_layout_cases import arguments_of
+from ocr_pages import render_page
 from ocr_word_pages import HEIGHT, TEXT, WIDTH, WordPage, form, one_column, receipt, two_columns, written
 
 
@@ -124,3 +125,29 @@ def test_blocks_of_three_thousand_overlapping_words_are_found() -> None:
     flat = np.zeros((3000, 4))
     built = DocumentBuilder(resolve_blocks=True)(**arguments_of(flat, ["word"] * 3000)).pages[0]
     assert sum(len(line.words) for block in built.blocks for line in block.lines) == 3000
+
+
+@pytest.mark.parametrize("kind", ["columns", "form", "letter"])
+@pytest.mark.parametrize("degrees", [0.0, 2.0, -5.0, 15.0])
+def test_skewed_page_of_straight_boxes_is_read_as_the_upright_one(kind: str, degrees: float) -> None:
+    page = render_page(kind, 1, dpi=50, rotation=degrees)
+    quads = page.relative_quads()
+    boxes = np.concatenate([quads.min(axis=1), quads.max(axis=1)], axis=1)
+    count = len(boxes)
+    built = DocumentBuilder(keep_reading_order=True)(
+        [page.image],
+        [boxes],
+        [np.ones(count)],
+        [[(str(number), 1.0) for number in range(count)]],
+        [page.image.shape[:2]],
+        [[{"value": 0, "confidence": None}] * count],
+        line_ids=[np.repeat(np.arange(len(page.lines)), [len(line.text.split(" ")) for line in page.lines])],
+    ).pages[0]
+    words = [word for block in built.blocks for line in block.lines for word in line.words]
+    assert [word.value for word in words] == [str(number) for number in range(count)]
+    assert np.allclose([np.ravel(word.geometry) for word in words], boxes)
+    for block in built.blocks:
+        own = np.array([np.ravel(word.geometry) for line in block.lines for word in line.words])
+        assert np.allclose(np.ravel(block.geometry), [*own[:, :2].min(axis=0), *own[:, 2:].max(axis=0)])
+    # A block is a paragraph, not the whole page.
+    assert len(built.blocks) > 3

@@ -28,7 +28,7 @@ from ...structure import PageStructure
 from ...utils.geometry import box_around, boxes_around, to_corners
 from .._lines.page_lines import ClassWords
 from .._pages.straightening import Straightening
-from ._lines import block_numbers, frame_order, line_numbers, upright_boxes
+from ._lines import block_numbers, frame_order, line_numbers, skewed_quads, upright_boxes
 from ._structure import fields_of, found_tables, layout_of, tables_of_grids
 
 
@@ -311,6 +311,11 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
     _check_words(given, f"page {number}")
     words = _make_elements(Word, given, settings.export_as_straight_boxes)
     structure, is_rotated = read.structure.found or PageStructure(1.0, 1.0), given.boxes.ndim == 3
+    quads = _skewed_quads(settings, read, given)
+    if quads is not None:
+        for word, quad in zip(words, _geometries(quads), strict=True):
+            word.geometry = quad
+    boxes = given.boxes if quads is None else quads
     tables, is_used = tables_of_grids(read.structure.grids, given.boxes, words, read.shape)
     tables += found_tables(structure, words, is_rotated)
     is_used[[word for table in structure.tables for cell in table.cells for word in cell.words]] = True
@@ -323,7 +328,7 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
             for block in _build_blocks(
                 settings,
                 [words[word] for word in group.tolist()],
-                given.boxes[group],
+                boxes[group],
                 read.shape,
                 None if given.line_ids is None else given.line_ids[group],
             )
@@ -335,7 +340,27 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
     )
     if settings.keep_reading_order:
         _arrange(settings, page)
+    if quads is not None:
+        for word, box in zip(words, _geometries(given.boxes), strict=True):
+            word.geometry = box
+        for block in page.blocks:
+            for line in block.lines:
+                line.geometry = to_corners(box_around([word.geometry for word in line.words]))
+            block.geometry = to_corners(box_around([line.geometry for line in block.lines]))
     return page
+
+
+def _skewed_quads(settings: BuilderSettings, read: PageWords, words: ClassWords) -> np.ndarray | None:
+    """Return quads with which the straight boxes of a skewed page are put in order, or None for all other pages.
+
+    Pages with a known structure are left alone, because their regions and tables are straight.
+    """
+    if words.boxes.ndim == 3 or read.straightened or read.structure.found or read.structure.regions:
+        return None
+    is_upright = all(not turn["value"] for turn in words.orientations)
+    if not settings.keep_reading_order or not is_upright or read.structure.grids:
+        return None
+    return skewed_quads(words.boxes, words.line_ids, read.shape)
 
 
 def _build_kie_page(settings: BuilderSettings, number: int, read: PageWords) -> KIEPage:

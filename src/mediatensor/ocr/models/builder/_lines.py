@@ -24,6 +24,54 @@ _MAX_HEIGHT_RATIO = 1.75
 _PAIRS_AT_ONCE = 1 << 20
 
 
+# A page of straight boxes is skewed if its detected lines slope by at least the first angle and at most the second, in
+# degrees. On generated columns turned by 5, 10 and 15 degrees, this raises Kendall's tau of the order from 0.48, 0.35
+# and 0.60 to 1.0. With 1.5 degrees and 3 lines, 5 of 149 forms count as skewed, and the order of some gets worse. With
+# these values, none of them does.
+_MIN_SKEW = 1.8
+_MAX_SKEW = 20.0
+# The slope is measured on at least this many lines, each this many times as long as its words are high. At least this
+# share of their length must slope by nearly the same angle, within this many degrees.
+_MIN_SLOPES = 8
+_MIN_SLOPE_LENGTH = 4.0
+_AGREEING_SHARE = 0.8
+_AGREES_WITHIN = 2.0
+
+
+def skewed_quads(boxes: np.ndarray, line_ids: np.ndarray | None, shape: tuple[int, int]) -> np.ndarray | None:
+    """Return the quads ``(N, 4, 2)`` of words on a skewed page of which only the straight boxes ``(N, 4)`` are known.
+
+    The angle is the slope of detected lines. Return None unless most of them clearly slope by the same angle.
+    """
+    if line_ids is None or len(boxes) < 2 or not all(shape):
+        return None
+    size = np.array([shape[1], shape[0]], dtype=np.float64)
+    low, high = boxes[:, :2] * size, boxes[:, 2:4] * size
+    centers, sides = (low + high) / 2, high - low
+    order = np.lexsort((centers[:, 0], line_ids))
+    order = order[line_ids[order] >= 0]
+    starts = np.flatnonzero(np.diff(line_ids[order], prepend=-1))
+    first, last = order[starts], order[np.append(starts[1:], len(order)) - 1]
+    across, down = (centers[last] - centers[first]).T
+    is_long = across > _MIN_SLOPE_LENGTH * np.minimum(sides[first, 1], sides[last, 1])
+    if is_long.sum() < _MIN_SLOPES:
+        return None
+    angles, lengths = np.degrees(np.arctan2(down[is_long], across[is_long])), across[is_long]
+    by_angle = np.argsort(angles)
+    middle = np.searchsorted(np.cumsum(lengths[by_angle]), lengths.sum() / 2)
+    angle = float(angles[by_angle][middle])
+    agreeing = lengths[np.abs(angles - angle) <= _AGREES_WITHIN].sum()
+    if not _MIN_SKEW <= abs(angle) <= _MAX_SKEW or agreeing < _AGREEING_SHARE * lengths.sum():
+        return None
+    # The box around a rectangle that is turned by this angle has these sides.
+    cosine, sine = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+    turn = abs(np.array([[cosine, sine], [sine, cosine]]))
+    halves = np.maximum(sides @ np.linalg.inv(turn), sides.min(axis=1, keepdims=True) / 4) / 2
+    corners = halves[:, None] * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    quads: np.ndarray = (centers[:, None] + corners @ np.array([[cosine, sine], [-sine, cosine]])) / size
+    return quads
+
+
 def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tuple[np.ndarray, float]:
     """Convert the boxes of words to straight boxes on the upright page.
 
