@@ -118,7 +118,11 @@ class VideoAccess:
 
         Return ``None`` if the transforms do not pad.
         """
-        return frame_box(self._video.spec.steps, *self._video.upright_size())
+        steps = self._video.spec.steps
+        # The size may be known only after a frame was decoded, which can mean another read of a remote file.
+        if not any(isinstance(step, PadStep) for step in steps):
+            return None
+        return frame_box(steps, *self._video.upright_size())
 
     # Times and indices
 

@@ -218,16 +218,12 @@ def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[
     return (steps[-1].height, steps[-1].width) if steps else (height, width)
 
 
-def frame_box(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int, int, int] | None:
+def frame_box(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int, int, int]:
     """Return where the result of all steps shows a frame of ``height`` and ``width``, as (left, top, right, bottom).
-
-    Return ``None`` if the frame is not padded.
 
     >>> frame_box((ResizeStep(5, 10), PadStep(2, 0, 10, 10), CropStep(1, 3, 9, 7)), 50, 100)
     (0, 1, 7, 6)
     """
-    if not any(isinstance(step, PadStep) for step in steps):
-        return None
     (top, bottom), (left, right) = (0, height), (0, width)
     for step in steps:
         if isinstance(step, ResizeStep):  # a pixel shows the frame if its centre does
