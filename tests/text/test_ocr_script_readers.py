@@ -103,7 +103,8 @@ def test_several_read_the_lines_of_their_scripts(page: Any, tmp_path: Path) -> N
 
 
 def test_without_a_reader_of_its_script_a_line_stays_unread(page: Any, tmp_path: Path) -> None:
-    predictor = ocr_predictor(pretrained=True, script_readers={"Greek": word_marker(tmp_path / "greek.onnx", "\u03c8")})
+    greek = word_marker(tmp_path / "greek.onnx", "\u03c8")
+    predictor = ocr_predictor(pretrained=True, script_readers={"Greek": greek, "Cyrillic": None})
     (read,) = predictor([page.image]).pages
     assert texts_by_line(read, page) == [set(ENGLISH.split()), set(), {"\u03c8"}]
     assert [line.script for line in read.unread if line.reason == "script"] == ["Cyrillic"]
@@ -111,7 +112,7 @@ def test_without_a_reader_of_its_script_a_line_stays_unread(page: Any, tmp_path:
 
 def test_a_reader_that_does_badly_leaves_the_line_unread(page: Any, tmp_path: Path) -> None:
     unsure = word_marker(tmp_path / "unsure.onnx", "\u0448", sureness=0.01)
-    predictor = ocr_predictor(pretrained=True, script_readers={"Cyrillic": unsure}, min_confidence=0.7)
+    predictor = ocr_predictor(pretrained=True, script_readers={"Cyrillic": unsure, "Greek": None}, min_confidence=0.7)
     (read,) = predictor([page.image]).pages
     assert texts_by_line(read, page) == [set(ENGLISH.split()), set(), set()]
     assert sorted(str(line.script) for line in read.unread) == ["Cyrillic", "Greek"]
@@ -121,8 +122,8 @@ def test_readers_move_with_the_predictor(tmp_path: Path) -> None:
     require_weights()
     path = word_marker(tmp_path / "slavic.onnx", "\u0448")
     predictor = ocr_predictor(pretrained=True, script_readers={"Cyrillic": path, "Greek": str(path)})
-    first, second = predictor.script_readers.values()
-    assert first is second  # the file was loaded once
+    readers = predictor.script_readers
+    assert readers["Cyrillic"] is readers["Greek"]  # the file was loaded once
     assert next(predictor.to(torch.bfloat16).script_readers["Greek"].parameters()).dtype == torch.bfloat16
 
 

@@ -194,7 +194,7 @@ def test_states_that_do_not_fit_are_refused_and_leave_nothing_open(
 
 
 def test_a_state_of_the_end_repeats_no_problem(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    path = film(tmp_path / "doors.mp4", 40, ("Осторожно, двери закрываются", 0, 40))
+    path = film(tmp_path / "doors.mp4", 40, ("Բոլոր մարդիկ ծնվում են ազատ", 0, 40))
     stream = predictor.stream(path)
     assert list(stream) == []
     assert len(stream.problems) == 1
@@ -308,11 +308,16 @@ def test_text_that_is_written_word_by_word_is_one_caption(
 
 
 def test_scripts_that_cannot_be_read_are_reported(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    reading = predictor(film(tmp_path / "morning.mp4", 60, ("Доброе утро, друзья", 10, 50)))
+    reading = predictor(film(tmp_path / "morning.mp4", 60, ("Բոլոր մարդիկ ծնվում են ազատ", 10, 50)))
     assert reading.tracks == ()
     (problem,) = reading.problems
     assert problem.startswith("1 line of text between 0.400 and")
-    assert "Cyrillic" in problem
+    assert "Armenian" in problem
+
+
+def test_captions_in_cyrillic_letters_are_read(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    (track,) = predictor(film(tmp_path / "doors.mp4", 60, ("Осторожно, двери закрываются", 10, 50))).tracks
+    assert (track.text, track.kind) == ("Осторожно, двери закрываются", "caption")
 
 
 def test_a_file_that_breaks_off_gives_what_is_there(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def ocr_predictor(
     min_confidence: float = 0.2,
     split_after: str = "",
     unreadable_scripts: Literal["report", "read"] = "report",
-    script_readers: Mapping[str, str | os.PathLike[str] | nn.Module] | None = None,
+    script_readers: Mapping[str, str | os.PathLike[str] | nn.Module | None] | None = None,
     on_error: Literal["report", "raise"] = "report",
     det_bs: int = 2,
     reco_bs: int = 128,
@@ -122,8 +122,9 @@ def ocr_predictor(
         unreadable_scripts: Treatment of lines in a script that the recogniser cannot read. With ``"report"``, they are
             not part of the text, and ``page.unread`` has their positions and scripts. With ``"read"``, they are read as
             similar letters of known scripts.
-        script_readers: Additional line recognisers for scripts that the recogniser cannot read. Keys are names of
-            scripts, such as "Cyrillic". Values are models, or paths for `load_line_recognizer`.
+        script_readers: Line recognisers for scripts that the recogniser cannot read. Keys are names of scripts, such as
+            "Arabic". Values are models, paths for `load_line_recognizer`, or checkpoints; ``None`` leaves a script
+            unread. A built-in model reads Cyrillic, Greek and Vietnamese.
         on_error: With ``"report"``, a page that cannot be read is empty, ``page.error`` has the reason, and a warning
             is issued. With ``"raise"``, `PageError` is raised.
         det_bs: Number of pages in a batch of the detector.
@@ -186,7 +187,7 @@ def kie_predictor(
     min_confidence: float = 0.2,
     split_after: str = "",
     unreadable_scripts: Literal["report", "read"] = "report",
-    script_readers: Mapping[str, str | os.PathLike[str] | nn.Module] | None = None,
+    script_readers: Mapping[str, str | os.PathLike[str] | nn.Module | None] | None = None,
     on_error: Literal["report", "raise"] = "report",
     det_bs: int = 2,
     reco_bs: int = 128,

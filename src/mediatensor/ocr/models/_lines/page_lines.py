@@ -37,7 +37,7 @@ FloatArray = npt.NDArray[np.float64]
 WEAK_READING = 0.8
 """Lines with a lower confidence are also read upside down; on upright pages this is one line in fifty."""
 READS_SURELY = 0.95
-"""A reading with at least this confidence is replaced only by a more confident reading of another recogniser."""
+"""A reading with at least this confidence is taken as it is."""
 LETTER_ASPECT = 3.0
 """Boxes whose long side is more than this many times the short side are lines, not letters along a margin."""
 LETTER_GAP = 0.6
@@ -300,9 +300,13 @@ def read_page_lines(
         own = np.array([index for index, reading in known.items() if reading.script == script], dtype=np.int64)
         read = read_lines(reader, page, scale_to_pixels(lines[own], shape), split_after)
         for index, reading in zip(own.tolist(), read, strict=True):
-            # The first model is so confident that the line may be in a script that this model can read.
-            is_doubtful = reading.confidence < known[index].confidence >= READS_SURELY
-            if reading.words and reading.share_right >= min_confidence and not is_doubtful:
+            first = known[index]
+            has_letters = any(character.isalpha() and not character.isascii() for character in reading.text)
+            is_better = reading.confidence >= READS_SURELY or _num_right(reading) >= _num_right(first)
+            if reading.words and reading.text == first.text:
+                # Two models read the same, so the classifier of scripts was wrong.
+                known[index] = replace(first, script=None)
+            elif has_letters and is_better and reading.share_right >= min_confidence:
                 known[index] = reading
     if not report_scripts:
         known = {index: replace(reading, script=None) for index, reading in known.items()}
@@ -317,6 +321,11 @@ def read_page_lines(
             geometry: Any = to_corners(box_around(visible)) if straight else tuple(map(tuple, visible.tolist()))
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
     return words
+
+
+def _num_right(reading: LineReading) -> float:
+    """Return how many characters of a reading are expected to be right. A model leaves out letters it does not know."""
+    return reading.confidence * len(reading.text)
 
 
 def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:

@@ -48,7 +48,7 @@ from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
 from ..layout.predictor import LayoutPredictor
-from ..recognition.onnx_lines import readers_by_script
+from ..recognition._script_readers import readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ..table_structure.predictor import TablePredictor
 from ._boxes import (
@@ -130,7 +130,7 @@ class TextPredictor(nn.Module):
         split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
         unreadable_scripts: Literal["report", "read"] = "report",
-        script_readers: Mapping[str, str | os.PathLike[str] | nn.Module] | None = None,
+        script_readers: Mapping[str, str | os.PathLike[str] | nn.Module | None] | None = None,
         **builder_options: Any,
     ) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class TextPredictor(nn.Module):
         self.split_after = split_after
         self.on_error = on_error
         self.unreadable_scripts = unreadable_scripts
-        self.script_readers = nn.ModuleDict(readers_by_script(script_readers or {}, reco_predictor.model))
+        self.script_readers = nn.ModuleDict(readers_by_script(script_readers, reco_predictor.model))
         self.hooks: list[Hook] = []
         self.doc_builder = self.builder_type(**builder_options)
 

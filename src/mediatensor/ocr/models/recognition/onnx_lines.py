@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...._engine.common.checks import path_text, shown
+from ...._engine.common.checks import path_text
 from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
 from .._lines.words import is_right_to_left
 from .._networks.onnx import OnnxGraph, add_output, read_onnx
-from .._networks.transfers import not_compiled, uncompiled_module
+from .._networks.transfers import not_compiled
 from .._networks.weights import check_file, is_file
 from .ppocr import CtcLineRecognizer
 
@@ -210,45 +209,6 @@ def load_line_recognizer(
     if vocab is not None:
         model.restrict_vocab(vocab)
     return model.eval()
-
-
-def readers_by_script(
-    readers: Mapping[str, str | os.PathLike[str] | nn.Module], recogniser: nn.Module
-) -> dict[str, CtcLineRecognizer]:
-    """Load the recognisers for the scripts that the main recogniser cannot read, and return them by script.
-
-    ``readers`` has a model or the path of a file for each script. Each file is loaded only once. ``recogniser`` is the
-    main recogniser, which reads all other lines, and detects scripts that it cannot read.
-    """
-    if not isinstance(readers, Mapping) or not all(isinstance(script, str) for script in readers):
-        raise InvalidArgumentError(f"script_readers={shown(readers)}: give a dict of readers by the name of a script.")
-    if not readers:
-        return {}
-    classifier = getattr(uncompiled_module(recogniser), "script_classifier", None)
-    if classifier is None:
-        raise InvalidArgumentError(
-            "script_readers need the default recogniser with its published weights and all of its characters, which "
-            "finds scripts: give pretrained=True, and no vocab. To read everything by one model, give it as reco_arch."
-        )
-    known = sorted(name for name in classifier.names if name)
-    unknown = sorted(set(readers) - set(known))
-    if unknown:
-        raise InvalidArgumentError(f"script_readers for {', '.join(unknown)}: scripts are {', '.join(known)}.")
-    loaded: dict[str, CtcLineRecognizer] = {}
-    found = {}
-    for script, reader in readers.items():
-        if isinstance(reader, nn.Module):
-            if not isinstance(uncompiled_module(reader), CtcLineRecognizer):
-                raise InvalidArgumentError(
-                    f"the reader for {script} is a {type(reader).__name__}: give a recogniser of lines, as "
-                    "load_line_recognizer returns it, or the path of its file."
-                )
-            found[script] = cast(CtcLineRecognizer, reader.eval())
-        else:
-            name = path_text(f"the reader for {script}", reader)
-            loaded[name] = loaded[name] if name in loaded else load_line_recognizer(name)
-            found[script] = loaded[name]
-    return found
 
 
 def _last_linear(graph: OnnxGraph, file: Path) -> tuple[str, nn.Linear]:

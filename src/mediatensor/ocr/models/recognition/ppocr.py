@@ -8,6 +8,7 @@ of SVTR (Du et al., 2022, https://arxiv.org/abs/2205.00159) with two attention l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import torch
@@ -206,10 +207,11 @@ class CtcLineRecognizer(nn.Module):
         self.vocab = "".join(self.characters)
         self._space = self.characters.index(" ") + 1 if " " in self.characters else None
         device = self.head.weight.device
-        self.register_buffer("_east_asian", _classes_where(is_east_asian, self.characters).to(device), persistent=False)
-        self.register_buffer(
-            "_look_alikes", _classes_where(is_look_alike, self.characters).to(device), persistent=False
-        )
+        east_asian = _classes_where(is_east_asian, self.characters)
+        # Without East Asian letters, no line could have these characters.
+        look_alikes = _classes_where(is_look_alike, self.characters) & east_asian.any()
+        self.register_buffer("_east_asian", east_asian.to(device), persistent=False)
+        self.register_buffer("_look_alikes", look_alikes.to(device), persistent=False)
         spelled = _classes_where(is_spelled, self.characters).nonzero()[:, 0]
         self.register_buffer("_spelled", spelled.to(device), persistent=False)
         self.cfg["vocab"] = self.vocab
@@ -231,6 +233,18 @@ class CtcLineRecognizer(nn.Module):
         head.load_state_dict({"weight": self.head.weight.detach()[rows], "bias": self.head.bias.detach()[rows]})
         self.head = head.train(self.training)
         self.set_vocab([self.characters[index] for index in kept])
+
+    def with_vocab(self, characters: Sequence[str]) -> Self:
+        """Return a recogniser with fewer characters that shares all layers but the last with this one.
+
+        Args:
+            characters: The characters that the new recogniser may read, as in `restrict_vocab`.
+        """
+        reader = copy(self)
+        # `copy` shares these dictionaries, in which the new layer and its buffers would replace those of the original.
+        reader._modules, reader._buffers, reader.cfg = dict(self._modules), dict(self._buffers), dict(self.cfg)
+        reader.restrict_vocab("".join(characters))
+        return reader
 
     def extend_vocab(self, characters: str, like: Mapping[str, str] | None = None) -> None:
         """Add classes for new characters; existing classes do not change.
@@ -290,8 +304,9 @@ class CtcLineRecognizer(nn.Module):
         The likeliest class of each step is taken, and repetitions are merged (CTC best path). In the result, the label
         of a character is its index in `characters` plus one.
 
-        East Asian punctuation, such as a full-width colon, and the multiplication sign are returned only in lines that
-        contain East Asian letters. In all other lines, the likeliest other character is returned instead.
+        If the vocabulary has East Asian letters, then East Asian punctuation, such as a full-width colon, and the
+        multiplication sign are returned only in lines that contain such letters. In all other lines, the likeliest
+        other character is returned instead.
         """
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 

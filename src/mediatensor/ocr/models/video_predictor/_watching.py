@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._lines.reading import read_lines
+from .._lines.reading import LineRecognizer, read_lines
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
 
@@ -300,11 +300,19 @@ class Reading(NamedTuple):
 class FrameReader:
     """Detects and reads lines of text in the current frame. Colours are decoded only if this is needed.
 
-    ``tallest`` is the greatest height of a line in pixels; taller lines are ignored.
+    ``script_readers`` maps names of scripts that ``recogniser`` cannot read to readers of these scripts. ``tallest`` is
+    the greatest height of a line in pixels; taller lines are ignored.
     """
 
-    def __init__(self, detector: DetectionPredictor, recogniser: RecognitionPredictor, tallest: float) -> None:
+    def __init__(
+        self,
+        detector: DetectionPredictor,
+        recogniser: RecognitionPredictor,
+        script_readers: Mapping[str, LineRecognizer],
+        tallest: float,
+    ) -> None:
         self._detector, self._recogniser, self._tallest = detector, recogniser, tallest
+        self._script_readers = script_readers
         self._colours: Callable[[], npt.NDArray[np.uint8]] | None = None
         self._picture: Tensor | None = None
 
@@ -382,6 +390,9 @@ class FrameReader:
                 line = wider.round().clamp(0, 255).to(torch.uint8)
             quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
             (found,) = read_lines(self._recogniser.model, line, quad)
+            if (reader := self._script_readers.get(found.script or "")) is not None:
+                (other,) = read_lines(reader, line, quad)
+                found = other if other.words else found
             text = " ".join(word.value for word in found.words)
             odds = math.prod(word.confidence for word in found.words) if found.words else 0.0
             read.append(Reading(text, odds, bool(text) and found.script is None, found.script))

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from ...io import Page
 from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
 from ..predictor import OCRPredictor
+from ..recognition._script_readers import readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ._kinds import (
     KindJudge,
@@ -99,6 +100,7 @@ class VideoTextPredictor(nn.Module):
             )
         self.det_predictor = det_predictor.eval()
         self.reco_predictor = reco_predictor.eval()
+        self.script_readers = nn.ModuleDict(readers_by_script(None, reco_predictor.model))
         self.region = _check_region(region)
         self.kinds = _check_kinds(kinds)
         if not 0 <= finite_number("min_confidence", min_confidence) <= 1:
@@ -376,7 +378,9 @@ class TextStream(Iterator[TextTrack]):
         left, top, right, bottom = self._part
         size = (self.height, self.width)
         first = self.num_frames
-        reader = FrameReader(self._predictor.det_predictor, self._predictor.reco_predictor, TALLEST_LINE * self.height)
+        predictor = self._predictor
+        readers = dict(cast(Any, predictor.script_readers).items())
+        reader = FrameReader(predictor.det_predictor, predictor.reco_predictor, readers, TALLEST_LINE * self.height)
         begin = self._remembered.start if self._remembered else first
         pictures = access_to(self._decoder).pictures(begin)
         total = max(len(self._decoder) - begin, 0)
@@ -493,7 +497,11 @@ class TextStream(Iterator[TextTrack]):
         except MediaTensorError as error:
             self._note(f"The slide at frame {shown_frame} could not be read: {error}")
             return
-        read = OCRPredictor(self._predictor.det_predictor, self._predictor.reco_predictor)([pixels]).pages[0]
+        predictor = self._predictor
+        readers = dict(cast(Any, predictor.script_readers).items())
+        read = OCRPredictor(predictor.det_predictor, predictor.reco_predictor, script_readers=readers)([pixels]).pages[
+            0
+        ]
         read.page, read.page_idx = picture, len(self.slides)
         end = self._starts.get(page.last_frame + 1, self.end_seconds)
         self._shown.append(shown_frame)

@@ -1,0 +1,77 @@
+"""Lines in Cyrillic, Greek and Vietnamese letters are read by the built-in reader of these scripts."""
+# ruff: noqa: RUF001 - letters of several scripts
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from mediatensor.ocr import DocumentFile, ocr_predictor
+from mediatensor.ocr.models import ppocr_v6_small_reco
+from mediatensor.ocr.utils import CharacterErrorRate
+from ocr_onnx_sessions import needs_weights
+from ocr_pages import render_page, render_text
+from real_files import TEST_DATA
+
+pytestmark = needs_weights
+
+SENTENCES = {
+    "Belarusian": "Трамвай павольна аб'ехаў плошчу",
+    "Bulgarian": "Младата художничка нарисува чайки над брега",
+    "Greek": "Ο γιατρός συμβούλεψε τον ασθενή· ήταν αργά",
+    "Macedonian": "Ѕидот меѓу куќите е висок, џемпери",
+    "Russian": "Врач посоветовал пить тёплый чай с имбирём",
+    "Serbian": "Лекар је саветовао болеснику чај са ђумбиром",
+    "Ukrainian": "Юна художниця намалювала грозове небо",
+    "Vietnamese": "Nữ họa sĩ trẻ vẽ một con thuyền trên bờ đá",
+}
+
+
+def test_the_built_in_reader_reads_its_languages() -> None:
+    sheet = render_text(list(SENTENCES.values()), dpi=150, font_size=14, margin=30)
+    (page,) = ocr_predictor(pretrained=True)([sheet.image]).pages
+    assert page.unread == []
+    text = " ".join(page.render().split())
+    errors = CharacterErrorRate()
+    errors.update([" ".join(SENTENCES.values())], [text])
+    rate = errors.summary()
+    assert rate is not None
+    assert rate < 0.03, text
+
+
+def test_letters_of_a_line_are_of_one_script() -> None:
+    readers = ocr_predictor(pretrained=True).script_readers
+    for script, reader in readers.items():
+        letters = [c for c in reader.vocab if c.isalpha() and not c.isascii()]
+        named = {unicodedata.name(letter).split()[0] for letter in letters}
+        assert named == {"LATIN" if script == "Vietnamese" else script.upper()}
+    bodies = {id(reader.blocks) for reader in readers.values()}
+    assert len(bodies) == 1, "the readers share their layers"
+
+
+def test_pages_without_its_scripts_are_read_as_without_it() -> None:
+    pages = [render_page(kind, seed).image for kind, seed in (("letter", 1), ("form", 2), ("receipt", 3))]
+    without = ocr_predictor(pretrained=True, script_readers=dict.fromkeys(("Cyrillic", "Greek", "Vietnamese")))
+    assert len(without.script_readers) == 0
+    assert ocr_predictor(pretrained=True)(pages).export() == without(pages).export()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("cyrillic.png", "Време је лепо данас."), ("el_rec.jpg", "Ωραίος καιρός σήμερα.")]
+)
+def test_pictures_of_other_projects_are_read(name: str, text: str) -> None:
+    file = TEST_DATA / "scripts" / name
+    if not file.exists():
+        pytest.skip(f"{file} is not there")
+    assert ocr_predictor(pretrained=True)(DocumentFile.from_images(file)).render() == text
+
+
+def test_a_line_that_two_models_read_alike_is_kept() -> None:
+    sheet = render_text([SENTENCES["Vietnamese"], SENTENCES["Vietnamese"]], dpi=150, font_size=14, margin=30)
+    (unread,) = ocr_predictor(pretrained=True, script_readers={"Vietnamese": None})([sheet.image]).pages
+    assert {line.reason for line in unread.unread} == {"script"}
+    readers = {"Vietnamese": ppocr_v6_small_reco(pretrained=True)}
+    (page,) = ocr_predictor(pretrained=True, script_readers=readers)([sheet.image]).pages
+    assert page.unread == []
+    assert page.render().split() == " ".join(line.value for line in unread.unread).split()
