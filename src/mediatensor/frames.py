@@ -58,7 +58,7 @@ def _sample_rate(sample_rate: Any) -> int:
 
 
 def _on_cpu(key: Any) -> Any:
-    """Move the tensors in the index ``key`` to the CPU, because ``key`` must also index the times, which are there."""
+    """Move the tensors in the index ``key`` to the CPU, because it must also index the times, which are on the CPU."""
     if isinstance(key, Tensor):
         return key.cpu()
     return type(key)(_on_cpu(part) for part in key) if type(key) in (list, tuple) else key
@@ -73,10 +73,9 @@ def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
 class ReplacedFrame:
     """A report about damage in a `Frame` or `FrameBatch`: a damaged frame or a hole.
 
-    A frame is reported if it is damaged or cannot be decoded, and was therefore left out or replaced by another one. A
-    hole is a part of the stream where the codec returned no frames, so the missing frames have no index. The report of
-    a hole refers to the first frame after the hole. This frame is returned as usual, so ``used_index`` equals
-    ``index``.
+    There is a report for each frame that was left out or replaced because it is damaged or cannot be decoded. A hole is
+    a part of the stream where the codec returned no frames, so the missing frames have no index. The report of a hole
+    refers to the first frame after the hole. This frame is returned as usual, so ``used_index`` equals ``index``.
 
     Attributes:
         index: Index of the requested frame.
@@ -111,7 +110,7 @@ class Frame(_Result):
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: A report if the frame was replaced under ``on_error="nearest"``, and one report for each hole.
+        replaced: A tuple of reports: one if the frame was replaced under ``on_error="nearest"``, and one for each hole.
         is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:

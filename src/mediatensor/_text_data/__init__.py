@@ -1,1 +1,1 @@
-"""Datasets of document pages and word images, and text reading on many machines."""
+"""Datasets of document pages and word images, and `TextReader`, which reads text on many machines."""

@@ -101,8 +101,8 @@ class DocumentPages(MediaDataset):
             whenever a row is read, a random page of its document.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered.
         max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
-        transform: Function that takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). A transform that uses
-            random numbers gets new ones for each row.
+        transform: Function that takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). If it uses random
+            numbers, they are different for each row.
         label, classes: See `VideoClips`.
         rows_per_file: With ``pages="random"``, the number of rows that each document has in an epoch.
         pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
@@ -244,8 +244,8 @@ class Words:
 def words_of(columns: Mapping[str, Any], name: str, unit: BoxUnit) -> Words | None:
     """Return the words from the columns ``boxes`` and ``texts`` of a page; ``None`` if there is no column ``boxes``.
 
-    With the unit "auto", coordinates are pixels if their type is integer or any of them is above 2, otherwise
-    fractions. ``name`` is the name of the page in error messages.
+    With the unit "auto", coordinates are pixels if they have an integer type, or if any of them is above 2. Otherwise
+    they are fractions. ``name`` is the name of the page in error messages.
 
     >>> words_of({"boxes": [[8, 4, 20, 9], [0, 0, 3, 3]], "texts": ["Dear", " "]}, "page.png", "auto").numbers
     (0,)
@@ -351,8 +351,8 @@ class WordCrops(MediaDataset):
         max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``). If a
             document has several pages, the column ``page_index`` selects one. The default is 0, the first page.
-        transform: Function that takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). A transform that uses
-            random numbers gets new ones for each row.
+        transform: Function that takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). If it uses random
+            numbers, they are different for each row.
         label: Function that takes a word's `Item` and returns the label; by default, the text of the word.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.

@@ -71,16 +71,16 @@ class TextReader(RowMapper):
     * ``confidences``: float32 (words,), in [0, 1].
     * ``boxes``: float32 (words, 4): left, top, right and bottom, relative to the page. The box of a rotated word is
       upright and encloses the word.
-    * ``pages``: int64 (words,): for each word, the index of its page, from 0. For a video, the frames that are read are
-      counted instead.
+    * ``pages``: int64 (words,): for each word, the index of its page, from 0. For a video, it is the index of the frame
+      among the frames that are read.
     * ``pts_seconds``: float64 (words,): the time of the frame in a video; NaN for pages of documents.
     * ``source``: the path, or another name of the file.
     * ``error``: why the row, or some of its pages, could not be read; empty if there was no error. The text of the
       pages that could be read is still returned.
     * ``n_replaced``: number of damaged frames that were replaced under ``decoder_options={"on_error": "nearest"}``.
 
-    If a batch has a column ``page``, only the page or frame with this index is read. The first batch in each process
-    loads the models.
+    If a batch has a column ``page``, only the page or frame whose index is in this column is read. The first batch in
+    each process loads the models.
 
     Args:
         every_seconds: For videos, the interval in seconds between frames to read; ``None`` for images and PDF files.
@@ -197,7 +197,7 @@ class VideoSource(Closing):
         self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
 
     def images(self, number: int | None) -> Iterator[PageImage]:
-        """Yield all frames at the intervals or, if ``number`` is given, only the frame with this index among them."""
+        """Yield all frames at the intervals. ``number``, if given, selects a single one of them, counted from 0."""
         numbers = _select_numbers(number, len(self._indices), "frame")
         for start in range(0, len(numbers), _FRAMES_AT_A_TIME):
             yield from self._decode_frames(numbers[start : start + _FRAMES_AT_A_TIME])

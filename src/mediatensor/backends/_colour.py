@@ -1,8 +1,8 @@
 """Convert Y'CbCr to R'G'B' on tensors, with the same integer arithmetic as libswscale.
 
 `Layout` describes how a pixel format stores luma and chroma. `Coefficients` are the factors of a conversion, derived
-from the luminance weights of ITU-T H.273, table 4. libswscale has several conversions, which round differently; each is
-a subclass of `Arithmetic`. `Taps` scale pictures.
+from the luminance weights of ITU-T H.273, table 4. libswscale has several conversions, which round differently. For
+each of them, there is a subclass of `Arithmetic`. `Taps` are filters that scale pictures.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Layout:
 
 
 def layout_of(pixel_format: str) -> Layout | None:
-    """Return the layout of a pixel format, given by FFmpeg's name; ``None`` if the format is not supported.
+    """Return the layout of the format that FFmpeg calls ``pixel_format``; ``None`` if it is not supported.
 
     >>> layout_of("yuvj422p")
     Layout(bits=8, shift=0, chroma_shift=(1, 0), is_interleaved=False, is_full_range=True)
@@ -88,7 +88,7 @@ class Coefficients:
 
 
 def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
-    """Return the coefficients for a colour matrix, given by its number in H.273.
+    """Return the coefficients for the colour matrix that has the number ``matrix`` in H.273.
 
     >>> coefficients_of(1, is_full_range=True).red_v / 65536  # 2 (1 - K_R)
     1.574798583984375
@@ -108,7 +108,7 @@ def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
 
 
 class Arithmetic(ABC):
-    """One way to compute R'G'B' from luma and chroma, with the rounding of one conversion in libswscale.
+    """One way to compute R'G'B' from luma and chroma, which rounds like one of libswscale's conversions.
 
     Red, green and blue are each the sum of a luma term, which is the same for all three, and a chroma term.
     """
@@ -213,7 +213,7 @@ class FullArithmetic(Arithmetic):
 
 
 class DeepArithmetic(Arithmetic):
-    """libswscale's conversion to 16-bit RGB, computed in floating point. White is 65280 / 65535.
+    """libswscale's conversion to 16-bit RGB, computed in floating point. White is 255 * 256 / 65535.
 
     Samples are float32 in levels, in [0, 255]. Results are within 1/65535 of libswscale's results.
     """
@@ -279,8 +279,8 @@ def compute_taps(
         source, target: Numbers of samples in a line before and after scaling, at least 1.
         kernel: ``"bilinear"``, or ``"bicubic"`` (the cubics of Mitchell and Netravali with B = 0 and C = 0.6).
         bits: The weights of a target sample add up to 2**bits. libswscale uses 14 bits along lines and 12 across lines.
-        source_centre, target_centre: Where in a sample its value was measured, in 1/256 of the sample's width. 128 is
-            the centre.
+        source_centre, target_centre: The point of a sample where its value was measured, in 1/256 of the sample's
+            width. 128 is the centre.
 
     >>> compute_taps(4, 8, "bilinear", 12).weights[:4].tolist()
     [[4096, 0], [3072, 1024], [1024, 3072], [3072, 1024]]
@@ -300,9 +300,10 @@ def compute_taps(
 def _kernel_weights(
     source: int, target: int, step: int, kernel: Kernel, source_centre: int, target_centre: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the index of the first source sample (target,) and the weights (target, taps) for each target sample.
+    """For each target sample, return the index of its first source sample, and its weights.
 
-    The weights are in units of 1/2**54. Negligible weights are not cut off yet, and indices can be outside the line.
+    The shapes are (target,) and (target, taps). The weights are in units of 1/2**54. Negligible weights are not cut off
+    yet, and indices can be outside the line.
     """
     support = 4 if kernel == "bicubic" else 2
     size = 1 + support if step <= 1 << 16 else 1 + (support * source + target - 1) // target
@@ -347,7 +348,7 @@ def _cut_negligible(
 def _within(
     positions: NDArray[np.int64], weights: NDArray[np.int64], source: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Replace source samples outside the line by the first or the last sample of the line, and add up their weights.
+    """Add the weights of source samples outside the line to the weight of the first or the last sample of the line.
 
     Return the new positions and weights.
     """

@@ -25,8 +25,8 @@ DecoderT = TypeVar("DecoderT")
 class DecoderCache(Generic[DecoderT]):
     """Keeps idle decoders, so that they can be used for other streams.
 
-    Decoders are found by device and kind. Only decoders of the same kind are interchangeable. If a device has more than
-    ``capacity`` idle decoders, the least recently used ones are freed.
+    `take` finds a decoder by its device and kind. Only decoders of the same kind are interchangeable. If a device has
+    more than ``capacity`` idle decoders, the least recently used ones are freed.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -104,7 +104,7 @@ def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], 
 def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
     """Make it safe to read a picture of FFmpeg's CUDA decoder in the current CUDA stream, during a ``with`` block.
 
-    The streams wait for each other at the two places where this drawing goes from one line to the other::
+    The two CUDA streams wait for each other where the vertical lines of this drawing connect them::
 
         default stream   ─ decode, copy to a picture ─┐            ┌─ the picture's memory is used again ─►
         current stream                                └─ convert ──┘

@@ -138,9 +138,9 @@ class PictureConverter(Protocol):
         """Convert the picture, and write it to ``out`` (height, width, 3); scale the picture if its size differs."""
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function without arguments that makes a context for another thread.
+        """Return a function without arguments that makes a context manager for another thread.
 
-        In this context, the other thread uses the CUDA stream that is current in this thread.
+        In its ``with`` block, the other thread uses the CUDA stream that is current in the thread that calls `here`.
         """
 
 

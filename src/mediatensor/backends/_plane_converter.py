@@ -58,11 +58,11 @@ _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 25
 class PlaneConverter:
     """Converts pictures to RGB on a device. Each thread needs its own converter, because a converter caches filters.
 
-    The result is the same as, or close to, the result of `FrameConverter` on the CPU, because this class uses the
-    arithmetic of libswscale on x86 processors (FFmpeg 8.1; other processors may round differently). A resize is "in the
-    same pass" if it is part of the colour conversion (a ``fast`` step). Results in uint8 are bit-identical without a
-    resize, and also with a resize in the same pass that makes the picture smaller. After any other resize, they differ
-    by at most 1 level of 255. Results in float32 differ by at most 0.2 / 255.
+    This class uses the arithmetic of libswscale on x86 processors (FFmpeg 8.1; other processors may round differently).
+    So the result is equal to the result of `FrameConverter` on the CPU, or close to it. A resize is "in the same pass"
+    if it is part of the colour conversion (a ``fast`` step). Results in uint8 are bit-identical if there is no resize,
+    or if a resize in the same pass makes the picture smaller. After any other resize, they differ by at most 1 level of
+    255. Results in float32 differ by at most 0.2 / 255.
 
     Results differ by more in these three cases, because of errors in libswscale:
 
@@ -240,8 +240,8 @@ class Components:
         chroma: The samples of Cb and Cr, also int32; empty for gray.
         layout: The layout of the planes.
         coefficients: The coefficients for R'G'B'.
-        repeats_chroma: Whether libswscale uses its fast conversion for this format, which repeats chroma samples
-            instead of interpolating them.
+        repeats_chroma: Whether libswscale has a fast conversion for this format. The fast conversion repeats chroma
+            samples instead of interpolating them.
         chroma_location: FFmpeg's number of the chroma location; 0 means centre. It is used only if the picture is
             scaled during the conversion, as in libswscale.
     """
@@ -339,7 +339,7 @@ class PlaneColours:
 def _filters(
     picture: Components, height: int, width: int, *, in_pairs: bool, kernel: Kernel
 ) -> list[tuple[Taps, Taps]]:
-    """Return a pair of filters for luma and for each chroma component: one along lines and one across lines."""
+    """Return the filters for luma and for each chroma component, each as a pair (along lines, across lines)."""
     luma_height, luma_width = picture.luma.shape
     along = compute_taps(luma_width, width, kernel, _ALONG_BITS)
     filters = [(along, compute_taps(luma_height, height, kernel, _ACROSS_BITS))]
@@ -353,7 +353,7 @@ def _filters(
 
 
 def _chroma_centre(picture: Components) -> tuple[int, int]:
-    """Return where in its area a chroma sample was measured, as (x, y) in 1/256 of the area's width and height."""
+    """Return the point of its area where a chroma sample was measured, as (x, y) in 1/256 of the area's size."""
     x_shift, y_shift = picture.layout.chroma_shift or (0, 0)
     x, y = _CHROMA_OFFSETS.get(picture.chroma_location, (128, 128))
     return (x + 128) >> 1 if x_shift else CENTRE, (y + 128) >> 1 if y_shift else CENTRE

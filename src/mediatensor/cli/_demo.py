@@ -470,7 +470,7 @@ def _write_robot(folder: Path) -> None:
 
 
 def _stats_of(values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return the statistics that LeRobot records of an episode: for numbers (N, M) and for images (N, C, H, W)."""
+    """Return LeRobot's statistics for the values of an episode: numbers (N, M), or images (N, C, H, W)."""
     axes, shape = (0, *range(2, values.ndim)), (-1,) if values.ndim == 2 else (-1, 1, 1)
     found = {
         "min": values.min(axes),

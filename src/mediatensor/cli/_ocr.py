@@ -234,7 +234,7 @@ class _Run:
     def _key(self, task: Task, path: str) -> dict[str, Any]:
         """Return the key of a task: its source, and all options that affect its outputs.
 
-        If it changes, outputs are outdated.
+        If the key changes, outputs are outdated.
         """
         if task.is_video:
             return self._videos.key(task, path)

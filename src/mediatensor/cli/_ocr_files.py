@@ -403,7 +403,7 @@ def _export(document: Document, kind: str, name: str, times: Mapping[int, float]
 def merge_hocr(pages: Sequence[bytes]) -> bytes:
     """Merge hOCR files, which have one page each, to a single file.
 
-    To keep the identifiers of elements unique, the identifier of their page is put in front of them.
+    From the second page on, each element's identifier gets the page's identifier as a prefix, to keep it unique.
     """
     ElementTree.register_namespace("", _XHTML)
     root = ElementTree.fromstring(pages[0])

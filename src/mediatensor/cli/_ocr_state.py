@@ -63,12 +63,12 @@ def source_of(task: Task) -> str:
 
 
 class Record:
-    """A hidden file in which a line of JSON describes each completed item, such as an output file.
+    """A hidden JSON Lines file. Each line describes a completed item, such as an output file.
 
     Lines are never changed, only appended. If several lines describe an item, the last one counts. So several programs
     can use the same folder at once.
 
-    ``name`` is the JSON key of the item's name. Two names are the same item if ``fold`` makes them equal.
+    ``name`` is the JSON key of the item's name. Two names mean the same item if ``fold`` makes them equal.
     """
 
     def __init__(self, path: Path, name: str, fold: Callable[[str], str] = str) -> None:
@@ -123,7 +123,7 @@ class WrittenOutputs:
         return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
-        """Return whether this command is allowed to replace an output, because it has made it from the same source.
+        """Return whether this command has made an output from the same source, and is therefore allowed to replace it.
 
         ``key`` has the source and the options. ``is_again`` means that an interrupted run is repeated.
 
@@ -183,7 +183,7 @@ def _file_state(path: Path) -> list[int]:
 
 
 class PageStore:
-    """Stores the pages of a document that have been read, in a hidden folder with one or two files per page.
+    """Stores each page of a document after it has been read, in a hidden folder with one or two files per page.
 
     Files are written atomically. The folder is created by the first call of `put` or `claim`. ``key`` has the source
     and the options that affect the pages. If the folder has pages with another key, they are deleted.

@@ -374,7 +374,7 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
     """Draw a sheet; return it, and its number of frames.
 
-    If decoding corrects the frame index meanwhile, draw it again.
+    If decoding corrects the frame index meanwhile, draw the sheet again.
     """
     index = decoder.frame_index
     try:
@@ -431,7 +431,7 @@ def _draw_frames(
 
 
 def _side_limit(output: Path) -> int:
-    """Return how many pixels wide or high a picture can be in the format of ``output``.
+    """Return the largest side length, in pixels, of pictures in the format of ``output``.
 
     Raises `InvalidArgumentError` if the suffix does not belong to a supported format.
     """

@@ -62,7 +62,7 @@ class Mismatch:
         expected_pts_seconds: The time of the frame in the linear decode; ``None`` if unknown.
         pts_seconds: The time of the frame that the call returned; ``None`` if the call failed.
         max_abs_difference: The largest pixel difference, 0 to 255; ``None`` if pixels cannot be compared.
-        is_frame: The index of the frame in the linear decode that equals the returned frame; ``None`` if there is none.
+        is_frame: The index of a frame of the linear decode with the returned pixels; ``None`` if there is none.
     """
 
     kind: Kind

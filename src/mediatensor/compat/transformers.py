@@ -1,8 +1,8 @@
 """Read video and audio for Hugging Face transformers.
 
 `register` makes transformers' processors and chat templates read video and audio with this library. `load_video` and
-`load_audio` can also be called directly. They have the arguments and results of the functions with these names in
-transformers. The page "Coming from transformers and vLLM" lists the exceptions.
+`load_audio` can also be called directly. transformers has functions of the same names, with the same arguments and
+results. The page "Coming from transformers and vLLM" lists the differences.
 
 >>> from mediatensor.compat import transformers
 >>> frames, metadata = transformers.load_video("video.mp4", fps=2)
@@ -63,7 +63,7 @@ _URLS = ("http://", "https://")
 
 @dataclass
 class VideoMetadata(Mapping[str, Any]):
-    """Metadata of a video, like the class of this name in transformers. It is also a mapping of its attributes.
+    """Metadata of a video, like transformers' ``VideoMetadata``. It is also a mapping from attribute names to values.
 
     Attributes:
         total_num_frames: Number of frames in the whole video, including those that were not read.
@@ -119,7 +119,7 @@ class VideoMetadata(Mapping[str, Any]):
     def sampled_fps(self) -> float:
         """How many frames were read per second of video.
 
-        If ``frames_indices`` is unknown, this is ``fps``; if ``fps`` is unknown, 24.
+        If ``frames_indices`` is unknown, the result is ``fps``. If ``fps`` is unknown, the result is 24.
         """
         if self.frames_indices is None or self.fps is None:
             return self.fps or 24
@@ -155,8 +155,8 @@ def load_video(
     Args:
         video: A path or URL, the bytes of a file, or a file object. From a URL, only the bytes that are needed are
             fetched. Frames that are already decoded (arrays, tensors, lists of images) are returned unchanged.
-        num_frames: Number of frames to read, spread evenly over the video. Without this argument, ``fps`` and
-            ``sample_indices_fn``, all frames are read.
+        num_frames: Number of frames to read, spread evenly over the video. If ``num_frames``, ``fps`` and
+            ``sample_indices_fn`` are all ``None``, all frames are read.
         fps: Number of frames to read per second of video, instead of ``num_frames``.
         backend: ``"mediatensor"``, or a backend of transformers. It determines only the type of the result: tensors for
             ``"torchcodec"`` and ``"torchvision"``, numpy arrays for ``"pyav"``, ``"decord"`` and ``"opencv"``. The
@@ -483,7 +483,7 @@ def _audio_loader(timeout_seconds: float | None, original: Any) -> Any:
 
 def _fetch_videos(timeout_seconds: float | None) -> Any:
     def fetch_videos(self: Any, video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] | None = None) -> Any:
-        """Return the frames and metadata of a path or URL; for a list, of each path or URL in it."""
+        """Return the frames and metadata of a path or URL. For a list, return the frames and metadata of each item."""
         if isinstance(video_url_or_urls, list):
             videos = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
             return list(zip(*videos, strict=True))

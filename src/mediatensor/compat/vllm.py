@@ -117,7 +117,7 @@ class VideoLoader:
         Args:
             source: Metadata of the video.
             target: The limits. ``num_frames`` limits the number of frames directly, and ``fps`` limits it to ``duration
-                * fps``. The lower limit applies, but at least one frame is returned.
+                * fps``. The lower of both limits applies, but at least one frame is returned.
             **kwargs: Passed on to the loader that was given to `register` as ``sampling``; otherwise ignored.
 
         Example:
@@ -155,8 +155,8 @@ class VideoLoader:
             num_frames: Largest number of frames; -1 means no limit. ``None`` means the default of the loader that was
                 given to `register` as ``sampling``, or -1 if there is none.
             fps: Largest number of frames per second; -1 and ``None`` as for ``num_frames``.
-            max_duration: Limit in seconds that is only passed on to the loader given as ``sampling``. ``None`` means
-                the default of this loader. Without ``sampling``, the limit has no effect.
+            max_duration: Limit in seconds that is passed on to the loader that was given to `register` as ``sampling``.
+                ``None`` means the default of this loader. Without ``sampling``, the limit has no effect.
             frame_recovery: If ``True``, the nearest frame replaces a frame that cannot be decoded. If ``False``, such a
                 frame is left out, with a warning.
             timeout_seconds: Time limit for each of two steps: reading the header, and decoding. With ``None``, there is

@@ -173,8 +173,8 @@ class VideoAudioClips(MediaDataset):
     likely. ``Sample.frames`` and ``Sample.audio`` start together: the audio of a frame starts at sample
     ``(frame.pts_seconds - audio.pts_seconds) * sample_rate``. If the audio of the file starts late, ends early or has
     gaps, the clip has silence there. ``Sample.extra["silent_spans"]`` lists these silent ranges, as pairs (index of the
-    first sample, one past the index of the last). ``Sample.sample_mask`` and ``Batch.sample_mask`` are false for the
-    samples in them.
+    first sample, one past the index of the last). ``Sample.sample_mask`` and ``Batch.sample_mask`` are false for
+    samples in these ranges.
 
     With ``captions``, ``Sample.captions`` has a `ClipCaption` for each caption of the clip: its text, times, and ranges
     of frames and samples within the clip. A clip without speech has no captions.
@@ -205,11 +205,11 @@ class VideoAudioClips(MediaDataset):
               mappings with ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a
               saved one;
             * ``"any"``: the first of column, sidecar and subtitles that exists;
-            * a function that takes an `Item` and returns any value that is accepted in the column, or a
-              `SubtitleDecoder`.
+            * a function that takes an `Item` and returns a `SubtitleDecoder`, or any value that the column ``captions``
+              accepts.
         captions_language: Preferred language of captions, or several languages in order of preference: ``("en",
-            "eng")``. The codes are those that occur in the names of subtitle files and in the language tags of streams.
-            Captions without a language are used only if there are none in a preferred language.
+            "eng")``. Use the same codes as the names of subtitle files and the language tags of streams. Captions
+            without a language are used only if there are none in a preferred language.
         tokenizer: Function that takes a text, and returns its token ids or a mapping with the token ids as
             ``"input_ids"``. Captions then have ``token_ids``, and batches have ``caption_ids`` and ``caption_mask``.
         missing: What to do with a file that has no decodable audio, or no captions in the place that ``captions``

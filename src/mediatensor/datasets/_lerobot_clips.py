@@ -56,9 +56,9 @@ class LeRobotClips(ColumnDataset):
     A row is a dict with a value for each column of the dataset: camera images, float32 (C, H, W) from 0 to 1; states,
     actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``, ``index`` and
     ``task_index``. The key ``task`` has the text of the task. A column that is listed in ``delta_timestamps`` has one
-    value for each of the times there, in a new first dimension. A column such as ``action`` then has a mask
-    ``action_is_pad``, bool, which is true for times outside the episode. For these times, the value is the first or
-    last value of the episode. `DataLoader` batches rows into dicts of columns.
+    value for each of the times there, in a new first dimension. The row then also has a mask for this column, such as
+    ``action_is_pad`` for ``action``: bool, true for times outside the episode. For these times, the value is the first
+    or last value of the episode. `DataLoader` batches rows into dicts of columns.
 
     A camera whose feature is marked ``is_depth_map`` has depths, float32 (1, H, W) in metres. Columns with structured
     values, such as ``language_persistent``, give lists and dicts. If a value of a row is missing in the table, reading
@@ -72,8 +72,8 @@ class LeRobotClips(ColumnDataset):
         delta_timestamps: For each column that should have several values in a row, their times in seconds relative to
             the row: ``{"action": [0.0, 0.1, 0.2]}``. Times must be within ``tolerance_s`` of multiples of 1 / fps.
         episodes: Numbers of the episodes to read; by default all. Rows are always in the order of the episodes.
-        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode, in which every
-            column, and also ``task``, has one value for each frame in a new first dimension.
+        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. Every column, and
+            also ``task``, then has one value for each frame, in a new first dimension.
         step: Use only every ``step``-th frame of an episode.
         only_whole: Leave out rows for which a time in ``delta_timestamps`` is outside the episode, so that nothing is
             padded.
@@ -177,17 +177,18 @@ class LeRobotClips(ColumnDataset):
 
     @cached_property
     def stats(self) -> dict[str, dict[str, Tensor]]:
-        """The statistics that LeRobot recorded of each column, for normalising rows.
+        """The statistics that LeRobot recorded for each column. Use them to normalise rows.
 
         Each column that has statistics has a dict with ``min``, ``max``, ``mean`` and ``std``, float32, and ``count``,
-        int64 (). Numbers have the shape of the column in a row, so ``(value - mean) / std`` fits rows, deltas and
-        batches. Cameras have the shape (C, 1, 1), for images from 0 to 1. Statistics of depth maps are in the unit that
-        was recorded. ``count`` is the number of frames, for cameras the number of images that LeRobot sampled; version
-        2.0 often lacks it.
+        int64 (). The statistics of a column of numbers have the shape of a single value, so ``(value - mean) / std``
+        works for rows, for columns in ``delta_timestamps``, and for batches. For cameras, the shape is (C, 1, 1), and
+        the statistics are of images from 0 to 1. Statistics of depth maps are in the unit that was recorded. ``count``
+        is the number of frames. For cameras, it is the number of images that LeRobot sampled. ``count`` is often
+        missing in version 2.0.
 
-        With ``episodes``, the statistics are of these episodes, combined from what is recorded of each. Version 2.0
-        records statistics only for the whole dataset, so ``episodes`` has no effect there. ``step`` and ``only_whole``
-        have no effect. The quantiles of version 3.0, such as ``q01``, are available only for the whole dataset.
+        With ``episodes``, the recorded statistics of these episodes are combined. Version 2.0 records statistics only
+        for the whole dataset, so ``episodes`` has no effect there. ``step`` and ``only_whole`` have no effect. The
+        quantiles of version 3.0, such as ``q01``, are available only for the whole dataset.
 
         The files are read at the first use.
 

@@ -70,7 +70,7 @@ class StallFacts:
         loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread processed batches (copied them,
             for example), by stage. Reading rows is not included.
         stage_seconds: Time spent on reading rows, by stage, summed over the workers. ``"other"`` is reading time
-            outside the named stages. Without workers, this is the reading time of the loop's own thread.
+            outside the named stages. Without workers, ``stage_seconds`` has the reading time of the loop's own thread.
         worker_busy_shares: For each worker, the share of the elapsed time in which it was reading, from 0 to 1.
 
     Example:

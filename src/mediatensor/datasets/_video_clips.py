@@ -71,8 +71,8 @@ class VideoClips(MediaDataset):
             even if torch's default device is a GPU; use `ToDevice` to move batches to a GPU. With ``{"device":
             "cuda"}``, samples and batches are on the GPU. Decoding then runs in the training process
             (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``). If the transforms include
-            a `Letterbox`, ``extra["frame_box"]`` of a sample is the box of the frame without padding, as (left, top,
-            right, bottom), before ``transform``. `Batch.pixel_mask` is false outside this box.
+            a `Letterbox`, ``extra["frame_box"]`` of a sample is the box (left, top, right, bottom) of the frame inside
+            its padding. It does not take ``transform`` into account. `Batch.pixel_mask` is false outside this box.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 

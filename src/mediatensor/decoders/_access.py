@@ -40,7 +40,7 @@ _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the internal interface of a decoder or of a time range of one; ``None`` for objects of other libraries."""
+    """Return the internal interface of a decoder or a segment of a file; ``None`` for objects of other libraries."""
     return getattr(decoder, "_access", None)
 
 
@@ -114,7 +114,7 @@ class VideoAccess:
         return self._video.output_size()
 
     def frame_box(self) -> tuple[int, int, int, int] | None:
-        """Return where the returned frames show the decoded frame, as (left, top, right, bottom).
+        """Return the box of the decoded frame inside the padded frame, as (left, top, right, bottom).
 
         Return ``None`` if the transforms do not pad.
         """
@@ -271,7 +271,7 @@ class VideoAccess:
 
 
 class AudioAccess:
-    """The internal interface to the audio of an `AudioVideoDecoder`, up to ``end_seconds`` if this is given."""
+    """The internal interface to the audio of an `AudioVideoDecoder`. Audio after ``end_seconds`` is silent."""
 
     def __init__(self, audio: AudioDecoder, end_seconds: float | None = None) -> None:
         self._audio = audio

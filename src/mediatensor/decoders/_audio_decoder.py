@@ -64,12 +64,13 @@ class AudioDecoder(Closing):
     number of samples before it, not from the time stamps. If time stamps have gaps or jump, a range returns the samples
     whose time stamps are in it.
 
-    In every format in which FFmpeg can seek, only the range and a short pre-roll are decoded, without a scan. In MP3 of
-    variable bit rate, everything before the range is parsed but not decoded. The following must be decoded from the
-    beginning: codecs whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex, ...), MPEG program
-    streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were joined end to end
-    (chained Ogg, ``cat a.flac b.flac``). For these, ranges in ascending order are fast, because decoding continues
-    where it stopped. A joined file is treated as one recording with the sample rate and channels of its first part.
+    In every format in which FFmpeg can seek, only the range and a short pre-roll are decoded, without scanning the
+    file. In MP3 of variable bit rate, everything before the range is parsed but not decoded. The following must be
+    decoded from the beginning: codecs whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex,
+    ...), MPEG program streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were
+    joined end to end (chained Ogg, ``cat a.flac b.flac``). For these, ranges in ascending order are fast, because
+    decoding continues where it stopped. A joined file is treated as one recording with the sample rate and channels of
+    its first part.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
     the same time. Concurrent calls open the file separately. The file stays open until `close` or the end of a ``with``
@@ -77,17 +78,17 @@ class AudioDecoder(Closing):
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor,
-            or a binary file object with ``read(size)`` and ``seek(offset, whence)``. The decoder does not close it.
-            URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
+            or a binary file object with ``read(size)`` and ``seek(offset, whence)``. The decoder does not close a file
+            object. URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the audio stream among all streams of the file. By default, FFmpeg chooses an audio
             stream.
         sample_rate: Sample rate of the result in Hz. FFmpeg resamples if the stream has another sample rate. ``None``
             keeps the sample rate of the stream.
-        num_channels: Number of channels of the result. FFmpeg mixes the channels of the stream to its default layout
-            for this number. ``None`` keeps the channels of the stream.
+        num_channels: Number of channels of the result. FFmpeg mixes the channels of the stream to FFmpeg's default
+            layout for this number. ``None`` keeps the channels of the stream.
         num_ffmpeg_threads: Number of threads that FFmpeg's codec uses. Only FLAC, ALAC, WavPack and TTA can use
-            several. By default, decoding a long range uses all threads that are free in the budget of the process
-            (`mediatensor.set_num_threads`), but only 1 in a DataLoader worker. 0 lets FFmpeg decide.
+            several. By default, a long range is decoded with all threads that are free in the process's thread budget
+            (`mediatensor.set_num_threads`), but with only 1 thread in a DataLoader worker. 0 lets FFmpeg decide.
         downmix: How to mix to fewer channels. ``"sum"`` uses the weights of FFmpeg and torchcodec: stereo becomes 0.707
             times the sum of left and right, which may exceed [-1, 1]. ``"mean"`` divides by the sum of the weights:
             stereo becomes the mean of left and right, which is never louder than the loudest channel.
@@ -365,9 +366,9 @@ def _describe_stream(stream: AudioStream) -> AudioStreamMetadata:
 class WavDecoder(Closing):
     """Decodes the samples of an uncompressed WAV file to float32 in [-1, 1], without FFmpeg.
 
-    For a time range, only the bytes of this range are read. Supported are PCM of 8 (unsigned), 16, 24 and 32 bits and
-    float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE. `AudioDecoder`
-    returns bit-identical samples. Use `AudioDecoder` for compressed audio, and to resample or mix.
+    For a time range, only the bytes of this range are read. The decoder supports PCM of 8 (unsigned), 16, 24 and 32
+    bits and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE.
+    `AudioDecoder` returns bit-identical samples. Use `AudioDecoder` for compressed audio, and to resample or mix.
 
     For a truncated file, all complete samples are returned. If the header does not state the length, as in a file
     written to a pipe, the audio lasts until the end of the file.

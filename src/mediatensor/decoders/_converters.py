@@ -129,8 +129,8 @@ class AudioConverter(NotPickled):
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
         """Feed the next samples of the stream, and return the converted samples that are ready.
 
-        If the converter changes the sample rate, the number of returned samples differs from the number fed. It can be
-        0, because the resampler holds some samples back.
+        If the converter changes the sample rate, the number of returned samples differs from the number fed. A call can
+        return 0 samples, because the resampler holds some samples back.
 
         Raises:
             InvalidArgumentError: if the argument is not `RawAudioSamples`, if its rate or channels differ from earlier

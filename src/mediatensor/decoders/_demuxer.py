@@ -49,8 +49,9 @@ class _OpenContainer:
     """The open container that a demuxer and its streams share. A lock lets only one call at a time read from it.
 
     Attributes:
-        generation: A number that changes with each seek, and that no other container uses. Each packet stores the
-            number at the time when it was read. If two packets have the same number, no seek happened between them.
+        generation: A number that each seek replaces by a new one. No other container has the same number. Each packet
+            stores the number that was current when the packet was read. If two packets have the same number, no seek
+            happened between them.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
@@ -69,8 +70,8 @@ class _OpenContainer:
         """Lock the container for a ``with`` block, and yield the object that reads its packets.
 
         Raises:
-            ClosedError: if the container is closed, or in a forked process, which would share the file position with
-                its parent.
+            ClosedError: if the container is closed, or in a forked process, because this process would share the file
+                position with its parent.
         """
         with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
             if self._packets is None:
@@ -135,10 +136,10 @@ class VideoStream(_Stream):
     def scan(self) -> FrameIndex:
         """Return the `FrameIndex` of the stream, as `VideoDecoder` would build it.
 
-        `scan` opens the source a second time, so it does not move the demuxer. In an mp4 or mov file, it reads only the
-        header; in other containers, it reads all packets. If packets are not enough to list the frames, for example in
-        a damaged file, it decodes the whole stream once. You can save the index, and pass it to ``VideoDecoder(source,
-        frame_index=...)``.
+        `scan` opens the source a second time, so the demuxer keeps its position. In an mp4 or mov file, `scan` reads
+        only the header; in other containers, it reads all packets. If packets are not enough to list the frames, for
+        example in a damaged file, it decodes the whole stream once. You can save the index, and pass it to
+        ``VideoDecoder(source, frame_index=...)``.
 
         Raises:
             StreamError: if the stream has no frames.
@@ -289,14 +290,15 @@ class Demuxer(NotPickled, Closing):
         """Move to a key frame at or before ``seconds``. Reading continues there for all streams.
 
         After a seek, call ``reset()`` on all decoders and audio converters before you feed them again. The key frame is
-        usually the last one at or before ``seconds``, but can be an earlier one. To decode frame ``i`` of the ``index``
-        that `VideoStream.scan` returns, seek to ``index.key_frame_seconds_for(index.pts_seconds[i])``.
+        usually the last one at or before ``seconds``, but can be an earlier one. To decode frame ``i``, get the
+        ``index`` of the stream from `VideoStream.scan`, and seek to
+        ``index.key_frame_seconds_for(index.pts_seconds[i])``.
 
         Args:
             seconds: The target time. If it is before the first key frame, reading continues at the beginning of the
                 file.
             stream: The stream in which to find the key frame, by default the first of `streams`. The other streams
-                continue at the same position in the file, which need not be one of their key frames.
+                continue at the same position in the file, even if they have no key frame there.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
@@ -355,8 +357,9 @@ def _stands_before(packets: PacketSource, stream_index: int, target: int) -> boo
     """Return whether the next key frame after a seek is shown at or before ``target``, a time in ticks of the stream.
 
     In a container without an index, a seek usually ends between key frames. Therefore this function reads packets up to
-    the next key frame of the stream. If that key frame is not too late, it is put back to be read again, together with
-    the packets of other streams before it. The stream's own packets before the key frame are dropped.
+    the next key frame of the stream. If that key frame is shown at or before ``target``, the key frame and the earlier
+    packets of other streams are put back, so that they are read again. Earlier packets of the stream itself are
+    dropped.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -389,7 +392,7 @@ def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
     """Decode the first frame on the CPU to find out its orientation; return ``None`` if there is no frame.
 
-    Other devices need this, because the frames that they decode lack the orientation that the container states.
+    This is needed if another device decodes, because its frames lack the orientation that the container states.
     """
     with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
         if (frame := first_frame(reader)) is not None:

@@ -53,10 +53,10 @@ def decode_image(
     """Decode an image file of any format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
 
     The format is recognised by the first bytes of a file, not by its name. Images are turned upright according to their
-    EXIF orientation or, for AVIF and HEIC, the container's orientation. Each image of an animation is composed with the
-    earlier images, as a viewer shows it. Colour profiles are not applied. Truncated and visibly damaged files raise an
-    error. JPEG, WebP and AVIF have no checksums, so a few changed bytes can go unnoticed. For example, libjpeg reports
-    no error as long as the file has enough data for the whole image.
+    EXIF orientation or, for AVIF and HEIC, the container's orientation. Each image of an animation is returned as a
+    viewer shows it, combined with the earlier images. Colour profiles are not applied. Truncated and visibly damaged
+    files raise an error. JPEG, WebP and AVIF have no checksums, so a few changed bytes can go unnoticed. For example,
+    libjpeg reports no error as long as the file has enough data for the whole image.
 
     Args:
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` (or ``bytearray``) of a file, these bytes as
@@ -332,7 +332,7 @@ def _decode(
 
 
 def _decode_all(sources: Sequence[object], decode_one: Any) -> list[Tensor]:
-    """Decode all sources in parallel, on the free threads of the process's budget (`mediatensor.set_num_threads`)."""
+    """Decode all sources in parallel, on the free threads within the limit of `mediatensor.set_num_threads`."""
     results: list[Tensor | None] = [None] * len(sources)
 
     def work(_: int, number: int) -> None:

@@ -68,9 +68,9 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
     """Return whether the frame rate is constant; ``None`` if there are too few frames.
 
     Containers round times to ticks of ``tick_seconds`` (1 ms in Matroska and FLV; 0 means exact times), so equal steps
-    can become 33, 33 and 34 ms. The rate counts as constant if every frame is within one tick of its place in an even
-    spacing from the first to the last frame. For frames shorter than two ticks, this tolerance would hide a missing
-    frame, so their steps must be equal.
+    can become 33, 33 and 34 ms. Each frame is compared with its place in an even spacing from the first to the last
+    frame. The rate counts as constant if no frame is more than one tick away from its place. For frames shorter than
+    two ticks, this tolerance would hide a missing frame, so all steps must be equal.
 
     >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
     True
@@ -101,7 +101,7 @@ def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
 def describe_timing(
     pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float
 ) -> dict[str, Any]:
-    """Return the fields of `VideoInfo` that depend on frame times, given the times in presentation order."""
+    """Return the fields of `VideoInfo` that depend on frame times. ``pts_seconds`` must be in presentation order."""
     steps = [after - before for before, after in pairwise(pts_seconds)]
     lengths = gop_lengths(key_frame_indices, len(pts_seconds))
     return {
@@ -286,8 +286,9 @@ class FileInfo:
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
     """Describe the contents of a file.
 
-    For each kind of stream (video, audio, subtitles), the best one is described, or stream ``stream_index`` if it is of
-    this kind. With ``scan``, all packets of the video and the subtitles are read, and one frame is decoded.
+    One stream of each kind (video, audio, subtitles) is described: stream ``stream_index`` if it is of this kind,
+    otherwise the best one. With ``scan``, all packets of the video and the subtitles are read, and one frame is
+    decoded.
 
     Raises:
         MediaTensorError: if the file cannot be opened. If only the video stream is unusable, or there is no stream
@@ -345,7 +346,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
 def _from_header(kind: type[_Info], header: StreamInfo, **values: Any) -> _Info:
     """Make an object of dataclass ``kind`` from ``values``.
 
-    Copy each other field from the attribute of ``header`` that has the same name.
+    Fields that are not in ``values`` are copied from the attributes of ``header`` with the same names.
     """
     shared = {item.name: getattr(header, item.name) for item in fields(kind) if hasattr(header, item.name)}
     return kind(**(shared | values))
@@ -363,9 +364,9 @@ def _audio_info(header: StreamInfo, container_duration_seconds: float | None) ->
 
 
 def _joined_seconds(file: str, stream_index: int) -> float | None:
-    """Return the total length of the audio of a joined file; ``None`` if it is unknown or the file is not joined.
+    """Return the total audio length of a joined file; ``None`` if it is unknown or the file is not joined.
 
-    The header of a joined file states only the length of the first part.
+    A joined file consists of several files that were joined end to end. Its header states only the length of the first.
     """
     with suppress(MediaTensorError), closing(SoundReader(make_source(file), stream_index, 1)) as reader:
         return reader.joined_seconds
@@ -394,8 +395,8 @@ def display_size(
 ) -> tuple[int, int]:
     """Return (width, height) of an upright frame in square pixels.
 
-    ``width`` and ``height`` are the size after rotation, but ``pixel_aspect_ratio`` describes the pixels before it. So
-    after a quarter turn, it stretches the height instead of the width.
+    ``width`` and ``height`` are the size after rotation, but ``pixel_aspect_ratio`` describes the pixels before
+    rotation. So after a quarter turn, this ratio stretches the height instead of the width.
 
     >>> display_size(720, 576, Fraction(64, 45), None), display_size(576, 720, Fraction(64, 45), 90.0)
     ((1024, 576), (576, 1024))

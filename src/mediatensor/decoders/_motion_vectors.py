@@ -14,10 +14,10 @@ from torch import Tensor
 class MotionVectors:
     """The motion vectors of some frames, on a grid of cells of 8x8 pixels; see `VideoDecoder.get_motion_vectors_at`.
 
-    A vector leads from a block to the place in another frame, its reference, from which the codec predicts the block.
-    It has an x (to the right) and a y (downwards) in pixels. For a texture that moves by (3, 1) pixels from one frame
-    to the next, it is (-3, -1) if the reference is the frame before. A block of a B frame can have two references.
-    Blocks of 16 pixels fill several cells with the same vector.
+    The codec predicts a block from a place in another frame, the reference. The motion vector leads from the block to
+    this place. It has an x (to the right) and a y (downwards) in pixels. If a texture moves by (3, 1) pixels from one
+    frame to the next, its vector to the earlier frame is (-3, -1). A block of a B frame can have two references. Blocks
+    of 16 pixels fill several cells with the same vector.
 
     Attributes:
         past: Vectors to references that come earlier, float32 (N, 2, rows, columns); 0 in cells without one.

@@ -227,7 +227,7 @@ class RawFrame(ProcessBound):
 
     @property
     def storage_cuda(self) -> Tensor | None:
-        """A tensor in the planes' CUDA memory, for calls of `torch.Tensor.record_stream`; ``None`` on other devices."""
+        """A tensor in the frame's CUDA memory, for `torch.Tensor.record_stream`; ``None`` on other devices."""
         if self._device.type != "cuda":
             return None
         with suppress(DecodeError):

@@ -180,7 +180,8 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
         StreamError: if there is no such subtitle stream, or its subtitles are images (DVD, Blu-ray, DVB).
-        InvalidArgumentError: if ``encoding`` is unknown or incompatible with ASCII, or if the codec is always UTF-8.
+        InvalidArgumentError: if ``encoding`` is unknown or incompatible with ASCII, or is passed for a codec whose text
+            is always UTF-8.
 
     Example:
         >>> from mediatensor.decoders import SubtitleDecoder

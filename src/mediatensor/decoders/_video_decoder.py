@@ -51,8 +51,8 @@ class VideoDecoder(Closing):
     (`mediatensor.set_frame_cache_bytes`). If a call requests frames of several groups of pictures, these are decoded in
     parallel.
 
-    The frame *played at* t is the last frame with pts <= t (within half a nanosecond). If there is a gap between two
-    frames, every method returns the earlier frame for a time in the gap.
+    The frame *played at* t is the last frame with pts <= t, with a tolerance of half a nanosecond. If there is a gap
+    between two frames, every method returns the earlier frame for a time in the gap.
 
     A decoder can be pickled and copied, used after a fork and in spawned workers, and called from several threads at
     the same time. Concurrent calls open the source again when needed. The decoder keeps the file open. To release the
@@ -64,9 +64,9 @@ class VideoDecoder(Closing):
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
         stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
-        num_ffmpeg_threads: Number of codec threads. The default is all free threads of the process's budget
-            (`mediatensor.set_num_threads`), and 1 in a DataLoader worker. 0 lets FFmpeg decide. If you pass a number,
-            each call uses a single codec, so it does not decode groups of pictures in parallel.
+        num_ffmpeg_threads: Number of codec threads. The default is 1 in a DataLoader worker, and otherwise all free
+            threads within the limit of `mediatensor.set_num_threads`. 0 lets FFmpeg decide. If you pass a number, each
+            call uses a single codec, so groups of pictures are not decoded in parallel.
         device: Device of the frames: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or another device of torch; ``None`` is
             torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can. Otherwise the CPU
             decodes (see `cpu_fallback`). In both cases, colours, rotation and transforms are computed on the device.
@@ -83,12 +83,13 @@ class VideoDecoder(Closing):
         custom_frame_mappings: Output of ``ffprobe -show_frames -of json``, as JSON text or a file object. It replaces
             the scan, and is not verified.
         frame_index: The `frame_index` of another decoder of this source and stream, or the path of a file written by
-            `FrameIndex.save`. It replaces the scan. The source must not have changed since the index was made. This is
-            checked by its size and its first and last 64 KiB or, if FFmpeg opens a URL, only by its header. To cache
-            the indexes of all files, use `mediatensor.set_index_cache` instead.
+            `FrameIndex.save`. It replaces the scan. The source must not have changed since the index was made. To check
+            this, the decoder compares the size and the first and last 64 KiB of the source. For a URL that FFmpeg
+            opens, it compares only the header. To cache the indexes of all files, use `mediatensor.set_index_cache`
+            instead.
         on_error: How to handle damage: frames that the codec flags as damaged or cannot decode, and holes. A hole is a
-            place where the codec returned no frames for some packets (`FrameIndex.holes`). Whatever you choose, the
-            indices of frames count damaged frames as well.
+            place where the codec returned no frames for some packets (`FrameIndex.holes`). Whatever you choose, damaged
+            frames keep their indices.
 
             ``"keep"`` returns damaged frames as the codec decodes them. ``is_damaged`` of the result flags these
             frames, and a `DamageWarning` is issued once for each file. A frame that cannot be decoded raises
@@ -226,7 +227,7 @@ class VideoDecoder(Closing):
 
     @property
     def cpu_fallback(self) -> CpuFallbackStatus:
-        """Whether the CPU has decoded frames although another device was requested, and why."""
+        """A `CpuFallbackStatus`: whether the CPU decodes although another device was requested, and why."""
         return self._video.cpu_fallback
 
     @property
@@ -458,11 +459,12 @@ class VideoDecoder(Closing):
     def get_frame_bytes(self) -> Tensor:
         """Return the size of each compressed frame in bytes, int64 (N,), without decoding.
 
-        It is the size of the frame's packet, or of both packets if its fields are stored apart. A packet that shows
-        nothing, such as a hidden frame of VP8, counts for the next frame in the file. Packets that an edit list trims
-        do not count. The size is -1 if the packet of a frame is unknown (``custom_frame_mappings``, lost time stamps).
+        The size of a frame is the size of its packet. If the two fields of a frame are in separate packets, both count.
+        A packet without a visible frame, such as a hidden frame of VP8, counts for the next frame in the file. Packets
+        that an edit list trims do not count. The size is -1 if the packet of a frame is unknown
+        (``custom_frame_mappings``, lost time stamps).
 
-        The first call reads the header or the packets, as the index does; later calls do not.
+        The first call reads the header or the packets, as the scan for the index does. Later calls reuse the result.
 
         Raises:
             InvalidArgumentError: in approximate mode.
@@ -479,11 +481,11 @@ class VideoDecoder(Closing):
         return torch.from_numpy(self._exact_frames.frame_bytes().copy())
 
     def get_motion_vectors_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> MotionVectors:
-        """Return the motion vectors of the frames at ``indices``, from the codec. Decoders of H.264 and MPEG have them.
+        """Return the codec's motion vectors of the frames at ``indices``. H.264 and MPEG streams have them.
 
-        They fit upright frames before transforms. The file is opened a second time, and the frames are decoded on the
-        CPU. A frame that cannot be decoded is an error whatever ``on_error`` is, so there is a row for each index.
-        FFmpeg exports nothing about the last frame of MPEG streams with B frames.
+        The vectors refer to the upright frames before ``transforms``. The file is opened a second time, and the frames
+        are decoded on the CPU. A frame that cannot be decoded raises an error, whatever ``on_error`` is. So the result
+        always has a row for each index. FFmpeg exports nothing about the last frame of MPEG streams with B frames.
 
         Args:
             indices: Integers in any order; ``range(len(decoder))`` for all frames. Negative ones count from the end.
@@ -503,8 +505,9 @@ class VideoDecoder(Closing):
     def get_qp_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> Tensor:
         """Return the quantisation parameters of the frames at ``indices``, float32 (N, rows, columns).
 
-        A cell has 8x8 pixels, as in `get_motion_vectors_at`. A greater value is a coarser picture, in units of the
-        codec: 0 to 51 in H.264, 0 to 255 in VP9, 1 to 31 in MPEG-4. A cell is NaN if the codec does not state it.
+        A cell has 8x8 pixels, as in `get_motion_vectors_at`. A greater value means coarser quantisation. The range
+        depends on the codec: 0 to 51 in H.264, 0 to 255 in VP9, 1 to 31 in MPEG-4. A cell is NaN if the codec does not
+        state it.
 
         Args:
             indices: Integers in any order. Negative ones count from the end.

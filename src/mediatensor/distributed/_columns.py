@@ -90,8 +90,8 @@ def _item_of_row(
 ) -> Item | None:
     """Return the file of row ``i``, or ``None`` if the row has neither a path nor bytes.
 
-    If the reference to the file is invalid, the error is raised only when the returned item is read. So it is reported
-    for this row only.
+    If the reference to the file is invalid, the error is raised only when the returned item is read. So the error is
+    reported for this row only.
     """
     place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
@@ -174,14 +174,14 @@ def clip_rows(
 ) -> list[dict[str, Any]]:
     """List the files of a dataset as rows of a table.
 
-    Rows have the same numbers as in a dataset with the same ``rows_per_file``.
+    The column ``row`` numbers the rows in the same way as a dataset with the same ``rows_per_file``.
 
     A row contains the path or URL of its file, not its bytes, so any machine that can open this path or URL can read
     the row. For a file within a tar shard or a Parquet file, the row contains its position there.
 
     Args:
-        source: Paths or URLs, a folder, a manifest, tar shards, a Parquet file (a path or URL) with paths or with
-            contents of media files ...; see `mediatensor.datasets.as_items`.
+        source: Paths or URLs, a folder, a manifest, tar shards, or the path or URL of a Parquet file, which contains
+            media files or their paths. For further types, see `mediatensor.datasets.as_items`.
         rows_per_file: Number of rows for each file. Each row gets its own random clip of the file.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``: the kind of the files in a folder or a table.
         media_column: Name of the column with the file, in a manifest or a Parquet file. Needed only if it is not one of
@@ -195,7 +195,7 @@ def clip_rows(
         ``path``, ``row``, ``label`` and other columns of the source. Files in tar shards add ``source_name``,
         ``start_byte`` and ``end_byte``. Files in Parquet add ``source_name``, ``table_column`` and ``table_row``.
         Segments of files add ``start_seconds`` and ``end_seconds``. A part of the source that cannot be read, such as a
-        damaged shard, is a row with the error in ``unreadable``.
+        damaged shard, becomes a row whose column ``unreadable`` contains the error.
 
     Raises:
         InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
@@ -348,8 +348,8 @@ class RowMapper(ABC):
     and loads models only when it gets its first batch.
 
     Rows of the same file are read together, in the order of their positions in the file. Up to ``max_open_files`` files
-    stay open for the next batch. A row depends only on the arguments, its file and its number, so it is bit-identical
-    for any batch size and number of actors, and after a retry.
+    stay open for the next batch. The output for a row depends only on the arguments, and on the file and the number of
+    the row. So the output is bit-identical for any batch size, for any number of actors, and after a retry.
 
     In a Ray actor, decoders and torch use as many threads as the actor has CPUs, unless the environment variable
     ``MEDIATENSOR_NUM_THREADS`` is set.
@@ -358,13 +358,13 @@ class RowMapper(ABC):
         recipe: The `Recipe` that makes a sample from a file.
         columns: The output columns, in addition to ``source``, ``error`` and ``n_replaced``, which every mapper adds.
         path_column: Name of the column with paths or URLs, or with mappings that have the keys ``path`` and ``bytes``.
-            The other columns of `clip_rows` have fixed names: ``start_byte`` and ``end_byte``, or ``table_column`` and
-            ``table_row``, for a part of the file; ``start_seconds`` and ``end_seconds`` for a segment.
+            The other columns of `clip_rows` have fixed names. ``start_byte`` and ``end_byte``, or ``table_column`` and
+            ``table_row``, select a part of the file. ``start_seconds`` and ``end_seconds`` select a segment.
         bytes_column: Name of the column with the bytes of files. If a row has bytes, they are read, and its path is
             used only as a name.
         row_column: Name of the column with row numbers, as `clip_rows` makes them. The row with number n gets the same
             clip as row n of a dataset with the same seed. Without this column, a clip depends only on its file, so all
-            rows of a file are equal.
+            rows of a file get the same clip.
         used_columns: Further input columns that ``recipe`` needs. The recipe finds their values in ``Item.extra``.
         prefix: Prefix of the names of the output columns.
         keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.

@@ -42,8 +42,8 @@ class ClipDecoder(RowMapper):
             `clips_at_random_indices` with ``num_frames_per_clip``.
         num_frames_per_clip, num_indices_between_frames: Arguments of the default sampler, see `VideoClips`.
         clip_shape: The shape (T, C, H, W) of all clips. ``frames`` is then one array (rows, T, C, H, W), and the times
-            are arrays (rows, T). Rows that cannot be read have zeros. A clip of another shape is an error of its row.
-            With ``None``, each row has an array of its own, which is empty if the row cannot be read.
+            are arrays (rows, T). Rows that cannot be read have zeros. If a clip has another shape, its row gets an
+            error. With ``None``, each row has its own array, which is empty if the row cannot be read.
         decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
             ``on_error`` (by default, damage in a clip is reported as an error of its row), ``stream_index``,
             ``dimension_order``, ``seek_mode``, ``output_dtype`` (``torch.float32`` makes ``frames`` float32),
@@ -131,8 +131,8 @@ class AudioReader(RowMapper):
         seconds_per_clip: Length of a clip, for the default sampler; ``None`` means whole files.
         sample_rate, num_channels, downmix: See `AudioClips`.
         clip_shape: The shape (channels, samples) of all clips. ``audio`` is then one array (rows, channels, samples).
-            Rows that cannot be read have zeros. Audio of another shape is an error of its row. With ``None``, each row
-            has an array of its own, which is empty if the row cannot be read.
+            Rows that cannot be read have zeros. If the audio has another shape, its row gets an error. With ``None``,
+            each row has its own array, which is empty if the row cannot be read.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``row_column``, ``prefix``,
             ``keep_bytes``, ``seed``, ``epoch``, ``max_open_files``.
@@ -217,10 +217,10 @@ class LeRobotReader(RowMapper):
     """Reads rows of a LeRobot dataset by number, bit-identical to the rows of `LeRobotClips`.
 
     It adds the columns of the dataset, with the shapes in its metadata. ``delta_timestamps`` can list times for a
-    column NAME. This column then gets a new first dimension, with one entry for each time (except for video frames with
-    a single time), and a mask ``NAME_is_pad`` is added. Further output columns are ``task``, ``source`` (the episode),
-    ``error`` (the reason why the row could not be read, else empty) and ``n_replaced`` (always 0). A row with an error
-    has zeros, ``False`` and empty text.
+    column NAME. This column then gets a new first dimension with one entry for each time, unless it contains video
+    frames and only one time is listed. A mask ``NAME_is_pad`` is added. Further output columns are ``task``, ``source``
+    (the episode), ``error`` (the reason why the row could not be read, else empty) and ``n_replaced`` (always 0). A row
+    with an error has zeros, ``False`` and empty text.
 
     Each actor reads the metadata once, in the constructor.
 

@@ -125,7 +125,7 @@ class Encoder(WritesToFile):
                 An encoder without this option ignores it with a warning.
             extra_options: Further options of the encoder or the container, with FFmpeg's names and the values that the
                 ``ffmpeg`` program accepts, for example ``{"g": 12, "profile": "baseline", "movflags": "faststart"}``.
-                An option that this encoder lacks but another one has is ignored with a warning.
+                An option that only other encoders have is ignored with a warning.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted. The codec, the pixel format and options are checked

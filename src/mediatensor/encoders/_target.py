@@ -111,10 +111,11 @@ class Rereader:
 
 
 class Target:
-    """A destination of encoded bytes. The constructor opens it; then call `commit`, or `discard` after a failure.
+    """A destination of encoded bytes. The constructor opens the destination, and `commit` or `discard` ends it.
 
-    This class itself is for URLs that FFmpeg opens; subclasses are for files and file objects. For a URL, `discard`
-    does nothing, because sent bytes cannot be withdrawn.
+    Call `commit` when all bytes have been written, or `discard` after a failure. This class itself is for URLs that
+    FFmpeg opens. Its subclasses are for files and file objects. For a URL, `discard` does nothing, because sent bytes
+    cannot be withdrawn.
 
     Attributes:
         opened: The output to pass to the muxer: a `Sink`, or a URL.
@@ -234,7 +235,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """Return the position of a file, from ``tell`` or else from ``seek``; 0 if ``seek`` does not return it."""
+    """Return a file's position, from ``tell`` if it exists, otherwise from ``seek``; 0 if ``seek`` returns none."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)

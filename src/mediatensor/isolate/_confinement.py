@@ -102,7 +102,7 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
 
 
 def _data_bytes() -> int | None:
-    """Return how many bytes of private writable memory this process has; ``None`` if unknown. Linux limits these."""
+    """Return the number of bytes of private writable memory, which is what Linux limits; ``None`` if unknown."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):

@@ -66,8 +66,8 @@ class _Started(NamedTuple):
 class Process:
     """A Python process that runs ``program`` and is connected by a socket. It ends when its parent ends.
 
-    Its arguments are the descriptors of the socket and of the file for ``faulthandler``, then ``arguments``. It
-    inherits the open files in ``descriptors``.
+    The program gets these arguments: the descriptor of the socket, the descriptor of the file for ``faulthandler``, and
+    then ``arguments``. The process inherits the open files in ``descriptors``.
     """
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -233,7 +233,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
     """Return whether the process runs.
 
-    This does not reap a process that has ended, because `_kill` can end its children only before it is reaped.
+    If the process has ended, it is not reaped here, because `_kill` cannot end the children of a reaped process.
     """
     if process.returncode is not None:
         return False

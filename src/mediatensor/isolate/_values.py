@@ -167,8 +167,8 @@ class _Encoder:
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
     """Return the structure of a value as JSON, and the contents of its tensors, arrays and ``bytes`` in pieces.
 
-    Joined, the pieces are the block to which the structure refers. Tensors can be on any device. Their gradients are
-    dropped.
+    The pieces, one after the other, form the block of bytes to which the structure refers. Tensors can be on any
+    device. Their gradients are dropped.
 
     Raises:
         InvalidArgumentError: if a value cannot be sent. The message names this value.
@@ -319,7 +319,9 @@ class Extent(NamedTuple):
 
 
 def extent_of(structure: bytes) -> Extent:
-    """Return the `Extent` of an ASCII JSON text; for invalid text, of the part that a parser reads before it fails.
+    """Return the `Extent` of an ASCII JSON text.
+
+    If the text is invalid, the extent covers at least the part that a parser reads before it fails.
 
     Example:
         >>> extent_of(b'[1, {"a": "[,"}]')

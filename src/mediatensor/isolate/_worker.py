@@ -118,8 +118,8 @@ _Result = TypeVar("_Result")
 class _Slot:
     """A running call and its child process.
 
-    The worker has only weak references to slots, and counts these to limit the running calls. So the slot of an
-    interrupted call does not count forever.
+    The worker counts its slots to limit the number of running calls. It has only weak references to them, so the slot
+    of an interrupted call does not count forever.
     """
 
     def __init__(self) -> None:
@@ -134,17 +134,17 @@ class IsolatedWorker(Closing):
 
     The first call starts a process, which takes some seconds to import torch. The process then also serves later calls.
     Several threads can use one worker; with ``num_processes=1``, their calls wait for each other. A worker can be
-    pickled, for example as a part of a dataset, and used after a fork and in workers of a ``DataLoader``, because every
-    process starts its own child processes. These end when the program ends, even if it is killed. If a function starts
-    processes, they end when the child that runs the function ends. On Linux (x86-64 and AArch64), the kernel makes sure
-    of this, because it does not let them leave the child's session and process group. On other systems, a process that
-    leaves the group keeps running.
+    pickled, for example as a part of a dataset. It can be used after a fork and in workers of a ``DataLoader``, because
+    every process starts its own child processes. The child processes end when the program ends, even if it is killed.
+    If a function starts further processes, they end when the child that runs the function ends. On Linux (x86-64 and
+    AArch64), the kernel enforces this: it does not let the further processes leave the session and process group of the
+    child. On other systems, a process that leaves the group keeps running.
 
-    Results are data, never code: numbers, text, ``bytes``, ``None``, tensors (on the CPU) and numpy arrays; frames,
-    samples, metadata, subtitles and documents of this library; lists, tuples and dictionaries of all these (with text,
-    numbers or ``None`` as keys). To return an object of your own class, return its parts as a tuple or a dictionary.
-    Large tensors are returned in shared memory without a copy. Exceptions of ``mediatensor.errors`` and of Python keep
-    their types.
+    Results are data, never code. A result can be a number, text, ``bytes``, ``None``, a tensor (on the CPU) or a numpy
+    array. It can also be frames, samples, metadata, subtitles or a document of this library, or a list, tuple or
+    dictionary of all these. The keys of a dictionary must be text, numbers or ``None``. To return an object of your own
+    class, return its parts as a tuple or a dictionary. Large tensors are returned in shared memory without a copy.
+    Exceptions of ``mediatensor.errors`` and of Python keep their types.
 
     This is not a sandbox. The process runs as the same user, and can read and write the same files. An attacker who
     takes over the process has your permissions until the process ends, but cannot open sockets (on Linux). The attacker
@@ -234,8 +234,8 @@ class IsolatedWorker(Closing):
 
         Raises:
             IsolatedWorkerError: if the process crashed (``reason`` "crash"), took too much time ("timeout") or memory
-                ("memory"), the function raised an exception of another library's type ("exception"), or the process
-                sent an invalid result ("result").
+                ("memory"), the function raised an exception whose type belongs to another library ("exception"), or the
+                process sent an invalid result ("result").
             InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot be sent.
             ClosedError: if the worker is closed, even during the call.
             Exception: any exception that the function raises.

@@ -20,7 +20,7 @@ def requires_package(name: str, extra_message: str | None = None) -> None:
         extra_message: Text at the beginning of the error message.
 
     Raises:
-        MissingDependencyError: The package is not installed; it is an `ImportError`.
+        MissingDependencyError: (an ImportError) The package is not installed.
 
     Example:
         >>> from mediatensor.ocr.file_utils import requires_package

@@ -101,16 +101,16 @@ def audio_clips_at_random_timestamps(
         num_clips: Number of clips, at least 1.
         sampling_range_start: Earliest start of a clip in seconds; by default the start of the stream.
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
-            the end. By default, it is chosen so that all clips fit into the stream; if none fits after
-            ``sampling_range_start``, all clips start there. Required if the header does not state the end of the
-            stream.
+            the end. By default, this time is chosen so that all clips fit into the stream. If no clip fits after
+            ``sampling_range_start``, all clips start at ``sampling_range_start``. Required if the header does not state
+            the end of the stream.
         policy: How to handle a clip that reaches beyond the end of the stream: ``"pad"`` adds silence, ``"wrap"``
             repeats the clip from its start, and ``"error"`` raises an `InvalidArgumentError`.
 
     Returns:
         Samples float32 (num_clips, channels, samples); all clips have the same length. ``pts_seconds`` has the
-        requested start of each clip. The clip's first sample is the one nearest to it. ``num_valid_samples`` is the
-        number of decoded samples in each clip, without padding or repetition.
+        requested start of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples``
+        is the number of decoded samples in each clip, without padding or repetition.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the end of the stream is unknown,
@@ -175,8 +175,8 @@ def audio_clips_at_regular_timestamps(
 
     Returns:
         Samples float32 (clips, channels, samples); all clips have the same length. ``pts_seconds`` has the requested
-        start of each clip. The clip's first sample is the one nearest to it. ``num_valid_samples`` is the number of
-        decoded samples in each clip, without padding or repetition.
+        start of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples`` is the
+        number of decoded samples in each clip, without padding or repetition.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `audio_clips_at_random_timestamps`.
@@ -271,7 +271,7 @@ def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
 
 
 def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: float) -> float:
-    """Return the default end of the sampling range: every clip that starts before it fits into the stream.
+    """Return the default end of the sampling range, so that all clips fit into the stream.
 
     ``length`` is the number of samples of a clip. The result is a quarter of a sample after the last possible start.
     With a smaller distance, rounding could exclude the last start. With half a sample or more, a random start could be

@@ -1,4 +1,4 @@
-"""Sample frames of a whole video within a rate and a budget (`sample_frames`), as input of video-language models."""
+"""Sample a limited number of frames of a whole video (`sample_frames`), as input of video-language models."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ def sample_frames(
     tokens_per_frame: float | Callable[[int, int], float] | None = None,
     multiple_of: int = 1,
 ) -> FrameBatch:
-    """Decode frames of a whole video within a rate and a budget, evenly spaced in time from the first to the last.
+    """Decode evenly spaced frames of a whole video, limited by frame rate, number of frames, or number of tokens.
 
     At least one limit must be given, and the lowest one applies. If the limits allow all frames of the video, each is
     returned once. So a rate above the frame rate of the video, or ``max_frames`` above its number of frames, does not
-    repeat frames. A single frame is the first one.
+    repeat frames. If only one frame is returned, it is the first frame of the video.
 
     Otherwise, times are evenly spaced from the start of the first frame to the start of the last frame, and the frames
     shown at these times are returned. At a constant rate, frame k of n has the index ``k * (len(decoder) - 1) // (n -
@@ -153,14 +153,15 @@ def sample_frames(
         max_frames: Largest number of frames, at least 1.
         fps: Largest number of frames per second of video. The number of frames is at most ``duration * fps``, rounded
             down.
-        max_tokens: Largest number of tokens that the model makes of all frames. The number of frames is at most
+        max_tokens: Largest number of tokens that the model uses for all frames. The number of frames is at most
             ``max_tokens / tokens_per_frame``, rounded down.
-        tokens_per_frame: Number of tokens that the model makes of one frame, which need not be a whole number, or a
-            function that computes it from the (height, width) of the frames after the decoder's transforms. In
-            Qwen2.5-VL, a token has 28 x 28 pixels (2 x 2 patches of 14 x 14) of two frames, so this is ``height * width
-            / (28 * 28) / 2``.
-        multiple_of: The number of frames is rounded down to a multiple of this number, but is at least this number. It
-            is 2 for Qwen2.5-VL, which joins frames in pairs. If the video has fewer frames, they are repeated.
+        tokens_per_frame: Number of tokens that the model uses for one frame. It can be a fraction. It can also be a
+            function of height and width that returns this number. The function gets the frame size after the decoder's
+            transforms. In Qwen2.5-VL, one token covers 28 x 28 pixels (2 x 2 patches of 14 x 14) of two frames, so the
+            number is ``height * width / (28 * 28) / 2``.
+        multiple_of: The number of frames is rounded down to a multiple of this number, but is at least this number. Use
+            2 for Qwen2.5-VL, which joins frames in pairs. If the video has fewer frames than this number, frames are
+            repeated.
 
     Returns:
         Frames of shape (N, C, H, W), or (N, H, W, C) if this is the decoder's dimension order. ``pts_seconds`` has

@@ -165,8 +165,8 @@ def clips_at_random_indices(
         sampling_range_end: A clip must start before the frame with this index. A negative value counts from the end of
             the video, and a value beyond the end means the end. By default, it is chosen so that all clips fit into the
             video; if the video is shorter than a clip, all clips start at its first frame.
-        policy: How to complete a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats the last of
-            its frames that the video has, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
+        policy: How to complete a clip that reaches beyond the end of the video: ``"repeat_last"`` repeats the clip's
+            last frame before the end, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
             `InvalidArgumentError`.
 
     Returns:
@@ -216,7 +216,7 @@ def clips_at_regular_indices(
 
     The first clip starts at the first frame of the sampling range, the last clip at the last frame of the range. The
     starts in between are rounded to whole frames. For example, let 3 clips have 3 frames each, and take every 2nd frame
-    of a video of 10 frames. By default, they are::
+    of a video of 10 frames. By default, the clips are::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )

@@ -4,9 +4,9 @@ Samplers and transforms draw from the global generators of torch, NumPy and Pyth
 If threads that read rows used them directly, only one thread could decode at a time.
 
 Therefore each row has its own generators, which `row_random` makes. Built-in samplers draw from them. Other code draws
-from the global generators, so it is called in the context manager `global_random`. This temporarily copies the state of
-the row's generators to the global ones, and lets only one thread in at a time. Either way, a row gets the same numbers
-as if the global generators had been seeded for it.
+from the global generators, so it is called in the context manager `global_random`. The context manager temporarily
+copies the states of the row's generators to the global generators, and lets only one thread in at a time. Either
+way, a row gets the same numbers as if the global generators had been seeded for it.
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ def sampling_generator() -> torch.Generator | None:
 
 @contextmanager
 def global_random() -> Iterator[None]:
-    """In a ``with`` block, give the global generators the states of the generators of the row that is being read.
+    """In a ``with`` block, give the global generators the states of the current row's generators.
 
-    Afterwards, the global generators get their previous states back. If no row is being read, this has no effect.
+    The current row is the dataset row that is being read. Afterwards, the global generators get their previous
+    states back. If no row is being read, this has no effect.
     """
     row = _row.get()
     if row is None:
@@ -112,7 +113,7 @@ def uses_row_random(function: F) -> F:
 def random_for(function: Any) -> AbstractContextManager[None]:
     """Return the context manager in which ``function`` must be called.
 
-    It has no effect if `uses_row_random` has marked ``function``. Otherwise, it is `global_random`.
+    If `uses_row_random` has marked ``function``, the context manager does nothing. Otherwise, it is `global_random`.
     """
     return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()
 
@@ -137,7 +138,8 @@ def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
 def planned_by(plan: Callable[..., Any]) -> Callable[[F], F]:
     """Return a decorator that sets the attribute ``first_position`` of a sampler.
 
-    ``plan`` has the same arguments as the sampler, and returns an object whose method ``first_position`` is used.
+    The attribute is a function that calls ``plan`` with the arguments of the sampler, and then calls the method
+    ``first_position`` of the object that ``plan`` returned.
     """
     return starts_reading_at(lambda decoder, **options: plan(decoder, **options).first_position(decoder))
 

@@ -115,8 +115,8 @@ def find_scenes(
     frames before it and the two after it, not counting frames that repeat the previous frame. PySceneDetect's
     ``AdaptiveDetector`` has the same rule, but compares hue, saturation and brightness. Some further rules apply:
 
-    * A *flash* does not count as a cut. It is a change after which the earlier content comes back soon: after at most
-      15 frames, and after fewer than ``min_frames`` frames.
+    * A *flash* does not count as a cut. In a flash, the content changes, and the earlier content comes back after at
+      most 15 frames, and after fewer than ``min_frames`` frames.
     * If the video fades to black and back, the first black frame starts a scene.
     * Dissolves and wipes are not found, unless they last only one or two frames.
 
@@ -140,7 +140,7 @@ def find_scenes(
 
     Returns:
         The scenes in order. Together, they have all frames that can be decoded. A video without cuts is one scene. No
-        scene is shorter than ``min_frames`` and ``min_seconds`` allow, unless the whole video is.
+        scene is shorter than ``min_frames`` or ``min_seconds``, unless the whole video is shorter.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
@@ -204,8 +204,8 @@ def clips_at_scenes(
         num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1.
         placement: Position of a clip in its scene: ``"start"``, ``"middle"`` or ``"random"``. A clip that is longer
             than its scene starts with the scene. Random numbers come from torch's global generator for the CPU.
-        policy: How to handle a clip that reaches beyond the end of its scene: ``"repeat_last"`` repeats its last frame
-            in the scene, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
+        policy: How to handle a clip that reaches beyond the end of its scene: ``"repeat_last"`` repeats the clip's last
+            frame in the scene, ``"wrap"`` repeats the clip from its first frame, and ``"error"`` raises an
             `InvalidArgumentError`.
 
     Returns:
@@ -318,7 +318,7 @@ class _CutRule:
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
         """Return whether ``later`` shows the content of ``before`` again, so that there was only a flash in between.
 
-        ``score`` is the score of the change between them.
+        ``score`` is the score of the change at the start or the end of this flash.
         """
         return _difference(before, later) < score / max(self.ratio, 2.0)
 
@@ -427,7 +427,7 @@ def _difference(one: _SmallFrame, other: _SmallFrame) -> float:
 
 
 def _lit_share(is_lit: NDArray[np.bool_]) -> float:
-    """Return the fraction of rows (or columns) that remains without the black rows (or columns) at both ends."""
+    """Return the fraction of rows (or columns) that remains after removing the black ones at both ends."""
     first, last = is_lit.argmax(), is_lit[::-1].argmax()
     return float(len(is_lit) - first - last) / len(is_lit) if is_lit[first] else 0.0
 

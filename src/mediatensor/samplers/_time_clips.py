@@ -98,15 +98,16 @@ def clips_at_random_timestamps(
             decoder.metadata.average_fps``, which gives consecutive frames if the rate is constant.
         sampling_range_start: Earliest start of a clip in seconds; by default the start of the stream.
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
-            the end. By default, it is chosen so that all clips fit into the stream; if the stream is shorter than a
-            clip, all clips start at its beginning.
-        policy: How to complete a clip that reaches beyond the end of the stream: ``"repeat_last"`` repeats its last
-            frame before the end, ``"wrap"`` repeats the clip from its start, and ``"error"`` raises an
+            the end. By default, it is chosen so that all clips fit into the stream. If the stream is shorter than a
+            clip, all clips start at the start of the stream.
+        policy: How to complete a clip that reaches beyond the end of the stream: ``"repeat_last"`` repeats the
+            clip's last frame before the end, ``"wrap"`` repeats the clip from its start, and ``"error"`` raises an
             `InvalidArgumentError`.
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times, of shape (num_clips, num_frames_per_clip), are those of the frames, not those requested.
+        order. Their times, of shape (num_clips, num_frames_per_clip), are the frames' own times, not the requested
+        times.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames or lacks
@@ -167,7 +168,7 @@ def clips_at_regular_timestamps(
 
     Returns:
         Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times, of shape (clips, num_frames_per_clip), are those of the frames, not those requested.
+        order. Their times, of shape (clips, num_frames_per_clip), are the frames' own times, not the requested times.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_timestamps`.
@@ -389,7 +390,7 @@ def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> floa
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the `FrameClock` of ``decoder`` or, if ``steps`` are given, the result of its method ``for_steps``."""
+    """Return the `FrameClock` of ``decoder``. With time ``steps``, see `FrameClock.for_steps`."""
     access = access_to(decoder)
     clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock

@@ -150,7 +150,7 @@ def _token_in(query: bytes) -> str:
 def _check_origin(headers: Headers) -> None:
     """Raise `ServeError` if a web page of another origin made the browser send this request.
 
-    Links to this server are allowed.
+    A request is allowed if the user followed a link to this server.
     """
     origin = headers.get("origin")
     if origin is not None:

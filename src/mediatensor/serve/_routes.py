@@ -212,7 +212,7 @@ def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[s
 
 
 def _add_files(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with one more, ``files``, which lists the result files that must be made."""
+    """Return the options with an additional option ``files``, which lists the result files that must be made."""
     answer = _FILE_OF_ANSWER[options.get("answer", "json")]
     if answer == "tables.csv":
         options["tables"] = True
@@ -237,7 +237,7 @@ def _form(options: type[BaseModel]) -> dict[str, Any]:
 
 
 def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from the types in an option's ``schema``, because a form cannot send null: it omits the field."""
+    """Remove null from the types in an option's ``schema``, because forms omit a field instead of sending null."""
     if "anyOf" in schema:
         (non_null,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
         schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **non_null}

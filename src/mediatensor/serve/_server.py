@@ -1,6 +1,6 @@
 """A uvicorn server for the application, with limits for connections.
 
-It limits their number, and the time in which the headers of a request must arrive.
+It limits the number of connections, and the time in which the headers of a request must arrive.
 """
 
 from __future__ import annotations

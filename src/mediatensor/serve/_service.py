@@ -171,7 +171,7 @@ class Service:
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
         """Yield ``data`` in parts.
 
-        Until all parts are sent, they count towards the limit of unsent bytes of ``owner``.
+        Until all parts are sent, all of ``data`` counts towards the owner's limit of unsent bytes.
         """
         self._num_unread_bytes[owner] += len(data)
         try:
@@ -204,8 +204,8 @@ def media_path(job: Job, name: str) -> Path:
 def _run_folder(parent: Path | None) -> Iterator[Path]:
     """Make a private folder for the uploads and results of a server, and delete it at the end of the ``with`` block.
 
-    The folder is in ``parent`` or, if that is None, in the system's temporary folder. A server that is killed leaves
-    its folder, whose lock is then free. The next server recognises this, and deletes the folder.
+    The folder is in ``parent`` or, if that is None, in the system's temporary folder. If a server is killed,
+    its folder remains, but the lock in the folder is released. The next server deletes folders with a free lock.
 
     Raises:
         WriteError: if the folder cannot be made, or other users could access it.

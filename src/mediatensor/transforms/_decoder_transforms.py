@@ -48,8 +48,8 @@ class DecoderTransform(Transform):
     A crop gives the same pixels in both uses. A resize does not: the decoder scales with FFmpeg's swscale, and tensors
     are scaled by torch. Both are bilinear and antialiased. In natural video, at least 98 % of the uint8 values differ
     by no more than 2. If the width shrinks to half or less, values at sharp colour edges can differ by more, because
-    swscale then halves the resolution of chroma. Frames on another device than the CPU are cropped and scaled there
-    with torch. Their uint8 values differ from those of swscale by no more than 2.
+    swscale then halves the resolution of chroma. Frames on a device other than the CPU are cropped and scaled on this
+    device, with torch. Their uint8 values differ from those of swscale by no more than 2.
 
     To write a transform, implement `resolve`. Set ``is_random = False`` if it does not draw random numbers.
 
@@ -106,18 +106,19 @@ class Resize(DecoderTransform):
     """Resize images, bilinearly and with antialiasing, to a fixed size or to a size that keeps their aspect ratio.
 
     Give either ``size``, or at least one of ``short_side`` and ``long_side``, or at least one of ``max_pixels``,
-    ``min_pixels`` and ``multiple_of``. Except with ``size``, the result depends on the size of the images. In a
-    decoder, it is computed once, from the size of the first frame. If later frames have another size, they are scaled
-    to the same result.
+    ``min_pixels`` and ``multiple_of``. Except with ``size``, the result size depends on the size of the images.
+    In a decoder, the result size is computed once, from the first frame. If later frames have another size, they are
+    scaled to the same result size.
 
     With ``short_side`` and ``long_side``, the size is the same as in torchvision's ``Resize``. The other side is
     rounded down, but is at least 1.
 
     With ``max_pixels``, ``min_pixels`` and ``multiple_of``, the size is the same as in ``smart_resize`` of Qwen-VL
-    (package ``qwen_vl_utils``, where ``multiple_of`` is 28). Each side is first rounded to a multiple. If the result
-    has too many pixels, both sides are scaled down to ``max_pixels`` and rounded down. If it has too few, they are
-    scaled up to ``min_pixels`` and rounded up. A side is at least one multiple, so that very long images can exceed
-    ``max_pixels``. Long images do not raise an error, while Qwen-VL rejects those with a ratio above 200.
+    (package ``qwen_vl_utils``, where ``multiple_of`` is 28). Each side is first rounded to a multiple of
+    ``multiple_of``. If the result has too many pixels, both sides are scaled down to ``max_pixels`` and rounded down.
+    If it has too few pixels, both sides are scaled up to ``min_pixels`` and rounded up. Each side is at least
+    ``multiple_of``, so very long images can exceed ``max_pixels``. Qwen-VL rejects images with an aspect ratio above
+    200. `Resize` accepts them.
 
     Args:
         size: (height, width) of the result.
@@ -337,7 +338,7 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
 
     Raises:
         InvalidArgumentError: if a transform cannot run in a decoder, or cannot be applied to frames of this size, or
-            its result is larger than the frames that FFmpeg makes.
+            its result exceeds the maximum size of a frame.
 
     >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
     (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
@@ -412,7 +413,7 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """A function that converts one type of torchvision transform, and the attribute values for which it is correct."""
+    """A function that converts a type of torchvision transform, and the attribute values that it requires."""
 
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]

@@ -1,4 +1,4 @@
-"""`Letterbox`, which fits images into a size and pads them, and where the image is in the result."""
+"""`Letterbox`, which scales and pads images, and `LetterboxPlacement`, the position of the image in the result."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .functional import check_fill, check_size
 
 @dataclass(frozen=True)
 class LetterboxPlacement:
-    """Where a `Letterbox` shows an image of a given size.
+    """Position and scale of an image in the result of a `Letterbox`.
 
     Attributes:
         top: First row of the result that shows the image.
         left: First column of the result that shows the image.
-        height: Number of rows that show it.
-        width: Number of columns that show it.
+        height: Number of rows of the result that show the image.
+        width: Number of columns of the result that show the image.
         scale_y: ``height`` divided by the height of the image.
         scale_x: ``width`` divided by the width of the image. It differs a little from ``scale_y``, because sizes are
             whole pixels.
@@ -47,7 +47,7 @@ class LetterboxPlacement:
     scale_x: float
 
     def move_boxes(self, boxes: Tensor) -> Tensor:
-        """Convert boxes of the image to boxes of the result.
+        """Convert boxes on the original image to boxes on the letterboxed image.
 
         Args:
             boxes: Boxes (..., 4) as (left, top, right, bottom), or points (..., 2) as (x, y), in pixels from the upper
@@ -71,7 +71,7 @@ class LetterboxPlacement:
     def restore_boxes(self, boxes: Tensor) -> Tensor:
         """Convert boxes on the letterboxed image to boxes on the original image.
 
-        Boxes in the padding are outside the image, so they can have negative coordinates.
+        Boxes in the padding are outside the original image, so they can have negative coordinates.
 
         Args:
             boxes: Boxes (..., 4) as (left, top, right, bottom), or points (..., 2) as (x, y), in pixels from the upper
@@ -113,8 +113,8 @@ class Letterbox(DecoderTransform):
     becomes shorter than a pixel. Small images are enlarged. Pixels are scaled as by `Resize`, with antialiasing, which
     YOLO does not use.
 
-    In a decoder, the place is computed once, from the size of the first frame. If later frames have another size, they
-    are scaled to the same place.
+    In a decoder, the size and position of the scaled image are computed once, from the first frame. If later frames
+    have another size, they are scaled to the same size and position.
 
     Args:
         size: (height, width) of the result.
@@ -153,9 +153,10 @@ class Letterbox(DecoderTransform):
         )
 
     def place(self, height: int, width: int) -> LetterboxPlacement:
-        """Return where the result shows an image of ``height`` and ``width``.
+        """Return the position and scale that an image of ``height`` and ``width`` has in the result.
 
-        For a video, this is the size of its frames after rotation, as in the metadata of `VideoDecoder`.
+        For a video, ``height`` and ``width`` are the size of its frames after rotation, as in the metadata of
+        `VideoDecoder`.
 
         Raises:
             InvalidArgumentError: if a length is not a positive int.
@@ -173,7 +174,7 @@ class Letterbox(DecoderTransform):
         return LetterboxPlacement(top, left, new_height, new_width, new_height / height, new_width / width)
 
     def mask(self, height: int, width: int) -> Tensor:
-        """Return which pixels of the result show an image of ``height`` and ``width``; the rest is padding.
+        """Return a mask of the result for an image of ``height`` and ``width``: True on the image, False on padding.
 
         Returns:
             Bool tensor (size[0], size[1]), on the CPU.

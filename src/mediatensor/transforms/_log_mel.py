@@ -72,8 +72,9 @@ class LogMelSpectrogram(nn.Module):
     Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The result is ``(x + 4) / 4``. As in
     Whisper, the last window, which is centred on or near the end of the audio, is left out.
 
-    **Each clip is normalised separately.** The maximum m is that of one channel of one clip, never that of a batch. So
-    a clip has the same spectrogram in any batch, and it equals the result of Whisper's own function.
+    **Each clip is normalised separately.** The maximum m is computed over one channel of one clip, never over a
+    batch. So a clip has the same spectrogram in any batch, and the spectrogram equals the result of Whisper's own
+    function.
 
     The module works on any device (``.to("cuda")`` moves the window and the filters), supports `torch.compile`,
     autocast and gradients, and always computes in float32. It has no parameters, and adds nothing to a ``state_dict``.

@@ -21,7 +21,7 @@ class FixedSize(NamedTuple):
 
 
 class SizeBySides(NamedTuple):
-    """A size with the aspect ratio of the image, given by the length of a side. The rule is torchvision's.
+    """torchvision's rule: keep the aspect ratio of the image, and set the length of its shorter or longer side.
 
     >>> SizeBySides(short_side=256, long_side=None).apply(360, 640)
     (256, 455)
@@ -44,7 +44,7 @@ class SizeBySides(NamedTuple):
 
 
 class SizeWithin(NamedTuple):
-    """The largest size with the aspect ratio of the image that fits into ``size``. The rule is YOLO's.
+    """YOLO's rule: keep the aspect ratio of the image, and choose the largest size that fits into ``size``.
 
     >>> SizeWithin((224, 224)).apply(360, 640)
     (126, 224)
@@ -58,7 +58,7 @@ class SizeWithin(NamedTuple):
 
 
 class SizeByPixels(NamedTuple):
-    """A size with nearly the aspect ratio of the image, given by the number of pixels. The rule is Qwen-VL's.
+    """Qwen-VL's rule: nearly keep the aspect ratio, limit the number of pixels, and round the sides to multiples.
 
     >>> SizeByPixels(max_pixels=128 * 28 * 28, min_pixels=None, multiple_of=28).apply(360, 640)
     (224, 420)

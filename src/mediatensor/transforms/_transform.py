@@ -65,7 +65,7 @@ def images_in(sample: object) -> list[Tensor]:
 
 
 class ImageFunction(Protocol[P]):
-    """A function of a tensor that `over_images` has extended to frames, batches of frames and nested samples."""
+    """A tensor function that also accepts frames, batches of frames and nested samples, because of `over_images`."""
 
     def __call__(self, images: SampleT, /, *args: P.args, **kwargs: P.kwargs) -> SampleT: ...
 
@@ -172,9 +172,9 @@ class Transform(nn.Module, ABC):
     To write a transform, implement `transform` and, if it needs parameters, `make_params`.
 
     Attributes:
-        is_random: Whether `make_params` draws random numbers. If true, it is called once for each clip, and the result
-            is used for this clip in all image tensors of the sample. All of them must therefore have the same number
-            of clips. If false, it is called separately for each image tensor.
+        is_random: Whether `make_params` draws random numbers. If true, `make_params` is called once for each clip,
+            and its result is used for this clip in all image tensors of the sample. All image tensors must therefore
+            have the same number of clips. If false, `make_params` is called separately for each image tensor.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Functions that transform images: the transforms that do not draw random numbers.
+"""Functions that transform images without drawing random numbers.
 
 The first argument of every function is a tensor (..., C, H, W) of dtype uint8, uint16 or float, a `Frame`, a
 `FrameBatch`, or nested dicts, lists and tuples of these. The result has the same structure. Everything else is
@@ -308,10 +308,10 @@ def check_fill(fill: object) -> tuple[float, ...]:
 
 
 def check_fill_fits(fill: tuple[float, ...], channels: int, dtype: torch.dtype, highest: float | None = None) -> None:
-    """Raise `InvalidArgumentError` if images of ``channels`` and ``dtype`` cannot have the value ``fill``.
+    """Raise `InvalidArgumentError` if images of this ``dtype`` with these ``channels`` cannot have the colour ``fill``.
 
-    ``highest`` is the largest value; by default the largest of an integer dtype. Float images have no limits by
-    default.
+    ``highest`` is the largest value that the images can have. By default, it is the largest value of an integer
+    ``dtype``, and the values of float images are not limited.
     """
     if len(fill) not in (1, channels):
         raise InvalidArgumentError(f"fill must have 1 value or one for each of {channels} channels (got {fill!r}).")

@@ -41,7 +41,7 @@ _MAX_LEAPS = 1000
 def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
     """Convert decoded frames to the rate and the channels of the output, and join them to one float32 tensor.
 
-    ``slices`` are the decoded frames, in order; together they have the samples [plan.start, plan.stop) of the stream.
+    ``slices`` are the decoded frames, in order. Together they have the samples [plan.start, plan.stop) of the stream.
     Return the samples [plan.first, plan.last) of the output, as (channels, samples). ``expected_length`` is an estimate
     of the number of decoded samples, for allocating memory.
     """
@@ -138,7 +138,8 @@ class _Run(ABC):
     def part(self, first: int, last: int | None) -> NDArray[np.float32]:
         """Return this run's samples within the output's range [first, last).
 
-        If `limit` is set, cut or pad the result to end there. Call this only once, because it uses up the samples.
+        If `limit` is set, cut or pad the result so that it ends at `limit`. Call this method only once, because it uses
+        up the samples.
         """
         self._empty_queue()
         samples = self._finish(first, last)
@@ -152,7 +153,7 @@ class _Run(ABC):
 
     @abstractmethod
     def _memory(self, length: int) -> NDArray[np.float32]:
-        """Return an array (channels, length), to which the caller writes the next samples before it calls `_take`."""
+        """Return an array (channels, length). The caller writes the next samples to it, and then calls `_take`."""
 
     @abstractmethod
     def _take(self, samples: NDArray[np.float32]) -> None:
@@ -205,7 +206,7 @@ class _CopiedRun(_Run):
 class _ResampledRun(_Run):
     """Samples that FFmpeg's resampler converts to the sample rate and channels of the output.
 
-    Output samples must lie at the same times as if the whole stream was resampled. Therefore a few silent samples are
+    Output samples must have the same times as in a resampling of the whole stream. Therefore a few silent samples are
     added before the run. The first of them is at a time at which input and output both have a sample.
     """
 

@@ -47,7 +47,7 @@ class OutputFormat:
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
     """Return both arguments as ints that FFmpeg's resampler accepts.
 
-    Return ``None`` for an argument that is ``None``, which means the stream's own value.
+    An argument of ``None`` means the stream's own value, and is returned as ``None``.
     """
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
@@ -130,9 +130,9 @@ def rescale_up(position: int, from_rate: int, to_rate: int) -> int:
 def group_ranges(ranges: list[tuple[float, float | None]], max_distance: float) -> list[list[int]]:
     """Group ranges (start, stop) in seconds that are close enough to be decoded together.
 
-    Each group is a list of indices into ``ranges``. Groups, and the ranges in a group, are in order of time. Within a
-    group, gaps between ranges are at most ``max_distance`` seconds; a negative distance puts each range into its own
-    group.
+    Each group is a list of indices into ``ranges``. Groups are in order of time, and so are the ranges in each group.
+    Within a group, gaps between ranges are at most ``max_distance`` seconds; a negative distance puts each range into
+    its own group.
 
     >>> group_ranges([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (6.1, 7.0)], 0.25)
     [[1, 2], [0, 3]]
@@ -270,7 +270,8 @@ class SampleClock:
     def certain_position(self, pts: int) -> tuple[int, bool]:
         """Return the result of `position`, and whether it is certain.
 
-        It is uncertain if the frame is too far from the grid. After a gap, for example, a frame can start anywhere.
+        The position is not certain if the frame is too far from the grid. For example, a frame after a gap can start
+        anywhere.
         """
         numerator, denominator = self.ratio
         ticks = pts - self.begin_pts
@@ -303,8 +304,8 @@ def fit_clock(
     """Return the `SampleClock` that fits the first frames of a stream.
 
     ``pts`` has the time stamps of these frames (at least one) in ticks, and ``lengths`` their numbers of samples. In
-    this example, the first frame has only 648 of its 960 samples, because the encoder's delay is cut. Later frames
-    start at samples 648, 1608 ...
+    the first example below, the first frame has only 648 of its 960 samples, because the encoder's delay is cut off.
+    Later frames start at samples 648, 1608 ...
 
     >>> clock = fit_clock([0, 14, 34, 54], [648, 960, 960, 960], Fraction(48))
     >>> clock.grid, clock.grid_offset, [clock.position(pts) for pts in (14, 34, 54, 74)]

@@ -1,4 +1,4 @@
-"""Rules for seeking in audio, by codec and format: whether it is exact, and how to prepare the decoder afterwards.
+"""Decide, for each codec and format, whether seeks in audio are exact, and how to prepare the decoder after a seek.
 
 These are pure functions, without I/O.
 
@@ -83,7 +83,7 @@ def can_seek(format_name: str, codec: str) -> bool:
 def stores_timestamps(format_name: str) -> bool:
     """Return whether files of this format store the time of each packet.
 
-    Only then does a leap in the time stamps mean that there is a gap in the audio.
+    Only in such files does a jump in the time stamps show that the audio has a gap.
 
     >>> stores_timestamps("mp3"), stores_timestamps("xwma"), stores_timestamps("matroska,webm")
     (False, False, True)
@@ -94,7 +94,8 @@ def stores_timestamps(format_name: str) -> bool:
 def is_late_by_a_frame(format_name: str, codec: str) -> bool:
     """Return whether time stamps of packets can be one frame late, as for WMA in ASF.
 
-    In ASF, a packet can begin with the rest of the previous packet's frame, but state the time of the next frame.
+    In ASF, a packet can begin with the rest of a frame from the previous packet. However, the packet states the time of
+    the next frame.
     """
     return format_name == _LATE_FORMAT and codec.startswith(_LATE_CODECS)
 
@@ -170,8 +171,8 @@ _FAMILY_AT, _NUM_STREAMS_AT = 18, 19
 def begins_with_narrow_band(packet: bytes) -> bool:
     """Return whether ``packet``, the first packet of an Opus stream, contains speech in narrow band.
 
-    For such a packet, FFmpeg returns 24 samples fewer, and makes up for them when the bandwidth changes later. Time
-    stamps do not reflect this, so they do not show at which sample a frame starts.
+    For such a packet, FFmpeg returns 24 samples too few. It returns the missing samples later, when the bandwidth
+    changes. Time stamps do not reflect this, so they do not show at which sample a frame starts.
 
     >>> begins_with_narrow_band(bytes([1 << 3, 0])), begins_with_narrow_band(bytes([9 << 3, 0]))
     (True, False)
@@ -180,10 +181,10 @@ def begins_with_narrow_band(packet: bytes) -> bool:
 
 
 class OpusMemory:
-    """Decides from which packet on an Opus decoder that started in the middle of a stream decodes correctly.
+    """Finds the packet from which an Opus decoder decodes correctly, after it started in the middle of a stream.
 
-    From that packet on, it gives the same samples as a decoder that started at the beginning. ``header`` is the
-    identification header of the stream (``OpusHead``).
+    From that packet on, the decoder gives the same samples as a decoder that started at the beginning. ``header`` is
+    the identification header of the stream (``OpusHead``).
 
     >>> memory = OpusMemory(b"OpusHead")
     >>> pause, speech = bytes([9 << 3, 0]), bytes([9 << 3, 128])
@@ -257,9 +258,9 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return where, in a packet of several Opus streams, the stream that starts at ``at`` ends (RFC 6716, B).
+    """Return the end of the stream that starts at ``at`` in a packet of several Opus streams (RFC 6716, B).
 
-    In a broken packet, this position can be past the end of the packet.
+    In a broken packet, the returned position can be past the end of the packet.
     """
     code, at = packet[at] & 3, at + 1
     num_frames, have_one_size, num_padding = (1, 2, 2)[code] if code < 3 else 0, code == 1, 0

@@ -228,7 +228,7 @@ class SoundReader(AudioReader):
     def _seek_vorbis(self, modes: VorbisModes, timestamp: int) -> bool:
         """Seek to an Ogg page, and determine the time stamp from which to count the samples after it.
 
-        Return False if the pages there do not show at which sample the page's first packet ends. Raise
+        Return False if this page and later pages do not show the sample at which the page's first packet ends. Raise
         `UnknownPositionError` if samples cannot be counted in this stream.
         """
         first = self._first

@@ -495,9 +495,9 @@ class _Section:
 class _BetweenFiles:
     """Decides, in a joined file, whether undecodable data between two audio frames are damage.
 
-    FFmpeg returns the tags and file headers between joined files as packets. These are not damage, and neither are
-    undecodable data directly before a tag or a file header, or between a tag and the next frame. FFmpeg finds such
-    data, for example, in images within tags.
+    FFmpeg returns the tags and file headers between joined files as packets. These packets are not damage. Undecodable
+    data are not damage either if they are directly before a tag or a file header, or between a tag and the next frame.
+    For example, FFmpeg finds such data in images within tags.
     """
 
     def __init__(self) -> None:

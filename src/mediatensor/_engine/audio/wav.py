@@ -112,7 +112,7 @@ _NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
-    """Return how many bytes ``raw`` must have before the first sample when it is passed to `convert_samples`."""
+    """Return how many bytes must come before the first sample in the argument ``raw`` of `convert_samples`."""
     return 1 if encoding.num_bytes == 3 else 0
 
 
@@ -139,9 +139,9 @@ def _dtype(encoding: SampleEncoding) -> np.dtype[Any]:
 
 
 def _integers_of_24_bits(raw: memoryview, encoding: SampleEncoding) -> NDArray[np.int32]:
-    """Read 24-bit integers, and return them times 256 as 32-bit integers.
+    """Read 24-bit integers, multiply them by 256, and return them as 32-bit integers.
 
-    Each integer is read as 32 bits, together with the byte before it, which is three times as fast as moving single
+    Each integer is read as 32 bits, together with the byte before it. This is three times as fast as moving single
     bytes. The additional byte is then removed::
 
         little-endian    [other, low, mid, high]    the other byte is the lowest: clear it

@@ -92,8 +92,8 @@ def disposable_parser(codec: str | None, extradata: bytes) -> Callable[[memoryvi
     The function returns `Disposable.NO` for all packets of VP9 and of codecs without a rule in this package, and for
     packets that the rules do not cover. Even a VP9 frame that updates no reference (refresh_frame_flags of 0) is
     needed: it passes its motion vectors to the next frame (VP9 bitstream specification, 7.2: UsePrevFrameMvs). It can
-    also pass probabilities (refresh_frame_context), a segmentation map and loop filter deltas (7.2.8, 7.2.10). Whether
-    the next frame uses these values is only stated in its own packet.
+    also pass probabilities (refresh_frame_context), a segmentation map and loop filter deltas (7.2.8, 7.2.10). Only the
+    next frame's packet states whether that frame uses these values.
 
     Pass packets to the function in decode order, starting at any key frame. If parameter sets change within the stream,
     the function can return `Disposable.NO` for a disposable packet, but `Disposable.YES` is always right.
@@ -134,8 +134,8 @@ class BreakDetector(Protocol):
 def break_detector(codec: str | None, extradata: bytes, *, is_at_start: bool = True) -> BreakDetector | None:
     """Return a `BreakDetector` for a codec, or ``None`` if the codec's decoder does not drop frames within a stream.
 
-    ``is_at_start`` means that the detector starts at the first packet of the stream, whose headers can differ from
-    ``extradata``.
+    ``is_at_start`` means that the detector starts at the first packet of the stream. The headers in this packet can
+    differ from ``extradata``.
     """
     if codec == "hevc":
         return HevcBreaks(extradata, is_at_start=is_at_start)
@@ -251,7 +251,7 @@ def has_valid_start(codec: str | None, packet: memoryview) -> bool:
 
 
 def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
-    """Return whether an HEVC packet has possible unit headers, and unit lengths that fill the packet exactly.
+    """Return whether the unit headers of an HEVC packet are plausible, and the units fill the packet exactly.
 
     ``length_size`` is the number of bytes of the length before each unit. Damaged packets rarely pass this check. The
     first bit of a unit header (ITU-T H.265, 7.3.1.2) must be 0, and the field "temporal layer plus 1" must not be 0.
@@ -356,8 +356,8 @@ class PacketInspector:
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
         """Determine the facts about a packet for which `pass_plain` returned False.
 
-        ``before`` is the previous packet, or ``None`` if there is none. If `pass_plain` returned True for it, only its
-        first bytes were parsed, so its end is parsed now.
+        ``before`` is the previous packet, or ``None`` if there is none. If `pass_plain` returned True for the previous
+        packet, only the first bytes of that packet were parsed. In this case, its end is parsed now.
         """
         content = self._content_of(packet)
         return Finding(

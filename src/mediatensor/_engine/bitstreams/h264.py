@@ -5,8 +5,8 @@
 References are to ITU-T H.264: units 7.3.1, parameter sets 7.3.2, slice header 7.3.3, byte stream annex B; and to
 ISO/IEC 14496-15, 5.3.3.1 for the configuration record.
 
-**Lost pictures.** The field frame_num shows whether a reference picture is missing. It is one more, modulo a power of
-two, than the frame_num of the previous reference picture. An IDR picture has 0 (7.4.3)::
+**Lost pictures.** The field frame_num shows whether a reference picture is missing. It is the frame_num of the previous
+reference picture plus one, modulo a power of two. An IDR picture has 0 (7.4.3)::
 
     picture      IDR  P   B   b   b   P   b      b: not a reference
     frame_num     0   1   2   3   3   3   4
@@ -127,7 +127,7 @@ class H264Parser:
     """Parses the packets of a stream in decode order, each once.
 
     Its attributes describe the packet that was parsed last. In case of doubt, ``follows`` is true and ``is_disposable``
-    is false. There are four cases in which it is in doubt whether a picture was lost: parameter sets are missing, the
+    is false. In four cases, the parser cannot determine whether a picture was lost: parameter sets are missing, the
     previous packet could not be parsed, frame_num repeats, or the stream allows frame_num to skip values
     (gaps_in_frame_num_value_allowed_flag). Units of other layers and views are skipped.
 
@@ -178,7 +178,7 @@ class H264Parser:
         self._last_reference = None
 
     def read_plain(self, head: bytes, size: int) -> bool:
-        """Return whether the first bytes of the next packet show that it is plain. If not, call `read` with the packet.
+        """Return whether the first bytes of the next packet show that it is plain. If not, the caller uses `read`.
 
         A plain packet has one picture, which is a whole frame, and no reference picture is missing before it. Only a
         delimiter, supplemental information and, in streams with start codes, parameter sets are allowed before its

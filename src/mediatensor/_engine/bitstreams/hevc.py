@@ -135,11 +135,11 @@ class HevcBreaks:
         return "packets of several pictures" if len(pictures) > 1 else reason
 
     def pass_plain(self, head: bytes, size: int) -> bool:
-        """Return whether the first bytes of the next packet show that it is plain. If not, call `find` with the packet.
+        """Return whether the first bytes of the next packet show that it is plain. If not, the caller uses `find`.
 
         A plain packet has one picture, which is in the base layer and not a key frame. Only supplemental information
-        and a delimiter are allowed before its first slice. The slice must be the last unit; in streams with start
-        codes, this is not checked. ``head`` has the first bytes of the packet, and ``size`` is its size.
+        and a delimiter are allowed before its first slice, and this slice must be the last unit. In streams with start
+        codes, the last unit is not checked. ``head`` has the first bytes of the packet, and ``size`` is its size.
         """
         if not self._has_begun:
             return False

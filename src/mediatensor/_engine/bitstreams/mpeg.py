@@ -153,8 +153,8 @@ class Mpeg4Content:
 class Mpeg4Pictures:
     """Detects disposable MPEG-4 part 2 packets. Such a packet consists of one B-VOP (14496-2, 6.3.5, vop_coding_type).
 
-    FFmpeg's decoder keeps some state from packet to packet in addition to pictures. So these streams have no disposable
-    packets:
+    FFmpeg's decoder keeps some state from packet to packet in addition to pictures. So the following streams have no
+    disposable packets:
 
     * interlaced video: the decoder keeps the time step of the first B-VOP (for field direct mode);
     * video whose layer header does not state whether there are B-VOPs (low_delay): the decoder notes the first B-VOP;
@@ -192,8 +192,8 @@ class MpegBreaks:
     If a header in a packet changes the picture size, the decoder drops a picture that it has not returned yet. After a
     packet that contains only the end of a sequence, B pictures of MPEG-1 and 2 lack a reference picture.
 
-    ``extradata`` has headers in the same form as in packets. ``is_at_start`` means that `find` gets the first packet of
-    the stream, whose headers can differ from ``extradata``.
+    ``extradata`` has headers in the same form as in packets. ``is_at_start`` means that the first packet passed to
+    `find` is the first packet of the stream. The headers in this packet can differ from ``extradata``.
     """
 
     def __init__(self, extradata: bytes, *, is_mpeg4: bool, is_at_start: bool) -> None:

@@ -173,7 +173,8 @@ class _Mpeg4Order(_MpegOrder):
 class _Counts:
     """Reads the picture order counts of packets, and compares each with the previous one.
 
-    ``has_restarted`` means that counts restarted at the last picture, which is returned after all earlier pictures.
+    ``has_restarted`` means that counts restarted at the last picture. The decoder returns this picture after all
+    earlier pictures.
     """
 
     def __init__(self, length_size: int | None) -> None:

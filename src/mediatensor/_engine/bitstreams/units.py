@@ -1,4 +1,4 @@
-"""What the parsers of several codecs share: reading bits of headers, and finding the units that packets consist of.
+"""Read bits of headers, and find the units of packets. The parsers of several codecs use this module.
 
 References are to ITU-T H.264 and H.265, to ISO/IEC 14496-15 for configuration records, and to ISO/IEC 13818-2 and
 14496-2 for start codes of MPEG.
@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 
 
 class PacketContent(Enum):
-    """What a decoder will return for a packet, as far as the packet's headers show it."""
+    """The kind of result that a decoder will return for a packet, judging by the packet's headers."""
 
     PICTURE = "a picture that is shown"
     NO_PICTURE = "nothing to show: updates of references, parameters, the end of a sequence"

@@ -55,8 +55,9 @@ class Pool:
     The total size of all blocks, idle or in use, exceeds the recent peak use by at most 128 MiB. All idle blocks
     together have at most 1 GiB. A block that has been idle for a minute is freed when the pool is called next.
 
-    There is no lock. A block is returned by whichever thread drops the last reference to it, which can happen during
-    garbage collection or in a forked process. Instead, each step is one atomic operation on a dictionary or a deque.
+    The thread that drops the last reference to a block returns the block to the pool. This can happen during garbage
+    collection or in a forked process, so the pool has no lock. Instead, each step is one atomic operation on a
+    dictionary or a deque.
     """
 
     # Class attributes, because the interpreter clears the module's variables before the last arrays are freed.

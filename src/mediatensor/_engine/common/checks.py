@@ -1,4 +1,4 @@
-"""Check arguments that users pass. Each function returns the argument, in one plain type, or raises an error.
+"""Check arguments that users pass. Each function returns the argument as a plain type, or raises an error.
 
 An argument of the wrong type or outside its bounds raises `InvalidArgumentError`. A frame index or time outside the
 video raises `OutOfRangeError`. A source or destination of the wrong type raises `SourceTypeError`.
@@ -58,8 +58,8 @@ def whole_number(
     """Return ``value`` as an int.
 
     Raise unless it is an integer from ``at_least`` to ``at_most``. Integers of NumPy and other libraries are accepted,
-    but a bool is not. ``name`` names the argument in the error message. With ``or_none``, the message also mentions
-    that ``None`` is accepted; this function itself does not accept it.
+    but a bool is not. ``name`` names the argument in the error message. With ``or_none``, the message also states that
+    ``None`` is accepted. The caller must handle ``None`` itself, because this function rejects it.
 
     >>> whole_number("batch_size", 4, at_least=1)
     4
@@ -134,8 +134,8 @@ def function(name: str, value: F) -> F:
 def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[str, Any]:
     """Return a copy of ``value``, a dictionary of keyword arguments.
 
-    If ``value`` is ``None``, return an empty dictionary. If ``takers`` are given, each keyword must be a keyword-only
-    parameter of one of these functions.
+    If ``value`` is ``None``, return an empty dictionary. With ``takers``, each keyword must be a keyword-only parameter
+    of one of these functions.
     """
     if value is None:
         return {}

@@ -1,8 +1,9 @@
 """Keep the open handles of a decoder, and lend each to one call at a time.
 
 A handle is an open stream with its codec. Several threads can use the same decoder, because every call borrows an idle
-handle or opens a new one. A forked child starts without handles. It shares the file offsets of the parent's handles, so
-reading would disturb the parent, and their codec threads do not exist in the child.
+handle or opens a new one. A forked child starts without handles, because it cannot use the parent's handles. Parent and
+child share the file offsets of these handles, so reading in the child would disturb the parent. In addition, the codec
+threads of these handles do not exist in the child.
 """
 
 from __future__ import annotations

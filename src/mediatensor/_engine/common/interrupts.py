@@ -1,10 +1,10 @@
 """Make sure that Ctrl-C stops a call, even if a C library drops the exception.
 
 A signal handler raises an exception, usually `KeyboardInterrupt`, in the Python code that runs next. If this code is a
-callback from a C library, the library can drop the exception. PyAV does so while it raises its own error (including the
-end of a file) or calls a file object; NumPy does so while it looks up attributes. Without this module, the work would
-continue without the data that the callback should have read or written, and the user would have to press Ctrl-C again.
-Python itself also drops an exception, after printing it, if it is raised while an object is deleted.
+callback from a C library, the library can drop the exception. PyAV drops the exception while it raises its own error
+(including the end of a file) or calls a file object. NumPy drops it while it looks up attributes. Without this module,
+the work would continue without the data that the callback should have read or written, and the user would have to press
+Ctrl-C again. Python itself also drops an exception, after printing it, if it is raised while an object is deleted.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Orientation:
 
     @classmethod
     def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
-        """Return the orientation that is nearest to a display matrix, in quarter turns.
+        """Return the orientation by quarter turns and flips that is nearest to a display matrix.
 
         ``matrix`` consists of nine native 32-bit integers, as in ISO 14496-12. It maps (x, y) to (ax + cy, bx + dy). If
         b and c are larger than a and d, the image is transposed. The signs of the larger pair decide which axes are
@@ -219,7 +219,7 @@ def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[
 
 
 def frame_box(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int, int, int]:
-    """Return where the result of all steps shows a frame of ``height`` and ``width``, as (left, top, right, bottom).
+    """Return the box (left, top, right, bottom) that a frame of ``height`` and ``width`` fills after all steps.
 
     >>> frame_box((ResizeStep(5, 10), PadStep(2, 0, 10, 10), CropStep(1, 3, 9, 7)), 50, 100)
     (0, 1, 7, 6)

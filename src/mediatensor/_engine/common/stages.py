@@ -89,8 +89,8 @@ def trace_range(name: str) -> AbstractContextManager[Any]:
 def collect_stages() -> Iterator[dict[str, float]]:
     """Measure the seconds that this thread spends in each stage during a ``with`` block.
 
-    The dictionary (from stage names to seconds) is filled at the end of the block. If stages are nested, time counts
-    only for the innermost. If collectors are nested, time counts in each collector.
+    The ``with`` block gets a dictionary from stage names to seconds, which is filled at the end of the block. If stages
+    are nested, time counts only for the innermost. If collectors are nested, time counts in each collector.
     """
     outer = _thread.collector
     collector = _thread.collector = _Collector("" if outer is None else outer.running)

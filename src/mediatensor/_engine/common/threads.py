@@ -202,7 +202,7 @@ def divide_threads(
     A run is a series of frames that one codec decodes, independently of other runs. ``pictures`` has the number of
     frames of each run, and ``pixels`` is the number of pixels of a frame. ``num_codec_threads`` is the number of
     threads of the codec that is already open, or ``None`` if no codec is open. ``num_open_workers`` is the number of
-    workers that are open and cost nothing to start.
+    workers that are already open, so that starting them costs nothing.
 
     >>> divide_threads([100, 100], 1920 * 1080, num_threads=2, num_codec_threads=None, num_open_workers=1)
     Division(num_workers=2, num_codec_threads=1)

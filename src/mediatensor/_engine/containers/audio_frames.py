@@ -12,8 +12,8 @@ frame can be off by some bytes.
 
 **Vorbis.** The header of an Ogg page states the sample at which the page's last complete packet ends. FFmpeg miscounts
 the samples of a short block after a long block, both when reading and when writing, so the times of many packets are
-wrong. This module counts the samples itself. The first byte of a packet determines the size of its block. A packet
-gives this number of samples: a quarter of the sum of its own and the previous block size::
+wrong. This module counts the samples itself. The first byte of a packet determines the size of its block. The number of
+samples in a packet is a quarter of the sum of two block sizes: its own and the previous packet's::
 
     block            2048   256   256  2048  2048
     samples          1024   576   128   576  1024
@@ -189,9 +189,9 @@ def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
 
 
 def stated_mp3_seconds(read_at: ReadAt) -> float | None:
-    """Return the duration of all frames of an MP3 file, the encoder's delay and padding included, as its tag states it.
+    """Return the duration of all frames of an MP3 file in seconds, according to its encoder's tag.
 
-    Return ``None`` if the file is not MP3, or has no such tag.
+    The encoder's delay and padding are included. Return ``None`` if the file is not MP3, or has no such tag.
     """
     begin = after_id3(read_at)
     header = _parse_header(read_at(begin, _HEADER_BYTES))
@@ -240,7 +240,7 @@ def _parse_header(data: bytes) -> FrameHeader | None:
 
 
 def mp3_frame_size(header: bytes) -> int:
-    """Return the size in bytes of an MPEG audio frame of any layer, given its header.
+    """Parse the header of an MPEG audio frame of any layer, and return the size of the frame in bytes.
 
     Return 0 if the header is invalid.
     """
@@ -383,7 +383,7 @@ class VorbisModes:
     block_sizes: tuple[int, ...]
 
     def block_size(self, first_byte: int) -> int | None:
-        """Return the block size in samples of a packet, given its first byte.
+        """Return the block size, in samples, of a packet that starts with ``first_byte``.
 
         Return ``None`` if the packet is not audio.
 
@@ -396,7 +396,7 @@ class VorbisModes:
 
 
 def vorbis_modes(extradata: bytes) -> VorbisModes | None:
-    """Parse the modes of a Vorbis stream, which determine block sizes, from its headers.
+    """Parse the headers of a Vorbis stream to get its modes, which determine block sizes.
 
     Return ``None`` if the headers are invalid.
 
@@ -429,7 +429,8 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 def _split_headers(extradata: bytes) -> list[bytes] | None:
     """Return the three headers in ``extradata``, or ``None`` if it is invalid.
 
-    The headers come after their count and the lengths of the first two, which are encoded as in an Ogg page.
+    Before the headers, ``extradata`` has their count and the lengths of the first two headers. These lengths are
+    encoded as in an Ogg page.
     """
     if not extradata.startswith(b"\x02"):
         return None

@@ -260,8 +260,8 @@ def _flac_numbers(read_at: ReadAt, file_size: int) -> Iterator[tuple[int, int, i
 def _flac_frame_pairs(data: bytes, places: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield (first sample, one past the last sample) for each pair of adjacent FLAC frames at ``places``.
 
-    Audio data can look like a frame header. It is not mistaken for a frame, because no header with the next number
-    comes after it.
+    Audio data can look like a frame header. Such data are not mistaken for a frame, because no header with the next
+    number comes after them.
     """
     for (number, length, is_counted), (following, last_length, _) in pairwise(_flac_frames(data, places)):
         if following == number + (1 if is_counted else length):

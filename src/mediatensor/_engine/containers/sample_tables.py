@@ -417,7 +417,7 @@ _NO_KEY = 0x01000000 | 0x00010000
 
 @dataclass(frozen=True)
 class _SampleDefaults:
-    """Properties of samples for which the file states none: the defaults of a track or of one fragment."""
+    """The default properties of a track or a fragment. They apply to samples whose own properties are not stated."""
 
     duration: int
     size: int

@@ -48,11 +48,11 @@ def breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def stated_audio_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """Return the duration of the audio that an uncompressed WAV file or an MP3 file states, even if it ends earlier.
+    """Return the duration that an uncompressed WAV file or an MP3 file states for its audio, even if it is truncated.
 
-    Return ``None`` for other formats, and for files that do not state it. FFmpeg's duration is not used, because FFmpeg
-    computes it from the size of the file for a truncated WAV file, and from the first frames for an MP3 file without a
-    tag.
+    Return ``None`` for other formats, and for files that do not state the duration. FFmpeg's duration is not used. For
+    a truncated WAV file, FFmpeg computes it from the file's size, and for an MP3 file without a tag, from the first
+    frames.
     """
     if read_at(0, 4) in _WAV_SIGNS:
         audio = stated_wav_audio(read_at, file_size)
@@ -101,10 +101,10 @@ def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
 
 
 def _box_end(header: bytes, position: int) -> int | None:
-    """Return the position at which a box ends (ISO 14496-12, 4.2), given its first bytes.
+    """Return the position at which the box with this header ends (ISO 14496-12, 4.2).
 
-    Return ``None`` if it is unknown. If the header itself is cut off, return the position at which the header should
-    end.
+    ``header`` has the first bytes of the box, and ``position`` is its start. Return ``None`` if the end is unknown. If
+    the header itself is cut off, return the position at which the header should end.
     """
     if len(header) < 8:
         # A few zero bytes may follow the last box.
@@ -119,9 +119,9 @@ def _box_end(header: bytes, position: int) -> int | None:
 
 
 def _riff_end(header: bytes, position: int) -> int | None:
-    """Return the position at which a RIFF chunk ends, given its first bytes. Return ``None`` if it is unknown.
+    """Return the position at which the RIFF chunk with this header ends, or ``None`` if it is unknown.
 
-    Recorders that were killed leave a size of 0 or all ones, so the end is unknown.
+    A recorder that was killed leaves a size of 0, or a size with all bits set. The end is then unknown.
     """
     if header[:4] != b"RIFF" or len(header) < 8:
         return None

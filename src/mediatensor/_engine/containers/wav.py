@@ -104,7 +104,7 @@ class _Container:
         return name, int(struct.unpack_from("<Q", head, 16)[0]) - self.head_bytes
 
     def after(self, end: int) -> int:
-        """Return the position at which the next chunk starts, after padding, if the previous one ends at ``end``."""
+        """Return the start of the next chunk if a chunk ends at ``end``. There can be padding between them."""
         alignment = 8 if self.is_w64 else 2
         return -(-end // alignment) * alignment
 

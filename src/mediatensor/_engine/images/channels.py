@@ -108,7 +108,7 @@ def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16]
 
 
 def wanted_layout(stored: Layout, mode: ImageReadMode) -> Layout:
-    """Return the layout of the decoded image, given the layout in the file and the mode that the user chose."""
+    """Choose the layout of the decoded image from the layout in the file and the mode that the user chose."""
     return _LAYOUTS.get(mode, stored)
 
 

@@ -236,7 +236,7 @@ def _mcus(frame: bytes) -> tuple[int, int]:
 
 
 def completed_jpegs(data: bytes, headers: JpegHeaders) -> Iterator[bytes]:
-    """Yield copies of a JPEG file completed with zeros, in order to find out whether the file is only truncated.
+    """Yield copies of a JPEG file that are completed with zeros, to find out whether the file is only truncated.
 
     In each copy, enough zeros for a whole picture are inserted before the end marker. Zeros are valid codes in every
     Huffman table. If any copy decodes without an error, the file is truncated, but has no other damage. The file can

@@ -210,8 +210,8 @@ def animation_layout(png: PngFile) -> Layout:
 def composed_frames(png: PngFile, dtype: DTypeLike, decode: Callable[[PngFrame], Planes]) -> Iterator[NDArray[Any]]:
     """Draw the frames of an animation one after another. Yield the canvas (4, H, W) after each frame.
 
-    All yielded arrays are the same array, which changes. ``dtype`` is uint8 or uint16. ``decode`` returns the planes of
-    one frame, in the layout of the file.
+    The same array is yielded each time, with new content. ``dtype`` is uint8 or uint16. ``decode`` returns the planes
+    of one frame, in the layout of the file.
     """
     kind: Any = np.dtype(dtype).type
 
@@ -365,7 +365,7 @@ def single_gif(data: bytes, frame: GifFrame) -> bytes:
 def composed_gif(gif: GifFile, decode: Callable[[GifFrame], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     """Draw the pictures of an animation one after another. Yield the canvas (4, H, W) after each picture.
 
-    All yielded arrays are the same array, which changes. Pixels that no picture has drawn have the background colour
+    The same array is yielded each time, with new content. Pixels that no picture has drawn have the background colour
     and an alpha of 0. ``decode`` returns the palette indices of one picture, (H, W).
     """
     bare = np.array([*gif.background, 0], np.uint8).reshape(4, 1, 1)

@@ -89,8 +89,8 @@ def open_image(
 ) -> OpenedImage:
     """Open an image file whose format is ``kind``, one of `FORMATS`. This reads its headers, but decodes no pixels.
 
-    ``check_pixels`` must raise if a picture of (columns, rows) is too large. It is called before any decoder is created
-    that would allocate a whole picture.
+    ``check_pixels`` must raise if a picture of (columns, rows) is too large. It is called before this function creates
+    a decoder that allocates a whole picture.
 
     Raises `MissingDependencyError`, `DamagedImageError`, or any exception that Pillow raises for headers that it cannot
     read.

@@ -2,8 +2,8 @@
 
 "Frame i" is the i-th frame that a linear decode of the whole stream returns. In nearly every stream, frame i comes from
 the i-th packet in order of pts, not counting packets that are not shown. Reading packets is then enough. `from_packets`
-also returns reasons why this could be wrong. If there are any, the stream is decoded instead. In an index, frame times
-never decrease; see `_ascending_times`.
+also returns reasons why such an index could be wrong. If there are any reasons, the stream is decoded instead. In an
+index, frame times never decrease; see `_ascending_times`.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def from_frames(
     """Return the index of the frames that a linear decode of a stream returned.
 
     ``records`` are these frames in the order in which the codec returned them. ``table`` has the packets that were fed
-    to the codec, and ``refused`` has the numbers of those that it refused. ``frame_rate`` is used to compute missing
-    times. ``reasons_to_decode`` are listed in the index's anomalies.
+    to the codec, and ``refused`` has the numbers of the packets that the codec refused. ``frame_rate`` is used to
+    compute missing times. ``reasons_to_decode`` are listed in the index's anomalies.
     """
     codec_pts = np.array([NO_PTS if r.pts is None else r.pts for r in records], np.int64)
     duration = np.array([r.duration for r in records], np.int64)
@@ -207,9 +207,9 @@ def _complete_times(
 ) -> Int64Array:
     """Return a time for each frame. For a frame without pts, make up a time that fits its place in the order.
 
-    If no frame has a pts and the decoding times ascend, these are used. Otherwise a frame without pts starts one
-    duration after the previous frame starts, or earlier if the next frame with a pts requires it. Frames before the
-    first frame with a pts get times that count back from this pts.
+    If no frame has a pts and the decoding times ascend, the decoding times are used. Otherwise a frame without pts
+    starts when the previous frame ends, or earlier if there is too little time before the next frame with a pts. Frames
+    before the first frame with a pts get times that count back from this pts.
     """
     known = codec_pts != NO_PTS
     if known.all():
@@ -240,8 +240,8 @@ def _complete_times(
 def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: PacketTable) -> Int64Array:
     """Return the number of the packet from which each frame came, or -1 if it is unknown.
 
-    A frame is matched with a packet that has the same pts and that no earlier frame was matched with. In joined files,
-    times repeat, so there can be several such packets. The first one is chosen, unless the codec got more than
+    Each frame is matched with a packet of the same pts, and each packet is matched with at most one frame. In joined
+    files, times repeat, so there can be several such packets. The first one is chosen, unless the codec got more than
     `MAX_DELAY_PACKETS` further packets before it returned the frame.
     """
     packets: dict[int, deque[int]] = {}
@@ -261,9 +261,9 @@ def _packet_of_frames(codec_pts: Int64Array, num_packets: Int64Array, table: Pac
 def bytes_of_frames(packet: Int64Array, table: PacketTable) -> Int64Array:
     """Return the bytes of the packets that make each frame. ``packet`` has the number of each frame's own packet.
 
-    A packet without a frame counts for the next frame in the file if it shows nothing, and for the previous one if it
-    is the second field of this frame. Other packets without a frame (trimmed, damaged) do not count. If a frame's own
-    packet is unknown, its size is -1.
+    A packet that has no frame of its own can still count. If it shows nothing, it counts for the next frame in the
+    file. If it is the second field of a frame, it counts for that frame. Other packets without a frame (trimmed,
+    damaged) do not count. If a frame's own packet is unknown, its size is -1.
     """
     num_bytes = np.full(len(packet), -1, np.int64)
     frames = np.flatnonzero((packet >= 0) & (packet < len(table)))
@@ -289,8 +289,8 @@ def _parts_of_packets(table: PacketTable) -> Int64Array:
     """Find the files from which a stream was joined. Return for each packet the number of its part, starting at 0.
 
     A key frame starts a new part if its time is at or before the start of the current part. It also starts a new part
-    if more of the packets before it have later times than reordering in a codec can explain. Smaller steps back in time
-    are jitter.
+    if many packets before it have later times: more packets than reordering in a codec can explain. Smaller steps back
+    in time are jitter.
     """
     starts: list[int] = []
     begin = previous = 0
@@ -321,10 +321,10 @@ def _ascending_times(
                              decoding times   out of order     joined
 
     All arguments have one value for each frame, in the codec's output order. ``packet`` and ``part`` are the numbers of
-    the frame's packet and part. If times decrease more than half as often as the codec reorders frames, they are
-    decoding times, and are sorted within each part. Otherwise the times are right, except for a few frames that a codec
-    returns too early or too late because of damage. Each part is shifted to start at or after the end of the previous
-    part. Unknown durations are 0, and unknown packets are -1.
+    the frame's packet and part. Packet numbers decrease where the codec has reordered frames. If the times of a part
+    decrease more than half as often as its packet numbers, they are decoding times, and are sorted. Otherwise the times
+    are right, except for a few frames that a codec returns too early or too late because of damage. Each part is
+    shifted to start at or after the end of the previous part. Unknown durations are 0, and unknown packets are -1.
     """
     ascending = pts.copy()
     shifts = np.zeros(int(part.max(initial=0)) + 1, np.int64)

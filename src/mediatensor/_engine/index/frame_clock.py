@@ -88,9 +88,9 @@ class FrameClock:
     def usual_step(self, average: float) -> float:
         """Return the usual seconds from one frame to the next. ``average`` is their average over the stream.
 
-        The result is `step` if the rate is steady and, over the whole stream, the average drifts from it by at most one
-        frame. A drift of one frame can come from a missing frame or an unknown last duration. Otherwise the result is
-        the average.
+        The result is `step` if the rate is steady, and frames at the average rate drift from frames at the steady rate
+        by at most one frame over the whole stream. A drift of one frame can come from a missing frame or an unknown
+        last duration. Otherwise the result is the average.
         """
         if self.step is None:
             return average

@@ -46,7 +46,7 @@ class FrameIndex:
         time_base: Length of a tick, the unit of ``pts`` and ``duration``, in seconds.
         pts: Presentation times in ticks, int64 array (N,), never decreasing.
         duration: Durations in ticks, int64 array (N,).
-        is_damaged: Whether the codec flagged each frame as damaged, bool array (N,). False unless ``settled``.
+        is_damaged: For each frame, whether the codec flagged it as damaged, bool array (N,). False unless ``settled``.
         settled: Whether the index was made by decoding the stream instead of only reading its packets. This is done if
             the packets do not show which frames there are.
         anomalies: Irregularities of the stream, each described by a short text.
@@ -295,7 +295,7 @@ class FrameIndex:
 
     @property
     def is_key_frame(self) -> Tensor:
-        """Whether decoding can start at each frame, bool (N,)."""
+        """For each frame, whether decoding can start at it, bool (N,)."""
         return _tensor(self.is_key.copy())
 
     @property
@@ -478,7 +478,7 @@ class FrameIndex:
 
     @cached_property
     def follows_file(self) -> bool:
-        """Whether frames are shown in the order of their packets, and some are not key frames.
+        """Whether frames are shown in the order of their packets, and not all of them are key frames.
 
         Only use this for indexes that were made from packets.
         """
@@ -495,15 +495,16 @@ class FrameIndex:
     def first_frame_from(self, key_frame: int) -> int:
         """Return the index of the first frame that comes out when decoding starts at a key frame.
 
-        This is the key frame itself. ``key_frame`` counts only key frames: 0 is the first key frame.
+        This is the key frame itself. ``key_frame`` is its number among the key frames, starting at 0.
         """
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the key frame at which decoding must start to get ``frame``, as its number among the key frames.
+        """Return the number of the key frame at which decoding must start to get ``frame``.
 
-        This is the last key frame that comes at or before the frame both in the file and in time.
+        The number counts only key frames, starting at 0. Decoding must start at the last key frame that is at or before
+        the frame, both in the file and in time.
         """
         packet = int(self.packet[frame])
         if packet < 0:

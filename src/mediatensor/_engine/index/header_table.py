@@ -67,7 +67,7 @@ _SMALL_FILE_BYTES = 1 << 16
 
 
 def has_header_table(reader: VideoReader) -> bool:
-    """Return whether files of this format list all packets in one header. This list is not checked."""
+    """Return whether files of this format list all packets in one header. This function does not read the list."""
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
@@ -213,9 +213,9 @@ def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: De
 def _prove(reader: VideoReader, table: PacketTable, num_compared: int, *, makes_up_dts: bool) -> PacketTable | None:
     """Read the first packets, and compare them with ``table``. Return the table if they match, otherwise ``None``.
 
-    Also return ``None`` if one of them is damaged, or if the stream can contain single fields. Compare ``num_compared``
-    packets, or one if all packets are key frames. ``makes_up_dts`` means that the format stores no decoding times. The
-    returned table then has the demuxer's decoding times for the first packets.
+    Also return ``None`` if one of these packets is damaged, or if the stream can contain single fields. Compare
+    ``num_compared`` packets, or one if all packets are key frames. ``makes_up_dts`` means that the format stores no
+    decoding times. In this case, the returned table has the demuxer's decoding times for the first packets.
     """
     scan = PacketScan(reader)
     num_delayed = reader.reorder_depth if makes_up_dts else 0

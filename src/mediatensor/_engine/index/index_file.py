@@ -3,7 +3,7 @@
 Numbers are stored as columns, one for each field of the index::
 
     magic (8)  version (4)  header size (4)  payload size (8)     whole numbers are little-endian
-    header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, sentences, the identity of the
+    header     JSON: numbers of frames, of key frames (num_entries) and of holes, flags, anomalies, the identity of the
                source, and for each int64 column its first value and the width of its steps in bytes (0: constant)
     payload    zlib: one column after the other; an int64 column starts with the lowest bytes of all its steps
     checksum   BLAKE2b (16) of everything before it

@@ -1,7 +1,7 @@
 """Make the index of a stream from headers, packets or decoded frames, and keep indexes in a shared folder.
 
 If a call needs only the first frames of a long file, `index_first_frames` reads only a few packets. If a cache folder
-is set, each file is read for its index only once by all processes together.
+is set, all processes share their indexes, so that each file is read for its index only once.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SUFFIX_OF_IMAGE_FORMATS = "_pipe"
 def index_stream(source: Source, lend_reader: LendReader, before_decoding: Callable[[str], None]) -> FrameIndex:
     """Make the index of a stream. Raise `StreamError` if the stream has no frame.
 
-    ``lend_reader`` lends a reader of the stream, which can be at any position. If the packets do not show which frames
-    the stream has, ``before_decoding`` is called with the reason, and the stream is decoded. From this call on,
+    ``lend_reader`` lends a reader of the stream. The reader can be at any position. If the packets do not show which
+    frames the stream has, ``before_decoding`` is called with the reason, and the stream is decoded. From this call on,
     ``lend_reader`` must lend readers that decode in software.
     """
     with interrupts_kept(), lend_reader() as reader:
@@ -51,7 +51,8 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
 def read_frame_bytes(index: FrameIndex, lend_reader: LendReader) -> Int64Array:
     """Return the size of each compressed frame in bytes, -1 if unknown. The packets are listed again for this.
 
-    Raises `ReadError` if reading fails before the end of the stream, unless it did so when the index was made.
+    Raises `ReadError` if reading fails before the end of the stream, unless reading also failed early when the index
+    was made.
     """
     with interrupts_kept(), lend_reader() as reader:
         table = _read_table(reader)
@@ -158,8 +159,8 @@ _MAX_PACKETS_WITHOUT_TIME = 64
 def packet_counts(num_frames: int) -> list[int]:
     """Return numbers of packets to read from the start, in order to find at least ``num_frames`` frames.
 
-    Try one number after another, until there are enough frames. The list is empty if reading the whole stream would
-    take about as long.
+    The caller tries one number after another, until there are enough frames. The list is empty if reading the whole
+    stream would take about as long.
 
     >>> packet_counts(1), packet_counts(1000), packet_counts(10**6)
     ([40, 64, 160, 544, 2080], [2080], [])
@@ -184,10 +185,9 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
 def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
     """Return whether times never decrease in the rest of the file, judging by packets at some places.
 
-    This moves the reader. In a file that consists of two joined files, the times of the second one can start again, so
-    times drop at the joint. If both have the same bit rate, all times in the second one are lower by the same amount.
-    Therefore packets are read at 2, 4, 8, ... times the position of the last packet of ``table``, and at evenly spaced
-    places.
+    This moves the reader. If two files were joined, times can start again in the second file, so they drop at the
+    joint. If both files have the same bit rate, each time in the second file is too low by the same amount. Therefore
+    packets are read at 2, 4, 8, ... times the position of the last packet of ``table``, and at evenly spaced places.
     """
     read_up_to, file_size = int(table.position.max()), reader.file_size
     if read_up_to <= 0 or file_size <= 0:
@@ -201,7 +201,7 @@ def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
 
 
 def _time_at(reader: VideoReader, position: int) -> int | None:
-    """Return the first pts that a packet behind a byte position of the file has, or ``None`` if there is none."""
+    """Return the pts of the first packet with a pts at or after a byte position, or ``None`` if none is found."""
     if not reader.seek_bytes(position):
         return None
     for _ in range(_MAX_PACKETS_WITHOUT_TIME):
@@ -233,8 +233,8 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     A decoder that needs an index looks for it in the folder, and stores it there if it is missing. Media files are
     identified by their size and their first and last 64 KiB. So a moved file keeps its index, and a changed file gets a
     new one. No index is cached for URLs that FFmpeg opens, or for files that cannot be read to their end. If the folder
-    cannot be used, the disk is full, or cache files are damaged, the decoder continues without the cache, at most with
-    a warning.
+    cannot be used, the disk is full, or cache files are damaged, the decoder continues without the cache. It raises no
+    error, but can show a warning.
 
     The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so processes started later
     (DataLoader workers) use it as well. You can also set the variable outside Python. An index takes a few bytes per

@@ -129,8 +129,8 @@ class AudioReader(StreamReader):
     def _undecodable(self, packets: Iterable[Any]) -> Iterator[tuple[Any, UndecodablePacketError]]:
         """Decode packets again with one thread. Yield those that cannot be decoded, with the error.
 
-        This is needed because FFmpeg drops the errors of its frame threads at the end of a stream. It is possible
-        because codecs that have frame threads use packets that do not depend on each other.
+        This is needed because FFmpeg drops the errors of its frame threads at the end of a stream. Packets can be
+        decoded again because codecs that have frame threads use packets that do not depend on each other.
         """
         context = self._new_context(1)
         for packet in packets:

@@ -27,8 +27,8 @@ class UndecodableImageError(Exception):
 class PlanarPicture(NamedTuple):
     """A decoded image in the codec's format. ``matrix`` is the MatrixCoefficients code of H.273.
 
-    The planes are 2-D arrays of unsigned integers. There is one gray plane, or there are three: either G, B and R, or
-    Y, Cb and Cr, of which the last two can be smaller.
+    The planes are 2-D arrays of unsigned integers. There is one gray plane, or there are three planes: G, B and R, or
+    Y, Cb and Cr. Cb and Cr can be smaller than Y.
     """
 
     planes: list[NDArray[Any]]
@@ -63,9 +63,9 @@ def avif_planes(
 ) -> list[Iterator[PlanarPicture]]:
     """Return iterators that decode the images of an AVIF file, without conversion to RGB.
 
-    The list has one iterator for the images without alpha and, with ``has_alpha``, a second one for their alpha. Raises
-    `UndecodableImageError` if the file has no images of this ``size`` with one of these ``matrices``, for example
-    because they are split into tiles. The iterators raise it for images that cannot be decoded.
+    The first iterator returns the colours of the images. With ``has_alpha``, a second iterator returns their alpha.
+    Raises `UndecodableImageError` if the file has no images of this ``size`` with one of these ``matrices``, for
+    example because they are split into tiles. The iterators raise the same error for images that cannot be decoded.
     """
     source = MemorySource(avif)
     container, reader = open_container(source)
@@ -120,7 +120,7 @@ def _planar_picture(frame: Any) -> PlanarPicture:
 def jpeg_is_damaged(jpeg: bytes) -> bool:
     """Return whether a strict JPEG decoder finds damage.
 
-    The result is ``False`` if it does not support this kind of JPEG.
+    The result is ``False`` if the decoder does not support this kind of JPEG.
     """
     try:
         _decode("mjpeg", jpeg)
@@ -152,8 +152,8 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
     """Decode a video from start to end with one thread and no seek. Yield every frame in the codec's output order.
 
     This function does not use the index or other optimisations of `VideoDecoder`, so its frames can be used to check
-    the decoder's. Packets that the codec rejects are skipped. If reading fails, the frames before the failure are
-    yielded first, then `ReadError` is raised.
+    the frames of `VideoDecoder`. Packets that the codec rejects are skipped. If reading fails, the frames before the
+    failure are yielded first, then `ReadError` is raised.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1)
     try:

@@ -93,7 +93,8 @@ class Demuxer:
     def _read_first_palettes(self, indices: set[int]) -> None:
         """Read the palettes that are stored in the header, and keep them.
 
-        Demuxers return such a palette only with the first packet, which a caller that seeks first would never read.
+        Demuxers return such a palette only with the first packet. A caller that seeks first would never read that
+        packet.
         """
         packets = []
         try:

@@ -167,7 +167,7 @@ class AudioTrack:
         self._stream.codec_context.format = _sample_format(codec)
 
     def open(self) -> dict[str, str]:
-        """Open the encoder. Return no unused options, because audio encoders get no options from the user."""
+        """Open the encoder. Return an empty dictionary of unused options: users set no options for audio encoders."""
         settings = self._settings
         context = self._stream.codec_context
         context.options = dict(WITHOUT_LOG)
@@ -260,7 +260,7 @@ def _check_rate(codec: Any, sample_rate: int) -> None:
 
 
 def _sample_format(codec: Any) -> str:
-    """Of the sample formats that an encoder accepts, return the one that keeps the most precision of float samples."""
+    """Choose, from the sample formats of an encoder, the one that keeps the most precision of float samples."""
     names = [sample_format.name for sample_format in codec.audio_formats or ()]
     return next((name for name in _SAMPLE_FORMATS if name in names), names[0] if names else "s16")
 
@@ -294,7 +294,7 @@ def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
 def _want_early_reading(options: Mapping[str, str]) -> bool:
     """Return whether ``options`` show that the file is to be read while it is being written.
 
-    This is so if they request a fragmented file, or request that each packet is flushed to the file.
+    Such options request a fragmented file, or request that each packet is flushed to the file.
 
     >>> _want_early_reading({"movflags": "+frag_keyframe+empty_moov"}), _want_early_reading({"movflags": "faststart"})
     (True, False)
@@ -421,7 +421,7 @@ class Muxer:
 
 
 def _open_again(output: OutputFile, url: str, flags: int, options: dict[str, str]) -> Any:
-    """Open ``url`` for a muxer that reads what it has written. Raise PermissionError unless ``url`` is the output."""
+    """Open ``url`` for a muxer that reads its own output. Raise PermissionError unless ``url`` is this output."""
     if url != output.name or flags & ~_READ:
         raise PermissionError(f"the container wants to open another file ({url!r}), which is not allowed")
     return output.reader()

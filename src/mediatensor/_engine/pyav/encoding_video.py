@@ -79,9 +79,9 @@ def choose_colour(codec: str, container: str, pixel_format: str, width: int, hei
     """Choose colour properties with which every player shows the right colours.
 
     The matrix is BT.709 for frames with at least 1280 columns or 577 lines, and BT.601 for smaller frames. Players make
-    the same choice if a video states no matrix. There are two exceptions. If neither the codec nor the container can
-    store the matrix, the choice is always BT.601, because FFmpeg assumes BT.601 for such files. If the decoders of a
-    codec ignore the stated matrix and always use the same one, that one is chosen.
+    the same choice if a video states no matrix. The rule for the matrix has two exceptions. If neither the codec nor
+    the container can store the matrix, the choice is always BT.601, because FFmpeg assumes BT.601 for such files. If
+    the decoders of a codec ignore the stated matrix and always use the same matrix, the choice is that matrix.
 
     ``codec`` is PyAV's ``canonical_name``, and ``container`` is the muxer's name.
     """

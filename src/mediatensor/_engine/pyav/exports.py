@@ -1,4 +1,4 @@
-"""Read what FFmpeg's decoders export about the blocks of a frame: motion vectors and quantisation parameters.
+"""Read the data that FFmpeg's decoders export for the blocks of a frame: motion vectors, quantisation parameters.
 
 The values are written to a grid with one cell for each square of `CELL` pixels. Cells start at the upper left corner of
 the stored frame. Blocks of the exporting codecs consist of whole cells, so a grid has all of their values.
@@ -40,7 +40,7 @@ def exporting_codecs(kind: ExportKind) -> frozenset[str]:
 
 
 class ExportConverter:
-    """Writes what the codec exports about a frame to cells, in place of its pixels. This works only on the CPU."""
+    """Writes the data that a codec exports for a frame to cells, instead of pixels. This works only on the CPU."""
 
     orientation_of = staticmethod(orientation_of)
     _kind: ClassVar[Type]
@@ -76,9 +76,9 @@ class ExportConverter:
 
 
 class MotionConverter(ExportConverter):
-    """Writes motion vectors: x and y of the past reference, x and y of the future one, in pixels of the upright frame.
+    """Writes motion vectors (x, y) to the past reference, then to the future reference, in pixels of the upright frame.
 
-    A vector points from the block to the place in the reference that predicts it.
+    A vector points from the block to the place in the reference frame that predicts the block.
     """
 
     _kind = Type.MOTION_VECTORS

@@ -1,6 +1,6 @@
 """Open containers, read their headers and choose streams.
 
-Two kinds of formats are rejected: formats that refer to other files, and formats that show the text of a file as video.
+Two kinds of formats are rejected: formats that refer to other files, and formats that show any text file as video.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class ContainerInfo:
 
 
 def container_info(container: Any, known: StreamInfo | None = None) -> ContainerInfo:
-    """Describe a container. If the caller has already described one of its streams, ``known`` is this description."""
+    """Describe a container. ``known`` is the description of one of its streams, if the caller has made it already."""
     best_video, best_audio = container.streams.best("video"), container.streams.best("audio")
     streams = tuple(
         [stream_info(stream) if known is None or stream.index != known.index else known for stream in container.streams]
@@ -389,7 +389,7 @@ def _is_tga(beginning: bytes) -> bool:
 
 
 def _advice(source: Source, beginning: bytes) -> str:
-    """Return what else to say about a source that cannot be opened, given its first bytes."""
+    """Return advice for the error message about a source that cannot be opened. ``beginning`` is its first bytes."""
     if beginning.startswith(_PLAYLIST_SIGNS) and not source.may_refer_elsewhere:
         return _PLAYLIST_ADVICE
     return _TGA_ADVICE if source.describe().lower().endswith(".tga") else ""

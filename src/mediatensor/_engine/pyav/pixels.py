@@ -85,7 +85,7 @@ def orientation_of(frame: Any) -> Orientation:
 
 
 def _list_side_data(frame: Any) -> Any:
-    """List the side data of a frame. Raises ValueError if a type has no name in PyAV 18, such as EXIF."""
+    """List the side data of a frame. Raises ValueError if PyAV 18 has no name for a type of side data, such as EXIF."""
     # ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at garbage
     # collection, and damaged frames would show other stale memory.
     return _make_side_data(frame)
@@ -141,7 +141,7 @@ class _SideDataFilter(threading.local):
         self._configured_for: tuple[object, ...] | None = None
 
     def select(self, frame: Any) -> Any | None:
-        """Return the frame without the unsafe types of side data, or ``None`` if it has none of the kind."""
+        """Return the frame without the unsafe types of side data, or ``None`` if it has no side data of ``kind``."""
         kind = (frame.width, frame.height, frame.format.name)
         if kind != self._configured_for:
             removed = [f"mode=delete:type={number}" for number in _UNLISTED_SIDE_DATA]
@@ -186,9 +186,9 @@ class _Converter:
     orientation_of = staticmethod(orientation_of)
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function that makes a context. Other threads must use this converter within such a context.
+        """Return a function that makes a context manager. Other threads must use this converter in its ``with`` block.
 
-        On the CPU, the context does nothing.
+        On the CPU, the context manager does nothing.
         """
         return nullcontext
 
@@ -345,8 +345,8 @@ class FrameConverter(_Converter):
 class LumaConverter(_Converter):
     """Copies the stored luma values of decoded frames. The colour range of the stream is ignored.
 
-    A resize takes the nearest sample and never averages, because the values may be codes (such as depth), not
-    brightness.
+    A resize takes the nearest sample and never averages, because the values may represent something other than
+    brightness, such as depth.
     """
 
     def __init__(self, steps: tuple[PixelStep, ...], num_bits: int) -> None:
@@ -458,7 +458,7 @@ def _convert_by_filter(frame: Any) -> NDArray[np.uint8]:
 
 
 def _matrix_of(frame: Any) -> int:
-    """Return the number of a frame's colour matrix or, if swscale rejects it, of the matrix to use instead."""
+    """Return the number of a frame's colour matrix. If swscale rejects it, return the number of a replacement."""
     number = int(frame.colorspace)
     if number in _ACCEPTED_MATRICES:
         return number
@@ -532,8 +532,8 @@ def is_frame(picture: object) -> bool:
 def surface_of(frame: Any) -> Surface:
     """Return a `Surface` whose tensors share the memory of a CPU frame. Do not write to the tensors.
 
-    DLPack cannot describe formats with palettes or packed bits, and frames that are stored upside down. For these, the
-    surface has no planes.
+    For formats with palettes or packed bits, and for frames that are stored upside down, the surface has no planes,
+    because DLPack cannot describe them.
     """
     planes: tuple[Tensor, ...] = ()
     with suppress(*_EXPORT_ERRORS):

@@ -290,12 +290,12 @@ class VideoReader(StreamReader):
 
     @property
     def track_id(self) -> int:
-        """The stream's own number in the container, which need not be its index."""
+        """The stream's ID in the container, which can differ from its index."""
         return int(self._stream.id)
 
     @property
     def is_intra_only(self) -> bool:
-        """Whether every frame of the codec is a key frame. The container does not always mark them as key frames."""
+        """Whether the codec makes only key frames. The container does not always mark all of them as key frames."""
         return bool(self._context.codec.intra_only)
 
     @property
@@ -374,7 +374,7 @@ _CODECS_WITHOUT_INTRA_TYPES = frozenset(("ffv1",))
 
 
 def is_key_frame(picture: Any, codec: str | None) -> bool:
-    """Return whether, according to the codec, a frame can be decoded without other frames.
+    """Return whether the codec marks a frame as decodable without other frames.
 
     ``codec`` is FFmpeg's name of the codec.
     """

@@ -1,9 +1,10 @@
 """Let libswscale write RGB pixels to the row of a batch, without a frame of PyAV in between.
 
 PyAV's reformatter and filters allocate a frame, whose pixels must then be copied. For large frames, this can take
-longer than the conversion itself. This module calls the libswscale that PyAV has loaded. Its functions take plain
-addresses, so no structure of FFmpeg is accessed. Each process checks for each kind of frame that the pixels are the
-same as those of FFmpeg's filter, and that nothing else is written. If not, PyAV converts frames of this kind.
+longer than the conversion itself. This module calls the libswscale that PyAV has loaded. The functions of libswscale
+take plain addresses, so this module does not access FFmpeg's structures. For each kind of frame, each process checks
+that libswscale writes the same pixels as FFmpeg's filter, and writes nothing else. If this check fails, PyAV converts
+frames of this kind.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class _Context:
 class RGBRows:
     """Writes decoded frames as RGB to memory that the caller gives. Use one object per thread.
 
-    ``convert`` returns the reference pixels (H, W, 3) of a frame, with which the result is compared once per kind of
+    ``convert`` returns the reference pixels (H, W, 3) of a frame. The result is compared with them once per kind of
     frame.
     """
 

@@ -49,7 +49,10 @@ class FileChangedError(HttpError):
 
 
 class FileVersion(NamedTuple):
-    """The size of a file, and its tag (ETag, or else time of change). If either changes, the file has changed."""
+    """The size and the tag of a file. If either changes, the file has changed.
+
+    The tag is the ETag that the server sends or, if there is none, the time of the last change.
+    """
 
     size: int
     tag: str | None
@@ -220,9 +223,9 @@ class HttpRanges:
     def _check_encoding(self, response: http.client.HTTPResponse) -> None:
         """Raise if the response is compressed, because compressed bytes can only be read in order, without seeking.
 
-        For a playlist, the error is `NotAFileError`, which makes the caller leave the URL to FFmpeg: FFmpeg reads
-        playlists once, from their start. For all other files, it is `HttpError`, because FFmpeg could try to seek in
-        them forever.
+        For a playlist, the error is `NotAFileError`. The caller then leaves the URL to FFmpeg, which reads playlists
+        once, from their start. For all other files, the error is `HttpError`, because FFmpeg could try to seek in
+        these files forever.
         """
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding == "identity":
@@ -285,9 +288,9 @@ _VERSION_FACTS = (
 def has_ranges(file_system: Any) -> bool:
     """Return whether an fsspec file system can fetch a byte range of a file with one request.
 
-    All other file systems open the file and seek for every range. In a compressed archive, that means reading
-    everything before the range. The answer is also false for file systems that keep local copies, because they fetch
-    missing data only when they open a file.
+    A file system that cannot do this opens the file and seeks for every range. In a compressed archive, that means
+    reading everything before the range. The result is also ``False`` for file systems that keep local copies, because
+    they fetch missing data only when they open a file.
     """
     from fsspec.implementations.cached import CachingFileSystem
     from fsspec.spec import AbstractFileSystem

@@ -2,7 +2,7 @@
 
 The library writes to paths only through `AtomicFile`. A file is first written under a hidden name in the folder of its
 destination, and renamed when it is complete. Devices and pipes cannot be renamed, so they are written directly. All
-commands, `fit` and the reports call `check_outputs` before they begin their work.
+commands, the training function `fit` and the dataset reports call `check_outputs` before they begin their work.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ def check_outputs(
         sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
         overwrite: Whether the command is allowed to replace existing files.
         is_own: Function that returns whether the command is allowed to replace an existing file even without
-            ``overwrite``. It is called with the paths of the output and of the existing file, which can differ in upper
-            and lower case. By default, no file is replaced in this way.
+            ``overwrite``. It is called with the path of the output and the path of the existing file. These paths can
+            differ in upper and lower case. By default, no file is replaced in this way.
         how: The option that allows overwriting, as named in the error message.
         makes_folders: Whether the caller creates the folders of its outputs.
     """

@@ -35,7 +35,7 @@ class RangeCache:
     The file is divided into blocks of ``block_bytes``. Fetched blocks are cached. If the cache is full, the least
     recently used blocks are dropped. A read has these effects::
 
-        read 10..20 of an empty cache        fetch the block of 10, and a little more
+        read bytes 10..20, empty cache       fetch the block that has byte 10, and a little more
         consecutive reads                    fetch twice as much each time, up to a limit
         a read inside an announced range     fetch up to the end of that range
         a read with some blocks cached       fetch the missing blocks, as one range if gaps are small
@@ -399,7 +399,7 @@ class SourceFaultError(ReadError):
 
 
 class RangeFetcher(Protocol):
-    """Fetches bytes for a `RangeReader`. When the reader is closed, it closes the fetcher."""
+    """Fetches bytes for a `RangeReader`. Closing the reader closes the fetcher."""
 
     def fetch(self, start: int, stop: int) -> bytes:
         """Return exactly the bytes [start, stop), or raise any exception."""

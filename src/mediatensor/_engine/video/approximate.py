@@ -66,7 +66,7 @@ class Timeline:
 class ApproximateFrames:
     """Returns frames by number and by time without a `FrameIndex`.
 
-    Its methods accept the argument ``within``, as the methods of `ExactFrames` do, but ignore it.
+    For compatibility with `ExactFrames`, its methods accept the argument ``within``, but they ignore it.
     """
 
     def __init__(self, video: OpenVideo) -> None:

@@ -96,7 +96,7 @@ class PixelWriter:
 
 
 class CellWriter(PixelWriter):
-    """Writes what codecs export about the blocks of frames; see `ExportConverter`."""
+    """Writes the data that codecs export about the blocks of a frame; see `ExportConverter`."""
 
     def __init__(self, num_rows: int) -> None:
         super().__init__(num_rows, None)
@@ -185,7 +185,7 @@ def decode_rows(
     policy neither replaces nor leaves out frames. ``is_sequential`` means that the caller reads through the video and
     will not request the same frames again.
 
-    When `DecodeError` is raised depends on ``on_error``. A damaged frame is an error with ``"raise"``, and a missing
+    ``on_error`` determines when `DecodeError` is raised. A damaged frame is an error with ``"raise"``, and a missing
     frame is an error with ``"raise"`` and ``"keep"``. With ``"nearest"``, the error is raised only if no frame nearby
     can be decoded.
     """

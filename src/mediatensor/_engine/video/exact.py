@@ -146,7 +146,7 @@ class ExactFrames:
                 self._video.replace_handles()  # an index made by decoding needs other handles
 
     def check_no_hole_at(self, seconds: float) -> None:
-        """Raise `DecodeError` if frames are missing at the time ``seconds``, that is, if it is in a hole.
+        """Raise `DecodeError` if the time ``seconds`` is in a hole, which is a time range in which frames are missing.
 
         Do nothing unless ``on_error`` is ``"raise"``.
         """
@@ -257,9 +257,9 @@ class ExactFrames:
         ]
 
     def exports_at(self, kind: ExportKind, indices: Sequence[int]) -> NDArray[np.float32]:
-        """Return what the codec exports about the blocks of frames, (N, rows, columns, channels).
+        """Return the data that the codec exports about the blocks of frames, (N, rows, columns, channels).
 
-        A frame that cannot be decoded is an error whatever the error policy, so that each index has a row.
+        A frame that cannot be decoded raises an error under every error policy, so that each index has a row.
         """
         query = ByIndex(indices, self._video.stream_info.index)
         _, decoded = self._decode(query, is_sequential=True, make_writer=CellWriter, exports=kind)
@@ -303,7 +303,7 @@ class ExactFrames:
         make_writer: Callable[[int], PixelWriter] | None = None,
         exports: ExportKind | None = None,
     ) -> tuple[FrameIndex, DecodedRows]:
-        """Decode the frames that ``query`` requests; return the index that numbers them, and the decoded frames.
+        """Decode the frames that ``query`` requests; return the index to which their numbers refer, and the frames.
 
         If the device cannot decode, this method repeats the whole call on the CPU. If decoded frames contradict the
         index, it repeats the call with an index made by decoding. (If only a seek failed, `FrameStream` repeats one
@@ -360,8 +360,9 @@ class ExactFrames:
     def _frames_at_times(self, before: FrameIndex, index: FrameIndex, frames: Sequence[int]) -> list[int] | None:
         """Find the frames of ``index`` that have the same times as the frames ``frames`` of the index ``before``.
 
-        If ``index`` lacks some of the times and records no damage, return ``None``. If it lacks some and records
-        damage, use the frame shown at each time, or raise `DecodeError`, as the error policy requires.
+        If some of these times are not in ``index``, the result depends on whether ``index`` records damage. Without
+        damage, return ``None``. With damage, return the frame shown at each time, or raise `DecodeError`, as the error
+        policy requires.
         """
         times = before.pts[np.asarray(frames, np.int64)]
         found = index.pts.searchsorted(times).clip(max=len(index) - 1)
@@ -383,7 +384,7 @@ class ExactFrames:
     ) -> None:
         """Report the damage in the frames of a call to the user.
 
-        With ``on_error="keep"``, warn. Otherwise add a report to ``decoded`` for each hole from `spanned_holes`.
+        With ``on_error="keep"``, warn. Otherwise add a report to ``decoded`` for each hole in ``spanned``.
         """
         video = self._video
         if video.options.on_error != "keep":

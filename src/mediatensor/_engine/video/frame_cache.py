@@ -54,7 +54,7 @@ def get_frame_cache_bytes() -> int:
 
 
 def set_frame_cache_bytes(num_bytes: int | None) -> None:
-    """Set the size limit of the frame cache, in which all decoders of this process together keep decoded frames.
+    """Set the size limit of the cache of decoded frames, which all decoders of this process share.
 
     Args:
         num_bytes: The limit in bytes. 0 keeps no frames; ``None`` restores the default. For comparison, a 1080p frame
@@ -154,7 +154,7 @@ class FrameCache:
                 _cache.num_bytes -= self._pictures.popitem()[1][1]
 
     def close(self) -> None:
-        """Drop all frames, and deregister this cache from the limit that all frame caches share."""
+        """Drop all frames, and remove this cache from the list of caches that share the memory limit."""
         self.clear()
         with _cache.lock:
             _cache.owners.pop(self._key, None)
@@ -193,7 +193,7 @@ class _Cache:
     def forget(self) -> None:
         """Discard the record of all frame caches.
 
-        A forked child starts with none, because it never uses its parent's handles.
+        A forked child starts with an empty record, because it never uses its parent's handles.
         """
         self.num_bytes = 0
         self.owners = OrderedDict()

@@ -287,7 +287,7 @@ class _Promise(ABC):
         """
 
     def max_packets(self, place: int) -> int | None:
-        """Return the number of packets within which the codec must return the frame at ``place``; ``None`` if unknown.
+        """Return after how many packets the codec must have returned the frame at ``place``; ``None`` if unknown.
 
         Packets are counted from the beginning of the stream.
         """
@@ -373,8 +373,8 @@ class _TablePromise(_Promise):
 class _CountedPromise(_Promise):
     """Finds the place of a frame by counting frames from the beginning of the stream.
 
-    If data are missing, some codecs leave old content of a reused buffer in a frame. Which buffer is reused depends on
-    the frames that are still in use. A linear decode keeps only the last frame in use, so this class does the same.
+    If data are missing, some codecs leave old content of a reused buffer in a frame. The codec chooses a buffer that no
+    frame in use occupies. A linear decode keeps only the last frame in use, so this class does the same.
     """
 
     counts_frames = True

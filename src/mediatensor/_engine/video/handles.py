@@ -43,9 +43,9 @@ class Worker:
 class Handle:
     """The objects that one call uses to decode. Later calls use them again.
 
-    They are a stream, a converter, threads and a frame cache. ``stream`` must be at the beginning: its reader must not
-    have read any packet. ``open_stream`` opens the source again with one codec thread. It is ``None`` if the user chose
-    the number of codec threads.
+    A handle has a stream, a converter, threads and a frame cache. ``stream`` must be at the beginning: its reader must
+    not have read any packet. ``open_stream`` opens the source again with one codec thread. It is ``None`` if the user
+    chose the number of codec threads.
     """
 
     def __init__(

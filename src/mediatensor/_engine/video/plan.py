@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class FrameQuery(ABC):
     """The frames that a call requests.
 
-    `spanned_holes` also uses its attributes, to find the places within the request where frames are missing.
+    `spanned_holes` also uses the attributes of a query, to find the places within the request where frames are missing.
     """
 
     # The highest requested index, if this is known without the number of frames. Then the stream need not be read to

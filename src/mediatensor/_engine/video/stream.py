@@ -278,7 +278,7 @@ class OpenVideo:
 
 @dataclass(frozen=True)
 class CpuFallbackStatus:
-    """Whether the CPU decodes although another device was requested (a fallback). If so, ``bool(status)`` is true.
+    """Status of the CPU fallback: ``bool(status)`` is true if the CPU decodes although another device was requested.
 
     Attributes:
         status_known: Whether the status is final. After the first frame has been decoded, it always is.

@@ -1,7 +1,7 @@
 """The readers of decord: ``import mediatensor.compat.decord as decord``.
 
 Names, arguments, defaults and results are the same as in decord 0.6. The page "Coming from decord" lists the
-exceptions. Readers return an `NDArray`, unless `bridge.set_bridge` selects another type.
+differences. Readers return an `NDArray`, unless `bridge.set_bridge` selects another type.
 
 >>> from mediatensor.compat import decord
 >>> reader = decord.VideoReader("video.mp4", ctx=decord.cpu(0))

@@ -54,7 +54,7 @@ def cpu(dev_id: int = 0) -> DECORDContext:
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """Return the device that stands for a CUDA GPU. Readers return frames there. NVDEC decodes them if it can.
+    """Return the device that stands for a CUDA GPU. Readers return frames on this GPU. NVDEC decodes them if it can.
 
     Example:
         >>> from mediatensor.compat.decord import gpu

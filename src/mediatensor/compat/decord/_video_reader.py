@@ -44,8 +44,8 @@ class DECORDLimitReachedError(DecodeError):
 class VideoReader:
     """Reads frames of a video by index, as arrays (H, W, 3) of uint8.
 
-    The reader has a position, at which `next` reads a frame. After any read, it is the frame after the last one that
-    was read. `seek`, `seek_accurate` and `skip_frames` change it.
+    The reader has a position, which is the index of the frame that `next` returns. Any read moves the position to the
+    frame after the last one that was read. `seek`, `seek_accurate` and `skip_frames` change it as well.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
@@ -53,8 +53,8 @@ class VideoReader:
         width: Width to which frames are resized. 0 or a negative number keeps the video's width.
         height: Height to which frames are resized. 0 or a negative number keeps the video's height.
         num_threads: Number of codec threads. 0 means a share of the process's budget.
-        fault_tol: Number of frames that are allowed to fail or, if below 1, their share of all frames. A frame that
-            cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
+        fault_tol: Number of frames that are allowed to fail. A fraction below 1 means a share of all frames. A frame
+            that cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
             `DECORDLimitReachedError` is raised. A negative number, which is the default, means no limit; a warning then
             names the frames. On a GPU, every frame that cannot be decoded raises an error.
         timeout_seconds: Time limit for each call. With a limit, the reader decodes in a separate process. ``None``
@@ -138,7 +138,7 @@ class VideoReader:
         Raises:
             OutOfRangeError: if an index is out of bounds.
             InvalidArgumentError: if ``indices`` is not a list of numbers.
-            DECORDLimitReachedError: if more frames cannot be decoded than ``fault_tol`` allows.
+            DECORDLimitReachedError: if the number of frames that cannot be decoded is higher than ``fault_tol`` allows.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader

@@ -202,7 +202,7 @@ def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """Encode a uint8 image (1 or 3, H, W) as JPEG; return its bytes (N,). Given a list of images, return a list.
+    """Encode a uint8 image (1 or 3, H, W) as JPEG; return its bytes (N,). For a list of images, return a list.
 
     Raises:
         InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not between 1 and 100.

@@ -192,8 +192,8 @@ def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
 class VideoReader:
     """Iterates over the frames of one video or audio stream.
 
-    Each item is a dictionary with ``"data"``, and with ``"pts"``, its time in seconds. For video, the data are a frame
-    (3, H, W) of uint8. For audio, they are up to 1,024 samples (samples, channels) of float32 in [-1, 1].
+    Each item is a dictionary with the keys ``"data"`` and ``"pts"``, the time in seconds. For video, the data are a
+    frame (3, H, W) of uint8. For audio, they are up to 1,024 samples (samples, channels) of float32 in [-1, 1].
 
     Args:
         src: A path or URL, or the bytes of a file as ``bytes`` or as a 1-D uint8 tensor.
@@ -279,7 +279,7 @@ class VideoReader:
         return self
 
     def get_metadata(self) -> dict[str, dict[str, list[float | None]]]:
-        """Return the frame rates or sample rates, and the durations, of all streams of each media type.
+        """Return the rate (frames or samples per second) and the duration of each stream, grouped by media type.
 
         Example:
             >>> from mediatensor.compat.torchvision_io import VideoReader

@@ -43,15 +43,15 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         dataset: A dataset; or a `TarSamples`, which shuffles its rows and divides them among ranks by itself.
         batch_size: Number of rows in a batch of one rank. If you change ``batch_size`` and ``num_ranks``, but not their
             product, each training step still reads the same rows.
-        shuffle: Whether and how rows are shuffled; see `Shuffle`.
+        shuffle: ``True`` or a `Shuffle` shuffles the rows, differently in each epoch.
         collate_fn: Function that makes a batch of samples: `stack`, `ragged`, `pad`, or your own. The default is
             `stack`, or `stack_columns` for rows that are dicts.
         seed, drop_last, rank, num_ranks, bucket_by, weights, rows_per_epoch: See `RowBatches`. Set ``drop_last=True``
             if all ranks must make the same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not
-            change the number of steps. With several ranks and ``on_error="skip"``, if all rows of a batch were skipped,
-            the batch gets one row of another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to
-            `TarSamples` instead. ``drop_last`` then leaves out the last rows of each worker separately, so the ranks
-            can still make different numbers of steps.
+            change the number of steps. With several ranks and ``on_error="skip"``, a batch whose rows were all skipped
+            gets one row of another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to `TarSamples`
+            instead. ``drop_last`` then leaves out the last rows of each worker separately, so the ranks can still make
+            different numbers of steps.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
@@ -415,9 +415,9 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """Return ``context``, or another multiprocessing context that does not fork. Lance does not work in forked workers.
+    """Return ``context``, or ``"forkserver"`` if the default context forks. Lance does not work in forked workers.
 
-    If ``context`` itself forks, raise InvalidArgumentError. ``None`` means the default context.
+    ``None`` means the default context. If any other ``context`` forks, raise InvalidArgumentError.
     """
     method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
     if method != "fork":

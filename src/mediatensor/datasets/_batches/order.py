@@ -26,9 +26,9 @@ class Shuffle:
 
     Attributes:
         rows_together: Number of rows of one file that stay next to each other. Each epoch forms new groups of rows.
-        window: If given, files are read in random order into a buffer of about ``window`` rows, from which groups of
-            ``rows_together`` rows are drawn at random. So only rows of files that are close to each other in this order
-            are mixed. ``None`` shuffles over the whole epoch.
+        window: Approximate size of a buffer, in rows. Files are read in random order into this buffer, and groups of
+            ``rows_together`` rows are drawn from it at random. Only rows of files that are near each other in that
+            order are therefore mixed. ``None`` shuffles over the whole epoch.
 
     Raises:
         InvalidArgumentError: if a number is not positive.
@@ -178,8 +178,8 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
 
     Returns: ``files_per_batch``: the mean number of different files in a full batch, 0 if no batch is full.
         ``same_file_next``: the share of rows whose next row is from the same file, from 0 to 1. ``displacement``: the
-        mean distance of rows from their original positions, divided by a third of the number of rows: 0 if not
-        shuffled, about 1 if fully shuffled.
+        mean distance of rows from their original positions, divided by the mean distance in a random order (a third of
+        the number of rows). It is 0 if the rows are not shuffled, and about 1 if they are fully shuffled.
 
     Example:
         >>> import numpy as np

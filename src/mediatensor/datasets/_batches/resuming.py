@@ -28,9 +28,10 @@ _STATE_VERSION = 1
 
 
 class _EpochPlan(NamedTuple):
-    """The rows of an epoch in ascending order, how often each was read before, and the batches of each step.
+    """The rows of an epoch in ascending order, and how they are divided into batches.
 
-    Batches are places in ``rows``.
+    A row can occur several times in ``rows``: ``visits`` has, for each element, the number of equal elements before it.
+    ``steps`` has the batches of each training step, as arrays of indices into ``rows``.
     """
 
     rows: NDArray[np.int64]
@@ -42,13 +43,13 @@ class RowBatches(Sampler[list[RowKey]]):
     """A batch sampler for torch's DataLoader: it chooses the rows of each batch of an epoch, and can resume an epoch.
 
     In each training step, every rank reads one batch. In an epoch, all ranks together read every row once, or as often
-    as its weight says. The batches depend only on the arguments and the epoch, never on the number of workers or on how
-    far they have read ahead. Every iteration returns the same batches, until `set_epoch` changes the epoch.
+    as its weight requires. The batches depend only on the arguments and the epoch, never on the number of workers or on
+    how far they have read ahead. Every iteration returns the same batches, until `set_epoch` changes the epoch.
 
     Args:
         dataset: The dataset.
         batch_size: Number of rows in a batch of one rank.
-        shuffle: Whether and how rows are shuffled, differently in each epoch; see `Shuffle`.
+        shuffle: ``True`` or a `Shuffle` shuffles the rows, differently in each epoch.
         seed: Seed of the order; by default the seed of the dataset.
         drop_last: Leave out batches that are not full. If ``False``, the last rows of an epoch are divided among the
             ranks, so the ranks' numbers of batches may differ by one.
@@ -57,11 +58,12 @@ class RowBatches(Sampler[list[RowKey]]):
         bucket_by: Function that sorts files into buckets, for example by frame size: it takes an `Item` and returns its
             bucket, which can be any hashable value. All rows of a batch are from one bucket.
         weights: How often rows are read. By default, each row is read once in an epoch. ``"balanced"`` reads all
-            classes equally often. A mapping from each class (its name, or else its label) to a number sets the shares
-            of the classes. A sequence has a number for each row. An epoch then has ``rows_per_epoch`` rows in random
-            order; ``shuffle`` can be a `Shuffle`. A row that is expected 2.3 times in an epoch appears in it 2 or 3
-            times, each time with new random numbers, so that clips and crops differ. With weights of classes, the
-            number of rows of each class is rounded down or up in the same way.
+            classes equally often. A mapping sets the share of each class. Its keys are the names of the classes, or
+            their labels if they have no names. A sequence sets the weight of each row. With weights, an epoch has
+            ``rows_per_epoch`` rows, always in random order. A `Shuffle` passed as ``shuffle`` still applies. A row that
+            is expected 2.3 times in an epoch appears in it 2 or 3 times, each time with new random numbers, so that
+            clips and crops differ. With weights of classes, the number of rows of each class is rounded down or up in
+            the same way.
         rows_per_epoch: Number of rows of an epoch if ``weights`` are given; by default the number of rows of the
             dataset.
 
@@ -220,7 +222,7 @@ class RowBatches(Sampler[list[RowKey]]):
     def _rows_of(self, epoch: int) -> NDArray[np.int64]:
         """Return the rows of an epoch in ascending order. With weights, a row can appear several times, or not at all.
 
-        A *place* is an index of this array.
+        Other methods call an index of this array a *place*.
         """
         if self._weights is None:
             return np.arange(self._num_rows)

@@ -1,4 +1,4 @@
-"""How often an epoch reads each row: weights of rows and of classes, and the rows that are drawn with them."""
+"""Weights of rows and classes, and the random choice of the rows of an epoch according to these weights."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Weights: TypeAlias = Literal["balanced"] | Mapping[Any, float] | Sequence[float]
 class RowClasses(NamedTuple):
     """The classes of the rows of a dataset.
 
-    ``names`` has the class names, or the labels of files without a class name, in ascending order if they have one.
-    ``class_of_row`` has the index in ``names`` for each row.
+    ``names`` has the class names, or the labels of files without a class name. It is sorted if its values can be
+    compared. ``class_of_row`` has the index in ``names`` for each row.
     """
 
     names: list[Any]
@@ -55,7 +55,8 @@ class RowClasses(NamedTuple):
 class RowWeights(NamedTuple):
     """The weight of each row, float64 (rows,), and its group.
 
-    Within an epoch, the number of rows of each group is the expected number, rounded down or up.
+    An epoch has the expected number of rows of each group, rounded down or up. With weights of classes, each class is a
+    group. Otherwise, all rows are one group.
     """
 
     weights: NDArray[np.float64]
@@ -80,8 +81,8 @@ class RowWeights(NamedTuple):
     def draw(self, num_rows: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
         """Return ``num_rows`` rows to read in an epoch, in ascending order. A row can appear several times.
 
-        The expected number of a row is ``num_rows`` times its share of all weights. In each epoch, the row appears this
-        often, rounded down or up at random. (Independent draws would leave out more rows by chance.)
+        A row is expected to appear ``num_rows * weight / total_weight`` times in an epoch. It appears this often,
+        rounded down or up at random. (Independent draws would leave out more rows by chance.)
         """
         random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "weights")))
         rows = random.permutation(np.flatnonzero(self.weights > 0))

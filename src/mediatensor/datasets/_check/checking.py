@@ -59,7 +59,7 @@ def check_dataset(
         media_column, label_column: As in `as_items`.
         num_classes: Number of classes. Labels that are not whole numbers from 0 to ``num_classes - 1`` become findings.
         decode: Whether to decode the files. If ``False``, only headers, packets and bytes are read. This is faster, but
-            finds neither damaged, frozen or black frames nor faults in the audio.
+            does not find damaged, frozen or black frames, or faults in the audio.
         bad_kinds: Kinds of findings that make a file bad; by default all kinds whose severity in `FINDING_KINDS` is
             ``"bad"``.
         num_workers: Number of worker processes; by default one for each core. Each process checks one file at a time.

@@ -140,7 +140,7 @@ def _find_near_duplicates(
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> None:
-    """Add a finding to each file whose duration differs from that of the other cameras' files of the same episode."""
+    """Add a finding to each file whose duration differs from the files of the same episode's other cameras."""
     episodes: dict[str, list[int]] = defaultdict(list)
     for number, (file, row) in enumerate(zip(files, rows, strict=True)):
         episode = next((text for name in _EPISODE_COLUMNS if (text := str(row.extra.get(name, "")))), "")
@@ -347,7 +347,7 @@ _EPISODES_NAMED = 5
 
 
 class EpisodeTimes(NamedTuple):
-    """The rows of an episode, and the times at which the video should have their frames.
+    """The rows of an episode, and the expected times of their frames in the video.
 
     ``seconds`` has the time of each row, float64 (rows,).
     """

@@ -66,8 +66,8 @@ class PictureStatistics:
     """The brightness of each of N frames, and how much it changed from the previous frame.
 
     All fields have shape (N,) and values from 0 to 255. ``mean`` and ``most`` are the mean and the maximum of the
-    pixels in a small gray copy. ``mean_change`` and ``most_change`` are the mean and the maximum of their differences
-    from the previous frame; for the first frame, infinity.
+    pixels in a small gray copy. ``mean_change`` and ``most_change`` are the mean and the maximum of the absolute
+    differences of these pixels from the previous frame. For the first frame, both are infinite.
     """
 
     mean: NDArray[np.float32]
@@ -161,8 +161,8 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
     """Return a finding if some frames of a moving video repeat the previous frame; otherwise return an empty list.
 
     After a repeat that replaces a lost frame, the video jumps, because the lost frame contained motion. After a repeat
-    that was inserted to raise the frame rate, it does not jump. Repeats at regular intervals do not indicate lost
-    frames.
+    that was inserted to raise the frame rate, the video does not jump. Repeats at regular intervals do not indicate
+    lost frames.
     """
     if times.has_own_pace or len(statistics.mean) < 3:
         return []
@@ -348,7 +348,7 @@ def check_alignment(video: tuple[float, float], audio: tuple[float, float], stre
     """Return findings if video and audio start or end at different times, or drift apart.
 
     ``video`` and ``audio`` are (begin, end) in seconds. ``stretch`` is the frame rate in the header divided by the
-    actual frame rate, which can explain a drift.
+    actual frame rate. If it is not 1, it can explain a drift.
     """
     begins, ends = audio[0] - video[0], audio[1] - video[1]
     seen, listened = video[1] - video[0], audio[1] - audio[0]
@@ -416,9 +416,10 @@ _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
 
 
 def missing_audio(begin: float, stated_seconds: float, packet_seconds: NDArray[np.float64]) -> list[Finding]:
-    """Return a finding if audio that starts at ``begin`` is shorter than ``stated_seconds``, its stated length.
+    """Return a finding if the audio is shorter than its header states.
 
-    ``packet_seconds`` are the start times of the packets, followed by the end of the last packet.
+    The audio starts at ``begin`` and should last ``stated_seconds``. ``packet_seconds`` are the start times of the
+    packets, followed by the end of the last packet.
     """
     end = float(packet_seconds.max())
     apart = begin + stated_seconds - end
@@ -470,8 +471,8 @@ def missing_frames(stated: int | None, count: int) -> list[Finding]:
 def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
     """Return a finding if a stream ends earlier than its header states; otherwise return an empty list.
 
-    ``kind`` names the kind of stream in the message. A stream that ends early by at most ``longest_step``, the longest
-    time in seconds from one frame to the next, is not reported.
+    ``kind`` names the kind of stream in the message. ``longest_step`` is the longest time in seconds from one frame to
+    the next. A stream that ends early by at most this time is not reported.
     """
     if stated_seconds is None:
         return []

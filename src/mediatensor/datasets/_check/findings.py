@@ -185,7 +185,7 @@ class MediaFacts:
         num_key_frames: Number of key frames.
         longest_gop: Largest number of frames in a group of pictures, from one key frame up to the next.
         random_access_frames: Number of frames that must be decoded, on average, to get a random frame.
-        random_access_bytes: Mean number of bytes in the group of pictures that contains a random frame.
+        random_access_bytes: Number of bytes, on average, in the group of pictures of a random frame.
         audio_codec: FFmpeg's name of the audio codec.
         sample_rate: Samples per second.
         num_channels: Number of channels.

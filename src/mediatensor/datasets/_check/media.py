@@ -81,7 +81,7 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool, float | None]:
     """Return the number of bytes, their digest, whether the end of the file is missing, and the stated audio length.
 
-    If the source can be read only by FFmpeg, the third is ``False`` and the others are ``None``.
+    If the source can be read only by FFmpeg, the third result is ``False`` and the other results are ``None``.
     """
     reader = make_source(source).open_bytes()
     if reader is None:
@@ -258,7 +258,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
     """Return findings for frames that could not be decoded.
 
-    The first five groups of consecutive such frames have a finding each. All later groups share one.
+    Each of the first five runs of consecutive damaged frames has its own finding. All later runs share one finding.
     """
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
@@ -317,7 +317,7 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 def _describe_holes(index: FrameIndex) -> list[Finding]:
     """Return findings for packets from which no frame was decoded.
 
-    The first five groups of consecutive such packets have a finding each. All later groups share one.
+    Each of the first five runs of these packets has its own finding. All later runs share one finding.
     """
     holes = index.holes
     found = [
@@ -431,8 +431,8 @@ def _find_missing_audio(
 ) -> list[Finding]:
     """Return a finding if the packets of the audio end earlier than the header states.
 
-    ``stated_seconds`` is the result of `stated_audio_seconds`. If it is ``None``, FFmpeg's duration is used for formats
-    whose headers state it. The header of a fragmented MP4 file does not.
+    ``stated_seconds`` is the result of `stated_audio_seconds`. If it is ``None``, FFmpeg's duration is used, but only
+    for files whose headers state the duration. The header of a fragmented MP4 file does not state it.
     """
     if not len(packet_seconds):
         return []

@@ -239,10 +239,10 @@ class DatasetReport:
         the source also has a column ``path`` or ``label``, that column is renamed to ``other_path`` or ``other_label``.
         Paths of files and of captions are absolute.
 
-        For a file in a tar shard or a Parquet column, ``path`` is the shard or the Parquet file. Further columns state
-        where the file is in it, so that `as_items` can find it. Class labels are written as numbers. If a sample of a
-        tar shard has subtitle files, the column ``captions`` has the text of one, preferably of one whose name has no
-        language.
+        For a file in a tar shard or a Parquet column, ``path`` is the shard or the Parquet file. Further columns locate
+        the media file in the shard or Parquet file, so that `as_items` can find it. Class labels are written as
+        numbers. If a sample of a tar shard has subtitle files, the column ``captions`` has the text of one of them. A
+        subtitle file without a language in its name is preferred.
 
         Args:
             path: Output file, ``.csv`` or ``.jsonl``.
@@ -343,9 +343,9 @@ def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
     """Return the episodes of a video to which a finding applies.
 
-    A finding without a time applies to all episodes of the video. The exception is a finding about damaged or missing
-    frames, which applies to none: for the episodes that lack frames, the comparison with the dataset's tables gives
-    separate findings.
+    A finding without a time applies to all episodes of the video, unless it is about damaged or missing frames. In that
+    case it applies to no episode, because the comparison with the dataset's tables reports the episodes that lack
+    frames.
     """
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:

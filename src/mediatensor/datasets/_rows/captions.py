@@ -126,9 +126,9 @@ class CaptionTrack:
     ) -> tuple[ClipCaption, ...]:
         """Return the captions of a clip, cut to the time range of the clip.
 
-        ``pts_seconds`` are the times of the clip's frames, (T,). ``clip`` is the clip's audio before transforms, which
-        gives the time range. ``sound`` is the audio after transforms; sample indices in the results refer to it. Frames
-        and samples after ``end_seconds`` are padding.
+        ``pts_seconds`` are the times of the clip's frames, (T,). ``clip`` is the clip's audio before transforms. It
+        determines the time range. ``sound`` is the audio after transforms. Sample indices in the results refer to it.
+        Frames and samples after ``end_seconds`` are padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]

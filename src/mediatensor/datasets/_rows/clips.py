@@ -128,7 +128,7 @@ def redraw_transforms(video: VideoDecoder, decoder_options: Mapping[str, Any]) -
 
 
 def box_column(video: VideoDecoder) -> dict[str, tuple[int, int, int, int]]:
-    """Return the column of ``extra`` with the box of the frame in padded frames; no column without padding."""
+    """Return the box of the frame inside its padding, as a column of ``extra``; an empty dict without padding."""
     box = access_to(video).frame_box()
     return {} if box is None else {FRAME_BOX: box}
 
@@ -302,9 +302,9 @@ class VideoSegment(_Segment[VideoDecoder]):
     """A segment of a video that samplers can use like a decoder. It has the frames that begin in [start, end).
 
     Frame indices start at 0 in the segment, while times are those of the whole video. The bounds of a segment are often
-    rounded to milliseconds. To keep out a frame of a neighbouring shot, a frame that begins up to half a millisecond
-    before a bound counts as beginning after it. If no frame begins in the segment, it consists of the frame that is
-    shown at its start.
+    rounded to milliseconds. A frame that begins up to half a millisecond before a bound therefore counts as beginning
+    after it. This keeps out frames of neighbouring shots. If no frame begins in the segment, it consists of the frame
+    that is shown at its start.
     """
 
     def __init__(self, decoder: VideoDecoder, item: Item) -> None:

@@ -120,7 +120,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return max(0, int(self._epoch))
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of all rows that are requested later by an index alone.
+        """Set the epoch of all rows that are later requested by index, without an epoch.
 
         The epoch changes in this process and in workers that are running. You need this method only with torch's own
         ``DataLoader``. mediatensor's `DataLoader` requests each row by its index and its epoch.
@@ -153,7 +153,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def class_names(self) -> list[str]:
-        """Class names in the order of their label numbers: ``classes`` if given, otherwise the names in the source.
+        """Class names in the order of their numbers: the argument ``classes``, or by default the names in the source.
 
         Without ``classes``, all rows of the source are read to find the names, unless the source lists its class names.
         A label number that no row has gets the name ``""``.
@@ -227,7 +227,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """Return the sample of a row of another file, as a replacement for ``row``, which was left out.
+        """Read a row of another file instead of ``row``, which was left out, and return its sample.
 
         The replacement of a row is always the same.
         """
@@ -328,7 +328,7 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
 
 
 def is_asked_by_loader() -> bool:
-    """Return whether a torch ``DataLoader`` is the caller, in one of its workers or in this process."""
+    """Return whether a torch ``DataLoader`` requested the current rows, in a worker or in this process."""
     if get_worker_info() is not None:
         return True
     frame: FrameType | None = sys._getframe(1)

@@ -182,8 +182,7 @@ class RowSpec:
         seed: The seed of the dataset.
         epoch: The epoch.
         row: Index of the row in the dataset.
-        attempt: 0 for the row itself, 1 for the row that replaces it if it cannot be read, 2 for the next replacement
-            if that cannot be read either, and so on.
+        attempt: 0 for the row itself, 1 for its first replacement, 2 for the replacement that is tried next, and so on.
         visit: How often the epoch has read the row before; see `RowKey`.
 
     Example:
@@ -315,7 +314,7 @@ class RowReader:
             trying = substitute(spec, len(failures))
 
     def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
-        """Return the sample of a row of another file, as a replacement for the row of ``spec``, which was left out.
+        """Read a row of another file instead of the row of ``spec``, which was left out, and return its sample.
 
         ``substitute`` chooses the row. Errors are raised as in `read`.
         """

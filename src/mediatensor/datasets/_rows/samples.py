@@ -113,10 +113,10 @@ class Sample:
             ``keep_clip_dimension``, a tuple that has such a tuple for each clip. ``None`` if no captions were
             requested.
         extra: The other columns of the file's row in the manifest, and columns that a dataset adds.
-        failures: If this sample replaces a row that could not be read: the failure of that row, and of any replacement
-            that could not be read either.
-        timing: Time taken to read all samples that were read together. Only the first of these samples has it; the
-            others have ``None``.
+        failures: If this sample replaces an unreadable row, the failures of that row and of all unreadable
+            replacements.
+        timing: `Timing` of a group of samples that were read together. Only the first sample of the group has it. The
+            rest have ``None``.
 
     Example:
         >>> from mediatensor.datasets import VideoClips
@@ -263,8 +263,8 @@ class Batch:
     def pixel_mask(self) -> Tensor | None:
         """Mask of pixels, bool (B, H, W), which is false for padding.
 
-        This includes the padding of a `Letterbox` in the decoder, unless a transform of the dataset moved it. The mask
-        is ``None`` if neither the frames nor the images of the batch are in one tensor.
+        It is also false for the padding of a `Letterbox` in the decoder, if no transform of the dataset moves this
+        padding. The mask is ``None`` if neither the frames nor the images of the batch are in one tensor.
         """
         pixels = self.frames.data if isinstance(self.frames, FrameBatch) else self.images
         if not isinstance(pixels, Tensor):
@@ -383,8 +383,8 @@ def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.de
 def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
     """Return a mask, bool (clips, size), that is true for samples that come from a file.
 
-    ``num_valid`` has the number of samples before padding of each clip. ``silent_spans`` has a list of ranges [first,
-    last) of silence for each clip; elements that are not lists or tuples are ignored.
+    For each clip, ``num_valid`` has the number of samples before padding, and ``silent_spans`` has a list of ranges
+    [first, last) of silence. Elements of ``silent_spans`` that are not lists or tuples are ignored.
     """
     mask = _is_before(num_valid, size, len(num_valid), device)
     for row, spans in zip(mask, silent_spans, strict=False):

@@ -60,9 +60,9 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     the shard. The order of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can
     be resumed, even with a different number of workers or ranks.
 
-    Resuming needs to know the shard of each sample and its position there. ``webdataset`` does not provide these, so
-    `TarSamples` reads the shards itself. You can use a ``webdataset.WebDataset`` pipeline as a source of rows, but then
-    an epoch cannot be resumed.
+    To resume an epoch, the loader must know the shard of each sample, and the sample's position in the shard.
+    ``webdataset`` does not provide them, so `TarSamples` reads the shards itself. You can use a
+    ``webdataset.WebDataset`` pipeline as a source of rows, but then an epoch cannot be resumed.
 
     Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
     pipeline or a Hugging Face streaming dataset. An ``IterableDataset`` of torch, such as a pipeline or streaming
@@ -185,7 +185,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     def can_resume(self) -> bool:
         """Whether an epoch can be resumed.
 
-        This requires that each row has the same position in every iteration, as it has in shards.
+        This requires that each row has the same position in every iteration. Rows of shards always do.
         """
         return not self._rows.divides_itself
 

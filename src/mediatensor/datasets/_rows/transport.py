@@ -1,7 +1,7 @@
 """Move tensors from a worker to the training process: large tensors in shared memory, small ones through a pipe.
 
-torch puts every tensor that a worker sends into a shared memory block of its own. Each block takes a copy, a file
-descriptor and a round trip. That is slow for a batch, which has one large tensor and about six of only a few bytes.
+When a worker sends a tensor, torch puts it into its own block of shared memory. Each block takes a copy, a file
+descriptor and a round trip. That is slow for a batch, which has one large tensor and about six tensors of a few bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
 
 
 def move_to_shared_memory(tensor: Tensor) -> bool:
-    """Move a tensor that a worker sends into shared memory. If there is no space, warn and return False."""
+    """Move a tensor into shared memory before a worker sends it. If there is no space, warn and return False."""
     if tensor.is_shared():  # type: ignore[no-untyped-call]
         return True
     try:

@@ -69,12 +69,12 @@ def as_items(
               manifest. In a mapping, a file may also be bytes, or ``{"path": ..., "bytes": ...}``, where ``path`` or
               ``bytes`` may be ``None``. If ``bytes`` is given, it is the content of the file, and ``path`` is only its
               name;
-            * your own type of sequence of `Item` objects, which may make its items on request.
+            * your own sequence type, whose elements are `Item` objects. It may create them on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         label: Function that returns the label of an `Item`, to use instead of ``Item.label``.
-        media_column: The column with the file. By default, the first non-empty column of ``path``, ``file_name``, the
-            name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``), ``url`` and ``file``.
-            If the columns of a table have types, columns with a media type are preferred.
+        media_column: The column with the file. By default, the first of these columns that is not empty: ``path``,
+            ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``),
+            ``url``, ``file``. If the columns of a table have types, columns with a media type are preferred.
         label_column: The column with the label; by default ``label`` or ``labels``.
         classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default,
             the classes in the source are numbered in order of name. Pass the same ``classes`` for training, validation
@@ -83,20 +83,20 @@ def as_items(
         segments: Whether the columns ``start_seconds``, ``end_seconds``, ``start`` and ``end`` are the bounds of
             segments, as described below. If ``False``, they are ordinary columns.
 
-    A row of a text manifest may refer to a part of its file, as written by `DatasetReport.save_manifest`:
-    ``start_byte`` and ``end_byte`` of an uncompressed tar shard, or ``table_column`` and ``table_row`` of a Parquet
-    file. The column ``source_name`` has the name of this part.
+    A row of a text manifest may refer to a part of its file. The columns ``start_byte`` and ``end_byte`` locate it in
+    an uncompressed tar shard, ``table_column`` and ``table_row`` in a Parquet file. `DatasetReport.save_manifest`
+    writes such rows. The column ``source_name`` has the name of this part.
 
     Rows of video and audio may be segments of their files. All clips of such a row lie between the times in the columns
     ``start_seconds`` and ``end_seconds``, or ``start`` and ``end``. A time is written as 83.5, 1:23.5 or 0:01:23.5.
     Several rows may be segments of one file.
 
     Returns:
-        The items, in the order of the source. Labels that are text become numbers. If every label is a number as text,
-        such as ``"3"``, it is parsed. Otherwise labels are class names, which are numbered in order of name, and the
-        name is kept in ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a CSV file stay
-        text. Paths in other columns are not changed, except in the column ``captions``: a path there is relative to the
-        folder of the manifest.
+        The items, in the order of the source. Labels that are text become numbers. If every label is a number written
+        as text, such as ``"3"``, the labels are parsed. Otherwise labels are class names, which are numbered in order
+        of name, and the name is kept in ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a
+        CSV file stay text. Paths in other columns are not changed. The exception is the column ``captions``, whose
+        paths are relative to the folder of the manifest.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
@@ -271,8 +271,8 @@ _RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
     """Yield a dict of columns for each item. Another machine can make the item from these columns.
 
-    The columns are ``path``, the segment, the label, ``extra``, and those of the `REFERENCE_COLUMNS` that are needed.
-    Media are not read, but bytes in memory are put into the column ``bytes``.
+    The columns are ``path``, the segment, the label, ``extra``, and any `REFERENCE_COLUMNS` that are needed. Media are
+    not read, but bytes in memory are put into the column ``bytes``.
     """
     if isinstance(items, HuggingFaceItems):
         raise InvalidArgumentError(

@@ -88,7 +88,7 @@ class UnreadableSource(Source):
 
 
 def class_name_in(package: str, source: Any, names: Container[str]) -> str | None:
-    """Return the class name in ``names`` to whose class ``source`` belongs, or ``None`` if there is none.
+    """Return the name of the class of ``source``, or of a base class, that is in ``names``; otherwise ``None``.
 
     Only classes of ``package`` count. The package is not imported for this.
     """

@@ -121,8 +121,8 @@ class EpisodeItems(LazyItems):
     """The episodes of a dataset, as items that are made on request.
 
     ``columns`` has arrays with one value for each episode: ``index``, ``num_frames`` and ``first_index``, and
-    ``begin_seconds`` for each camera. ``patterns`` are the path patterns of tables and of videos. The numbers to fill
-    into them are in further arrays.
+    ``begin_seconds`` for each camera. ``patterns`` are the path patterns of tables and of videos. Further arrays in
+    ``columns`` have the numbers to fill into the patterns.
     """
 
     def __init__(

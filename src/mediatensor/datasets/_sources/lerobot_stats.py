@@ -73,7 +73,7 @@ def _stats_of_dataset(known: LeRobotFormat) -> dict[str, dict[str, Tensor]]:
 
 
 def _stats_in_tables(known: LeRobotFormat) -> Iterator[tuple[int, _Recorded]]:
-    """Yield (number, statistics) for each episode in the tables of episodes of version 3."""
+    """Yield (episode number, statistics) for each row of the episode tables of version 3."""
     wanted = {f"stats/{column}/{name}": (column, name) for column in known.features for name in _NAMES}
     for path in parquet_files(known.root, "meta/episodes"):
         with parquet_file(path) as file:

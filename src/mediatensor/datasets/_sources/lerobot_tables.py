@@ -24,7 +24,7 @@ class _Table(NamedTuple):
     """A table that was read as a whole, with the place of each episode in it.
 
     ``spans`` has (first row, number of rows) for each episode. If the rows of an episode are not consecutive, only the
-    last consecutive ones count. ``gaps`` has masks of missing values, as in `TableRows`.
+    last consecutive group of them counts. ``gaps`` has masks of missing values, as in `TableRows`.
     """
 
     columns: _Columns
@@ -93,8 +93,8 @@ def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: 
 def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
     """Return the values in some rows of a column, converted from Arrow to lists and dicts.
 
-    Only the row groups that contain these rows are read. A value that applies to a whole episode is stored in every row
-    of the episode, so the converted values of all rows could need many times the size of the file.
+    Only the row groups that contain these rows are read. A value that applies to a whole episode is repeated in every
+    row of the episode. Converting all rows could therefore take many times as much memory as the size of the file.
     """
     stamp = stamp_of(path)
     values = []

@@ -83,7 +83,7 @@ class ParquetItems(TableItems):
 class MediaColumn:
     """A column of a Parquet file that contains media. Each value is located and read separately.
 
-    Its name is ``column``, or ``column.bytes`` for the field of a struct.
+    The name of the column is ``column``. If the media are in a field of a struct, it is ``column.bytes``.
 
     In an uncompressed column, a large value is returned as a part of the file, from which only the requested bytes are
     read. In a compressed column, the whole page with the value is read, including other values in that page. A whole
@@ -194,8 +194,8 @@ class ParquetValue(Source):
     ``table`` is the path or URL of the Parquet file, and ``column`` the name of the column, or ``name.bytes`` for the
     field of a struct.
 
-    The object is small and can be pickled, because the value is located only when it is opened. Each process caches
-    where the values are in the columns that it has read most recently. ``stamp`` is a result of `stamp_of`: opening
+    The object is small and can be pickled, because the value is located only when it is opened. Each process caches the
+    positions of the values in the columns that it read most recently. ``stamp`` is a result of `stamp_of`: opening
     fails if the table has changed since then. With ``None``, this is not checked.
     """
 
@@ -237,7 +237,7 @@ V = TypeVar("V")
 
 
 class RecentlyUsed(Generic[V]):
-    """A cache of the most recently used values. It keeps at least one, and further ones up to a maximum total size."""
+    """A cache of the most recently used values, limited by their total size. It always keeps at least one value."""
 
     def __init__(self, max_size: int, size_of: Callable[[V], int]) -> None:
         self._max_size = max_size
@@ -369,9 +369,10 @@ class _RawFile(io.RawIOBase):
 
 
 def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
-    """Choose the column with the media files. Return ``columns`` with its name, and the column with the bytes.
+    """Choose the column with the media. Return ``columns`` with its name, and the name of the column with the bytes.
 
-    The bytes of a struct are in ``column.bytes``. If the table has only paths, the second result is ``None``.
+    If the chosen column is a struct, the bytes are in ``column.bytes``. If the table has only paths, the second result
+    is ``None``.
     """
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]

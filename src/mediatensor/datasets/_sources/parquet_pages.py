@@ -35,7 +35,7 @@ class UnknownPagesError(Exception):
 
 
 class _CutError(UnknownPagesError):
-    """The bytes that were read end within the page header."""
+    """The page header continues after the bytes that were read."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ Place = tuple[int, int] | bytes | None
 def values_of_page(
     read_at: ReadAt, page: Page, dictionary: Page | None, chunk: Chunk, unpack: Callable[[bytes, int], bytes]
 ) -> list[Place]:
-    """Return for each value of a page its byte range in the file, or the value itself if the page is compressed.
+    """Return the byte range in the file of each value of a page, or the values themselves if the page is compressed.
 
     ``unpack`` takes compressed bytes and their size after decompression, and returns the decompressed bytes.
     """
@@ -322,9 +322,9 @@ def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, i
 
 
 def _plain_values(read_at: ReadAt, page: Page, chunk: Chunk, body: bytes | None, start: int, count: int) -> list[Place]:
-    """Return for each of ``count`` values in plain encoding its byte range in the file.
+    """Return the byte range in the file of each of ``count`` values in plain encoding.
 
-    If the page is compressed, ``body`` is its decompressed contents, and the values themselves are returned.
+    If the page is compressed, ``body`` has its decompressed contents. In this case, return the values themselves.
     """
     if body is None:
         return [*_plain_spans(read_at, page.start + start, page.start + page.size, count, chunk.value_bytes)]

@@ -74,8 +74,8 @@ class Columns:
         """Return the name of the column that has the files of a table.
 
         Return ``None`` if the column can differ between rows, so that it must be found by name in each row. ``names``
-        are all columns of the table. ``holding_media`` are the columns with a media type. ``has_bytes`` means that a
-        column ``bytes`` has media. ``place`` names the table in messages.
+        are all columns of the table. ``holding_media`` are the columns with a media type. ``has_bytes`` means that the
+        table has a column ``bytes`` with media. ``place`` names the table in messages.
         """
         for given in (self.media, self.label):
             if given is not None and given not in names:

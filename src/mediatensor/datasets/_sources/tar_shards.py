@@ -170,7 +170,7 @@ def group_members(
     """Group consecutive members of an archive into samples, and yield (key, members by suffix) for each sample.
 
     Members whose names have no suffix, or start with a dot, are ignored. For each member, ``take`` is called with the
-    number of the sample, the suffix, and the member; its result is the value in the dict.
+    number of the sample, the suffix, and the member. Its result is the value for this suffix in the dict.
 
     >>> members = [Member(name, 0, 0) for name in ("1.mp4", "1.cls", "README", "2.mp4", "2.cls")]
     >>> list(group_members(members, lambda position, suffix, member: position))
@@ -207,8 +207,8 @@ def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
     """Return how well the suffix of a member matches the wanted kind of media.
 
-    Return 0 for this kind; 1 for a video if audio is wanted, because it can contain audio; otherwise ``None``. If
-    ``media`` is given, only that suffix matches.
+    Return 0 if the suffix has this kind. Return 1 for a video if audio is wanted, because a video can contain audio.
+    Otherwise, return ``None``. If ``media`` is given, only that suffix matches.
     """
     if media is not None:
         return 0 if suffix == media else None
@@ -366,7 +366,7 @@ class TarItems(LazyItems):
 
 
 class _Index:
-    """The keys of all samples, and the place of each of their members in its shard, stored in a few arrays.
+    """The keys of all samples, and the positions of their members in the shards, stored in a few arrays.
 
     A list of objects is not used, because every forked worker would copy its memory: reading an object changes its
     reference count.
@@ -402,7 +402,7 @@ class _Index:
     def __iter__(self) -> Iterator[tuple[int, str, bool]]:
         """Yield (shard number, key, whether there are members) for each sample.
 
-        Damage of a shard is recorded as a last sample without members.
+        A damaged shard ends with a sample without members, whose key describes the damage.
         """
         for index in range(len(self)):
             key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()

@@ -47,12 +47,13 @@ _GUTTER_REACH = 4.0
 def has_text_columns(boxes: np.ndarray, width: float, horizontal: bool = True) -> bool:
     """Return whether a vertical line separates the boxes into columns that are read one after the other.
 
-    The line lies in the middle half of the page and crosses at most 5 % of the boxes, or one box if this is more.
+    The line lies in the middle half of the page and crosses at most 5 % of the boxes, or one box if 5 % is less than
+    one.
 
     The result is false if the two sides look like a table. In a table, the boxes of each side are aligned, and most
     boxes of one side are level with a box of the other side. Moreover, either the boxes are short and spaced apart, as
-    in a form, or one side is very narrow, such as prices or list numbers. Vertical text (``horizontal=False``) is never
-    a table.
+    in a form, or one side is very narrow, as a column of prices or list numbers is. Vertical text
+    (``horizontal=False``) is never a table.
     """
     gutter = _gutter(boxes, width)
     if gutter is None:
@@ -125,9 +126,10 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     """Group lines into rows that are read across.
 
     Two lines at the same height with nothing between them are in one row, unless the gap between them is a gutter,
-    which separates two columns of text. A gap looks like a gutter if the lines on both sides are prose. Lines in a
-    stack are prose if most of them fill their column; table cells are short or differ in length. Whether a gap is a
-    gutter is decided by a majority vote of this gap and the gaps near it.
+    which separates two columns of text. A gap looks like a gutter if the lines on both sides are prose. A stack
+    consists of aligned lines, each closely below the one before it. The lines of a stack are prose if most of them fill
+    their column. Table cells, in contrast, are short or differ in length. Each gap votes by what it looks like. A gap
+    is a gutter if the majority of this gap and the gaps near it votes for a gutter.
 
     Args:
         boxes: float64 ``(N, 4)``: the upright boxes of lines, with x and y in the same unit. For text that reads from
@@ -155,8 +157,8 @@ def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pa
     """Return bool ``(P,)``: whether the gap in each of the ``pairs`` of neighbours looks like a gutter.
 
     A gap looks like a gutter if both of its lines are prose. One line of prose is enough if it is wide, with two
-    exceptions. First, the other line is narrow and at an end of its row, as a number can be. Second, the wide line is
-    on the right and starts its paragraph; the left line can then be its label.
+    exceptions. In the first, the other line is narrow and at an end of its row, so it can be a number. In the second,
+    the wide line is on the right and starts its paragraph, so the left line can be its label.
     """
     is_prose, begins = _prose(boxes, height, pairs)
     prose, first = is_prose[pairs], begins[pairs]
@@ -202,7 +204,7 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
         beside.setdefault(second, []).append(first)
 
     def spans(line: int, other: int) -> bool:
-        """Return whether ``line`` covers more than half of the width of a line that is next to ``other``."""
+        """Return whether ``line`` covers over half of the width of a line to the left or right of ``other``."""
         return any(
             min(boxes[line, 2], boxes[index, 2]) - max(boxes[line, 0], boxes[index, 0]) > 0.5 * widths[index]
             for index in beside.get(other, ())

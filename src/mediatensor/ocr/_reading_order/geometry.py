@@ -104,9 +104,9 @@ def deskew_reading_geometries(
 ) -> tuple[list[Any], list[Any]]:
     """Turn the geometries of a skewed page upright, before its elements are ordered.
 
-    Boxes of two corners have no angle and are returned unchanged. Polygons are turned only if their angle is below 45
-    degrees, because they do not show where the top of the text is. With ``angle_geoms``, which show this, pages that
-    lie on their side or upside down are turned, too.
+    Boxes of two corners have no angle and are returned unchanged. Polygons in ``geoms`` do not show where the top of
+    the text is, so they are turned only if their angle is below 45 degrees. The polygons in ``angle_geoms`` show the
+    top, so with them, pages that lie on their side or upside down are turned, too.
 
     >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees

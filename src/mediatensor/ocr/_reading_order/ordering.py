@@ -261,8 +261,8 @@ def _cut_into_paragraphs(
 def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return bool ``(N - 1,)``: whether text enters or leaves a column between boxes ``first[i]`` and ``second[i]``.
 
-    This is the case if one of the two boxes is in a column and the other spans several columns. A third box shows this:
-    it is level with the box in the column, and above or below the box that spans several.
+    Text enters or leaves a column if one of the two boxes is in a column and the other box spans several columns. This
+    is detected by a third box, which is level with the box in the column, and above or below the other box.
     """
     leaves = np.zeros(len(first), dtype=bool)
     middles = (boxes[:, 1] + boxes[:, 3]) / 2
@@ -319,7 +319,7 @@ def _order_labelled(
 def _attach_captions(
     body: list[int], captions: list[int], floats: list[int], boxes: np.ndarray, max_distance: float
 ) -> list[int]:
-    """Insert each caption next to the nearest figure or table, or at its height on the page if none is near."""
+    """Insert each caption next to the nearest figure or table. If none is near, insert it by its vertical position."""
     order = list(body)
     targets = boxes[floats]
     for caption in captions:
@@ -390,8 +390,8 @@ def _next_candidates(
 ) -> np.ndarray:
     """Return the ``ready`` boxes that continue the text after box ``last``.
 
-    This is the first group that is not empty: the boxes below it (only with ``follow_column``), the boxes level with
-    it, the boxes in its column, all boxes.
+    The result is the first of these groups that is not empty: boxes below ``last`` (only with ``follow_column``), boxes
+    level with ``last``, boxes in the column of ``last``, all ``ready`` boxes.
     """
     here = np.array([last])
     if follow_column:
@@ -440,7 +440,7 @@ class ReadingOrderPredictor:
         self.caption_max_distance = caption_max_distance
 
     def resolve_direction(self, texts: Iterable[str] | None = None, language: str | None = None) -> str:
-        """Return the direction in which to read a text: ``direction``, or the detected one if that is ``"auto"``.
+        """Return the reading direction of a text: the detected one if ``direction`` is ``"auto"``, else ``direction``.
 
         Args:
             texts: Texts from which an ``"auto"`` direction is detected.

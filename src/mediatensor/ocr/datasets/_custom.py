@@ -100,8 +100,9 @@ class DetectionDataset(_BoxesByClass):
     Args:
         img_folder: Folder of the pages.
         label_path: A JSON file, ``{"page.png": {"polygons": [...]}, ...}``. A polygon has four points ``[x, y]`` in
-            pixels, clockwise from the top left in reading direction. ``polygons`` is a dict with a list for each class,
-            or just a list for the class "words". Other keys, such as ``img_dimensions``, are ignored.
+            pixels, clockwise from the top left in reading direction. ``polygons`` is a dict that maps each class to a
+            list of polygons, or just a list if all polygons have the class "words". Other keys, such as
+            ``img_dimensions``, are ignored.
         use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
         **kwargs: ``img_transforms`` and ``sample_transforms``.
 
@@ -259,8 +260,8 @@ class TableStructureDataset(AbstractDataset):
         label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``, with cells as
             polygons of four points in pixels, and the columns and rows of each cell.
         use_polygons: Whether to keep all four points of a cell. If ``False``, boxes are upright.
-        **kwargs: ``img_transforms`` and ``sample_transforms``. The samples that they get have only the cell boxes as
-            target.
+        **kwargs: ``img_transforms`` and ``sample_transforms``. The target of the samples that these transforms get is
+            only the boxes of the cells.
 
     Raises:
         SourceNotFoundError, OpenError: As for `RecognitionDataset`.

@@ -39,8 +39,8 @@ class FUNSD(ArchivedWords):
     Args:
         train: Whether to load the training part instead of the test part.
         use_polygons: Whether boxes have four points, (N, 4, 2). If ``False``, they are upright, (N, 4).
-        recognition_task: Whether samples are images of single words, whose targets are their texts.
-        detection_task: Whether targets are only the boxes, rather than dicts of ``boxes`` and ``labels``.
+        recognition_task: Whether each sample is the image of one word, with the text of the word as target.
+        detection_task: Whether targets are only the boxes. By default, they are dicts of ``boxes`` and ``labels``.
         **kwargs: Further arguments of `VisionDataset`: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir``,
             ``img_transforms`` and ``sample_transforms``.
 

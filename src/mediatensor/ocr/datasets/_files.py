@@ -174,7 +174,7 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 
 
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``read(path, *arguments)``, called in another process, because a damaged file might crash it.
+    """Return the result of ``read(path, *arguments)``. It runs in another process, as a damaged file might crash it.
 
     ``what`` describes the expected file format in error messages.
     """
@@ -377,7 +377,7 @@ def _unpack(file: Path, folder: Path) -> None:
 
 @contextmanager
 def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
-    """Create a hidden folder next to ``folder`` for a ``with`` block that fills it and then renames it.
+    """Create a hidden folder next to ``folder``, and yield it to a ``with`` block, which fills and then renames it.
 
     A hidden folder that has not been renamed by the end of the block is removed. If the hidden folder cannot be
     created, raise `WriteError` with the text ``problem``.

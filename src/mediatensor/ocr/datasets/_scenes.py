@@ -1,4 +1,4 @@
-"""Published datasets of text in photographs, and of single words: streets, signs, handwriting, generated words."""
+"""Published datasets of photos with text, and of images of single words. Some texts are handwritten or generated."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Read ``digitStruct.mat``, and return (image name, digits) for each image. Called in another process.
+    """Read ``digitStruct.mat``, and return (image name, digits) for each image. `read_apart` calls this.
 
     ``digits`` maps "left", "top", "width", "height" and "label" to lists with one value for each digit of the house
     number.
@@ -381,7 +381,7 @@ class IMGUR5K(WordsInFolder):
 
 
 def _turned_box(text: Any, place: str) -> Array:
-    """Return the four corners of a rotated box, given as the text "[x, y, width, height, angle]".
+    """Convert the text "[x, y, width, height, angle]" of a rotated box to the four corners of the box.
 
     ``(x, y)`` is the centre of the box. The angle is clockwise, in degrees.
     """

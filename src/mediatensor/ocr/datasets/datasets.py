@@ -168,7 +168,7 @@ class VisionDataset(AbstractDataset):
 
     The file, or its unpacked folder, must be in docTR's cache folder for datasets. This is
     ``$DOCTR_CACHE_DIR/datasets``, or ``~/.cache/doctr/datasets`` if the environment variable is not set. On first use,
-    an archive is unpacked into the same folder. If its checksum is known, it is verified beforehand.
+    an archive is unpacked into the same folder. If the checksum of the archive is known, it is verified first.
 
     Args:
         url: URL of the published file.

@@ -102,7 +102,7 @@ def _fonts_for(text: str) -> tuple[Face, ...]:
 
 
 def _preference(face: Face) -> tuple[int, bool, str]:
-    """Return a sort key: first the fonts in ``_FIRST``; of the rest, regular ones before bold and italic ones."""
+    """Return a sort key: fonts in ``_FIRST`` come first, then regular fonts, then bold and italic ones."""
     place = _FIRST.index(face.name) if face.name in _FIRST else len(_FIRST)
     return place, "-" in face.name and not face.name.endswith("-Regular"), face.name
 
@@ -209,8 +209,8 @@ class CharacterGenerator(_TextGenerator):
 class WordGenerator(_TextGenerator):
     """Images of words of random characters, to train text recognisers.
 
-    The target of a sample is its text. Each access generates a new word with Python's ``random``. After the same
-    ``random.seed()``, the words are always the same, and equal to docTR's.
+    The target of a sample is its text. Each access generates a new word with Python's ``random``. With the same
+    ``random.seed()``, the words are always the same, and docTR generates the same words.
 
     Args:
         vocab: The characters of the vocabulary.

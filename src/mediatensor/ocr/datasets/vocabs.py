@@ -1,8 +1,8 @@
 """The character sets of recognition networks: `VOCABS`.
 
 `VOCABS` maps the name of each vocabulary to its characters. Names, characters and their order are the same as in docTR.
-Class ``i`` of a network that was trained with docTR is therefore the character ``vocab[i]``. Besides the vocabularies
-of languages, there are smaller ones of which they are composed, such as ``"digits"`` and ``"hebrew_vowels"``.
+Class ``i`` of a network that was trained with docTR is therefore the character ``vocab[i]``. `VOCABS` also has the
+parts that make up the vocabularies of languages, such as ``"digits"`` and ``"hebrew_vowels"``.
 
 >>> from mediatensor.ocr.datasets.vocabs import VOCABS
 >>> len(VOCABS["french"]), VOCABS["french"][:12]

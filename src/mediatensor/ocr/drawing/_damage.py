@@ -134,7 +134,7 @@ def _thermal(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Add thin lines across the whole image, as dust on the glass of a scanner causes. ``amount`` is their strength."""
+    """Imitate dust on the glass of a scanner: add thin lines of strength ``amount`` across the whole image."""
     levels = _levels(image).copy()
     for _ in range(rng.randint(1, 3)):
         if rng.random() < 0.5:
@@ -147,9 +147,9 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Darken one side of the image. The darkest part loses the share ``amount`` of its light.
+    """Darken one side of the image. The darkest part loses the fraction ``amount`` of its brightness.
 
-    The shadow has a soft edge, or increases gradually.
+    The shadow either has a soft edge, or gets darker gradually across the image.
     """
     angle, width, height = rng.uniform(0, 6.3), image.width, image.height
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)

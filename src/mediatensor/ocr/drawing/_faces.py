@@ -108,7 +108,8 @@ def _characters(file: str, index: int) -> frozenset[int]:
 def _mapped(table: bytes) -> Iterable[int]:
     """Yield the code points in ``table``, the ``cmap`` table of a font.
 
-    They are read from a subtable of format 12 (32 bits) or, if there is none, of format 4 (16 bits).
+    The code points are read from the subtable of format 12 (32 bits). If there is none, the subtable of format 4 (16
+    bits) is used.
     """
     subtables = {}
     for number in range(struct.unpack_from(">H", table, 2)[0]):

@@ -54,7 +54,7 @@ def _heading(sheet: Sheet, x: float, y: float, width: float, kind: str, factor: 
 
 
 def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: int, align: str, font: Font) -> float:
-    """Write up to ``count`` paragraphs of random sentences, and return the baseline for whatever comes next.
+    """Write up to ``count`` paragraphs of random sentences, and return the y of the next baseline.
 
     Nothing is written below y = ``stop``.
     """
@@ -69,7 +69,7 @@ def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: i
 
 
 def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Font, count: int) -> float:
-    """Write a list of up to ``count`` items with bullets or numbers, and return the baseline for whatever comes next.
+    """Write a list of up to ``count`` items with bullets or numbers, and return the y of the next baseline.
 
     Nothing is written below y = ``stop``.
     """
@@ -87,7 +87,7 @@ def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Fo
 
 
 def _figure(sheet: Sheet, x: float, y: float, width: float, height: float) -> float:
-    """Draw an image with its caption below or above it, and return the baseline for whatever comes next."""
+    """Draw an image with its caption below or above it, and return the y of the next baseline."""
     small = sheet.body.at(sheet.em * 0.88)
     text = f"{sheet.phrase(1, 1)} {sheet.rng.randint(1, 20)}: {sheet.sentence()}"
     if sheet.rng.random() < 0.25:

@@ -78,7 +78,7 @@ class Sheet:
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
     def phrase(self, low: int = 1, high: int = 3) -> str:
-        """Return ``low`` to ``high`` random words of the user's texts; if there are none, of the sheet's language."""
+        """Return ``low`` to ``high`` random words of the user's texts or, without texts, of the sheet's language."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
         count = self.rng.randint(low, high)

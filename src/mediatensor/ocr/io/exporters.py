@@ -187,14 +187,15 @@ class _Exports(Element, Generic[_HocrType]):
         amounts of money, percentages and dates are stored as values, with formats that show them as they are printed.
         All other cells stay text, even if they begin with ``=``.
 
-        A text becomes a value only if it is certain what it means. If 3.597 can be 3597, or 03/04/2024 can be in March,
-        the rest of the column (for numbers, also of the table) must prove the decimal mark or the order. Columns with
-        other texts keep their plain numbers as text. So do columns of codes, telephone numbers and years, which are
-        recognised by their form and by heads such as "No.", and numbers in brackets without currencies or thousands.
-        Dates need a year of four digits.
+        A text becomes a value only if it is certain what it means. For example, 3.597 can also mean 3597, and
+        03/04/2024 can be in March or April. Such texts are converted only if the rest of the column shows the decimal
+        mark or the order of day and month. For numbers, the rest of the table can also show this. In a column that also
+        has other texts, numbers without a currency or a percent sign stay text. Codes, telephone numbers and years stay
+        text. They are recognised by their form, and by heads such as "No.". Numbers in brackets stay text, unless the
+        column has currencies or separators of thousands. Dates need a year of four digits.
 
         Args:
-            path: The file to write, if any. It gets this name only when it is complete.
+            path: The file to write, if any. It appears under this name only when it is complete.
             values: Whether to store values. If not, all cells are text.
             join_tables: Whether to join tables that continue on the next page, in a document.
 
@@ -223,7 +224,7 @@ class _Exports(Element, Generic[_HocrType]):
         visible, but search and copy still find it. To redact the name, also remove its words from the page.
 
         Args:
-            path: The file to write, if any. It gets this name only when it is complete.
+            path: The file to write, if any. It appears under this name only when it is complete.
             **kwargs: Arguments of `PDFExporter`: ``dpi``, ``quality``, ``lossless``, ``keep_pages``.
 
         Returns:
@@ -438,17 +439,17 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         """Cut the text into chunks of limited length, for a search index or a language model.
 
         A heading starts a new chunk. Paragraphs of a section are merged up to the limit. A table is a chunk of its own,
-        with its caption, as Markdown. What does not fit is divided between list items, sentences or rows of a table,
-        and within a sentence only if the sentence itself does not fit. Each further chunk of a table repeats its header
-        rows. Otherwise, every word of the document is in exactly one chunk, in reading order; only footnotes come after
-        a paragraph that continues on the next page.
+        with its caption, as Markdown. Text that exceeds the limit is divided between list items, sentences or rows of a
+        table. A sentence is divided only if it exceeds the limit by itself. Each further chunk of a table repeats its
+        header rows. Otherwise, every word of the document is in exactly one chunk. The words are in reading order,
+        except that a footnote comes after a paragraph that continues on the next page.
 
         Args:
-            max_tokens: The maximum number of tokens in a chunk. Only a single word that has more tokens is a longer
-                chunk, because words are never divided.
+            max_tokens: The maximum number of tokens in a chunk. Words are never divided, so a single word with more
+                tokens becomes a longer chunk.
             tokenizer: A function that takes a text, and returns its tokens or their number, such as the method
-                ``encode`` of a tokenizer of Hugging Face or of tiktoken. By default, words and punctuation marks are
-                counted, and each character of Chinese and Japanese; tokenizers of models usually count more.
+                ``encode`` of a tokenizer of Hugging Face or of tiktoken. By default, each word, each punctuation mark,
+                and each Chinese or Japanese character counts as a token. Tokenizers of models usually count more.
             direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_headers_footers: Whether to include page headers and page footers. They are known only if the
                 layout was detected; otherwise, their text is ordinary text.

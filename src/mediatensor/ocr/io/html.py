@@ -180,7 +180,7 @@ def _import_weasyprint() -> Any:
 
 
 def _local_fetcher(weasyprint: Any, page: str) -> Any:
-    """Return the URL fetcher for a local file ``page``, which lets it load only itself and ``data:`` URLs."""
+    """Return the URL fetcher for a local file ``page``. It lets the page load only itself and ``data:`` URLs."""
 
     class Fetcher(weasyprint.urls.URLFetcher):  # type: ignore[misc]
         def fetch(self, url: str, headers: Any = None) -> Any:

@@ -138,7 +138,7 @@ def tensor_from_pil(pil_img: Image.Image, dtype: torch.dtype = torch.float32) ->
 
     Raises:
         SourceTypeError: if ``pil_img`` is not a Pillow image.
-        InvalidArgumentError: if the image has more bits per sample, or ``dtype`` is not supported.
+        InvalidArgumentError: if the image has samples of another type, or ``dtype`` is not supported.
 
     Example:
         >>> from PIL import Image

@@ -39,7 +39,7 @@ class DocumentFile:
         A file with a single image is one page; a TIFF file or an animation has a page for each image.
 
         If a file is not an image, an error is raised at once. Pages are decoded only when they are accessed, so damage
-        to an image may not be noticed earlier.
+        to an image may only be noticed then.
 
         Args:
             files: A path (``str`` or ``Path``), the ``bytes`` of a file or a binary file object; or several of these in

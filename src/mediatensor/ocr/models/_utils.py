@@ -146,7 +146,7 @@ def rectify_loc_preds(page_loc_preds: np.ndarray, orientations: Sequence[int]) -
 
 
 def mask_boxes(img: np.ndarray, boxes: np.ndarray, fill_value: int = 255) -> np.ndarray:
-    """Return a copy of an image with filled boxes, or the image itself if there are no boxes.
+    """Return a copy of an image in which the boxes are painted over, or the image itself if there are no boxes.
 
     >>> import numpy as np
     >>> int(mask_boxes(np.zeros((4, 4), np.uint8), np.array([[0.0, 0.0, 0.5, 0.5]])).sum()) // 255

@@ -113,7 +113,8 @@ def add_whitelist(
 
     Args:
         model: A recogniser whose ``score_layer()`` returns its last layer and the class index of ``vocab[0]``, as all
-            of this package's recognisers do; or a predictor with ``reco_predictor.model`` or ``model``.
+            of this package's recognisers do; or a predictor that has such a recogniser as ``reco_predictor.model`` or
+            ``model``.
         vocabs: The allowed characters, a string or several strings. Characters that are not in the model's vocabulary
             are ignored.
         strategy: With ``"mask"``, the allowed character with the highest score is read. With ``"nearest"``, each

@@ -71,8 +71,8 @@ def ocr_predictor(
 ) -> OCRPredictor:
     """Return a predictor that reads the text of pages.
 
-    Pass ``pretrained=True`` to get useful results. The default, as in docTR, is to give random weights to all networks
-    that are given by name.
+    Pass ``pretrained=True`` to get useful results. By default, as in docTR, all networks that are given by name have
+    random weights.
 
     Args:
         det_arch: The detector: a name from ``list_models("det_*")``, the path of a checkpoint (``.pt``) written by
@@ -94,14 +94,15 @@ def ocr_predictor(
         detect_language: Set ``page.language``; requires the package ``langdetect``.
         detect_layout: Find the regions of each page, ``page.layout``, in reading order: titles, section headers with
             their levels, text, list items, tables, pictures, captions, formulas, footnotes, headers and footers. Each
-            block of the page is then a region, and ``page.fields`` has its key-value pairs.
+            block of the page is then a region, and ``page.fields`` has the key-value pairs of the page.
         layout_arch: The network that finds regions: a name from ``list_models("layout_*")``, the path of a checkpoint,
             or a model. By default, rules find the regions without a network.
         ignore_regions: Parts of pages to leave out: boxes (xmin, ymin, xmax, ymax), relative to the page, that are not
             read on any page; or kinds of regions, such as ``"Page-footer"``, whose text and tables are dropped.
         detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
             Words inside tables then do not belong to any block. This also finds regions, as ``detect_layout`` does.
-        table_arch: The network that finds cells in the tables that ``layout_arch`` finds, given like ``layout_arch``.
+        table_arch: The network that finds cells in the tables that ``layout_arch`` finds. Accepts the same values as
+            ``layout_arch``.
         fields: Fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that `FieldRule`
             objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The default is True
             with ``detect_layout``, else False. Fields are experimental: on unseen pages, 0.73 of the values of receipts

@@ -52,7 +52,7 @@ _CUSTOMERS = re.compile(
 
 
 def ends_address(text: str) -> bool:
-    """Return whether a line, normalised by `plain`, follows an address, such as contact details."""
+    """Return whether a line, normalised by `plain`, comes after an address, for example a line of contact details."""
     return _ENDS.search(text) is not None
 
 

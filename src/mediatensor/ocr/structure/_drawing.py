@@ -65,7 +65,7 @@ def content_of_drawing(
         lines: float64 (M, 5): the ends of horizontal and vertical lines as xmin, ymin, xmax, ymax, then their
             thickness.
         fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number that identifies the colour. An
-            edge of a rectangle becomes a rule, unless the area next to it has the same colour.
+            edge of a rectangle becomes a rule (straight line), unless the area next to the edge has the same colour.
         areas: float64 (K, 4): boxes of curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
         is_hidden: bool (N,): whether each word is invisible or under a picture. By default, no word is.
@@ -99,7 +99,7 @@ def content_of_drawing(
 
 
 def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
-    """Return whether embedded pictures, whole or in strips, cover a page whose area is ``page``."""
+    """Return whether one embedded picture, or several adjacent ones, cover a page whose area is ``page``."""
     if not (pictures[:, 2:] - pictures[:, :2]).clip(0).prod(axis=1).sum() >= _MAX_SHARE * page:
         return False
     whole = merge_boxes(pictures, 0.2 * em)
@@ -121,7 +121,7 @@ def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
 def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64]:
     """Return the edges of filled rectangles at which the colour changes, as lines, float64 (M, 5).
 
-    ``out`` is the distance from an edge at which the colour outside is determined.
+    The colour outside a rectangle is determined at the distance ``out`` from each edge.
     """
     if len(fills) > _MAX_FILLS:
         sizes = (fills[:, 2:4] - fills[:, :2]).prod(axis=1)

@@ -89,8 +89,9 @@ def parse_value(
         value: Printed value, such as ``"RM 1,250.00"`` or ``"5. März 2024"``.
         day_first: Whether 03/04/2024 is in April rather than in March. By default, the day comes first, unless the date
             is valid only with the month first. `find_day_first` finds the order that a page uses.
-        decimal_mark: The decimal mark of amounts, numbers and percents. By default, the last mark of a number is its
-            decimal mark, unless it is the only one, or repeated, and three digits follow: 1.250 is 1250.
+        decimal_mark: The decimal mark of amounts, numbers and percents. By default, if a number has both commas and
+            dots, the last mark is the decimal mark. A single mark is the decimal mark unless three digits follow: 1.250
+            is 1250. If a number has several commas but no dot, or several dots but no comma, it has no decimals.
 
     Returns:
         A ``Decimal`` for amounts, numbers and percents, a ``datetime.date`` for dates, letters and digits without
@@ -141,7 +142,7 @@ def find_day_first(texts: Iterable[str]) -> bool | None:
 
 
 def is_valid(kind: str, value: str) -> bool:
-    """Return whether a value is valid, given that it already has the printed form of its kind.
+    """Return whether a value is valid. The value must already have the printed form of its kind.
 
     A date must exist, and the check digits of an IBAN must be right. A code must have at least two characters, because
     a single character is probably a quantity, and it must not be a date.

@@ -266,9 +266,9 @@ def _find_writer(page: _Page, rule: FieldRule) -> FoundField | None:
 
 
 def _rows_of_writer(page: _Page) -> Sequence[Row]:
-    """Return the rows of a page without the addresses next to the writer's address, such as the customer's.
+    """Return the rows of a page without addresses, such as the customer's, that are next to the writer's address.
 
-    The address without the heading of a customer is the writer's, and of several the leftmost.
+    If addresses are next to each other, the writer's is the leftmost one without a heading such as "Bill to:".
     """
     first = [phrase for row in page.rows[:_WRITER_ROWS] for phrase in row.phrases]
     stacks = stacks_of(first)

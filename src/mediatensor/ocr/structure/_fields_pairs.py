@@ -1,8 +1,8 @@
 """Find the keys and values of any form, without rules for its fields, by pairing neighbouring phrases.
 
-Two phrases are neighbours if they are side by side or one above the other. Each pair gets a score, a weighted sum of
-features that estimates the log odds of a key and its value. Pairs are chosen in order of descending score. A phrase
-that was chosen as a key is not used as a value, and vice versa.
+Two phrases are neighbours if they are side by side or one above the other. Each pair gets a score, which is a weighted
+sum of features. The score estimates the log odds that the phrases are a key and its value. Pairs are chosen in order of
+descending score. A phrase that was chosen as a key is not used as a value, and vice versa.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SLACK = 0.01
 
 @dataclass(frozen=True)
 class _Part:
-    """A phrase, with scores of how likely it is a key and a value.
+    """A phrase, with scores for how likely it is to be a key, and how likely it is to be a value.
 
     ``cell`` is the box formed by the nearest rules (straight lines) around the phrase; a side without a rule is
     infinite. ``height`` is the height of the phrase's words.
@@ -133,7 +133,8 @@ def _parts_of(content: PageContent) -> list[_Part]:
 def _join_lines(content: PageContent, parts: Sequence[_Part]) -> list[Phrase]:
     """Join each phrase with the phrase on the next line if the text continues there.
 
-    It continues if both are in the same cell, or if they are close together and have no neighbours in their rows.
+    The text continues if both phrases are in the same cell, or if they are close together and have no neighbours in
+    their rows.
     """
     below = _parts_below(parts)
     owners = list(range(len(parts)))

@@ -192,7 +192,7 @@ def _join_rows(
 
 
 def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) -> bool:
-    """Return whether a box around some regions, for which ``is_own`` is true, would cover much of another region."""
+    """Return whether the box around the regions marked in ``is_own`` would cover much of another region."""
     low, high = frames[is_own, :2].min(axis=0), frames[is_own, 2:].max(axis=0)
     others = frames[~is_own]
     sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)

@@ -96,7 +96,7 @@ class PageContent:
 
     @property
     def page_turn(self) -> int:
-        """Clockwise rotation in degrees that most characters of the page have; 0 on a page without words."""
+        """Clockwise rotation of most characters of the page, in degrees; 0 on a page without words."""
         quarters = np.bincount(self.turns // 90, [len(text) for text in self.texts], minlength=4)
         return 90 * int(quarters.argmax())
 

@@ -35,7 +35,8 @@ class Phrase:
 class Row:
     """Phrases that are side by side.
 
-    ``text`` has one space between words and two spaces between phrases. ``starts`` has the offset of each word in it.
+    ``text`` has one space between words and two spaces between phrases. ``starts`` has the offset of each word in
+    ``text``.
     """
 
     phrases: tuple[Phrase, ...]
@@ -121,7 +122,7 @@ def rows_of(content: PageContent, phrases: Sequence[Phrase]) -> list[Row]:
 
 
 def stacks_of(phrases: Sequence[Phrase]) -> list[list[Phrase]]:
-    """Group phrases that are one closely below the other, with a common left or right edge or middle, into stacks."""
+    """Group phrases into stacks: phrases closely below each other that share a left edge, right edge or middle."""
     stacks: list[list[Phrase]] = []
     for phrase in sorted(phrases, key=lambda phrase: (phrase.box[1] + phrase.box[3], phrase.box[0])):
         left, top, right, _ = phrase.box

@@ -152,7 +152,7 @@ def _ink_of(image: NDArray[np.uint8], em: float) -> tuple[NDArray[np.uint8], flo
     """Return a map of the ink in an image, uint8 (H, W), and the factor by which the image was scaled down.
 
     Ink is how much a pixel differs from the paper. The channel that differs most counts, so coloured ink counts as much
-    as black ink. If the image was enlarged, the factor is 0.5.
+    as black ink. If the image was enlarged to twice its size, the factor is 0.5.
     """
     height, width = image.shape[:2]
     factor: float = max(1, int(np.ceil((height * width / _MAX_PIXELS) ** 0.5)))
@@ -173,8 +173,8 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
     """Return the boxes of pictures on a page, float64 (N, 4).
 
     ``ink`` is how much each pixel differs from the paper. A picture consists of areas of connected ink that are close
-    together, and of the axes and the frame around them. Words, backgrounds of words, and other rules do not belong to
-    it.
+    together, and of the axes and the frame around them. Words, backgrounds of words, and other rules (straight lines)
+    do not belong to it.
     """
     pieces, is_flat, darkness = _pieces(ink, words, rules, em)
     found = []
@@ -383,7 +383,7 @@ def _weights(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64])
     """Return a measure of how bold each word looks, float64 (N,); NaN for words without contrast.
 
     ``heights`` are the line heights. The result is the share of ink in the fullest pixel rows of a word, times the
-    square root of the stroke thickness relative to the line height.
+    square root of the ratio of stroke thickness to line height.
     """
     height, width = ink.shape
     x0, y0, x1, y1 = np.round(words).astype(np.int64).T

@@ -1,10 +1,10 @@
 """Find rules, which are straight horizontal or vertical lines, in the image of a page.
 
 Solid rules are found by their edges: a rule of any thickness and colour has two long straight edges, and a filled cell
-has an edge on each side. An edge is a row of pixel blocks in which all pixels become darker, or all become brighter,
-from above to below. Letters also have edges, but these are short and inside words. Lines of dots and dashes do not have
-edges. They are found as thin rows of blocks in which each block has a pixel that is darker than everything close above
-and below.
+has an edge on each side. An edge is a row of pixel blocks in which every pixel is darker than the pixel above it, or
+every pixel is brighter. Letters also have edges, but these are short and inside words. Lines of dots and dashes do not
+have edges. They are found as thin rows of blocks. Each of these blocks has a pixel that is darker than all pixels
+closely above and below it.
 """
 
 from __future__ import annotations
@@ -207,12 +207,12 @@ def _trim_ends(
     *,
     has_gaps: bool = False,
 ) -> _Segments:
-    """Move the ends of parts from the borders of blocks to the exact pixels at which the parts begin and end.
+    """Move the ends of lines from the borders of blocks to the exact pixels at which the lines begin and end.
 
     Ends move by at most one block.
 
     Args:
-        parts: The parts, whose ends are at the borders of blocks.
+        parts: Pieces of edges or lines. Their ends are at the borders of blocks.
         rows: float64 (N,): row of ``is_line`` at the middle of each part.
         is_line: bool (H, W / 2): the pixels that belong to edges or dots.
         first, last: int64 (N,): column of the first pixel of each part, and the column after its last pixel.

@@ -76,7 +76,10 @@ class Block:
 
     @cached_property
     def is_prose(self) -> bool:
-        """Whether the block is prose: several lines of mostly letters, at least half of them nearly as wide as it."""
+        """Whether the block is prose.
+
+        Prose has several lines, and mostly letters. At least half of the lines are nearly as wide as the block.
+        """
         if len(self.lines) < 2 or self.width < 10 * self.size:
             return False
         full = [line for line in self.lines if line.width > 0.75 * self.width]
@@ -111,7 +114,7 @@ def blocks_of(lines: list[TextLine], rules: Boxes) -> list[Block]:
 def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
     """Group lines into columns, which are lists of lines that are one below the other.
 
-    If two lines are side by side below a line, or above it, the column ends at this line.
+    A column is split between a line and two lines that are side by side directly below or above it.
     """
     boxes = np.array([line.box for line in lines])
     sizes = np.array([line.size for line in lines])
@@ -159,8 +162,8 @@ def _nearest(
     """Return the index of the nearest line above or below line ``index``, or -1.
 
     ``candidates`` are either the lines above line ``index`` or the lines below it, nearest first. The result is -1 if
-    there is none, if the nearest one overlaps too little horizontally or is too far away, or if two lines at its height
-    are side by side.
+    there is no candidate, if the nearest candidate overlaps too little horizontally or is too far away, or if another
+    candidate is next to it at the same height.
     """
     if len(candidates) == 0:
         return -1
@@ -302,8 +305,8 @@ def _has_hanging_indent(
 ) -> bool:
     """Return whether lines are list items with hanging indents rather than paragraphs with indented first lines.
 
-    For each line, ``indents`` is the space on its left, ``rests`` the space on its right, and ``marks`` whether it
-    starts with the mark of a list item.
+    For each line, ``indents`` is the space on its left, and ``rests`` is the space on its right. ``marks`` is true for
+    lines that start with the mark of a list item.
     """
     indented = indents >= _INDENT
     marked_out = marks & ~indented
@@ -418,8 +421,8 @@ def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
 def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], outer: Boxes, size: float) -> bool:
     """Extend large pictures by the labels next to them, in place. Return whether any picture has changed.
 
-    ``boxes`` are the pictures found so far. ``outer`` are the boxes of text blocks, and ``labels`` the indices of those
-    that can be labels. ``members`` has, for each picture, the indices of its labels.
+    ``boxes`` are the pictures found so far. ``outer`` are the boxes of text blocks, and ``labels`` are the indices of
+    the text blocks that can be labels. ``members`` has, for each picture, the indices of its labels.
     """
     changed = False
     taken = set().union(*members) if members else set()

@@ -185,8 +185,8 @@ def _is_margin(
         blocks: All blocks of the page.
         parts, others, rules: Boxes of all blocks, of pictures and tables, and of horizontal rules.
         look: Properties of the page.
-        zones: Headers must end above the first position. Above the second position, a header is more likely. Both are
-            shares of the page height.
+        zones: Two positions, as shares of the page height. The row must end above the first position. If it ends above
+            the second position, it is more likely to be a header.
         edge: Number of header rows already found above this row.
         away: Distance from the header row above; 0 for the first row.
     """
@@ -422,8 +422,8 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
 def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     """Find footnotes at the bottom of each column.
 
-    A footnote is in small type or starts with a footnote sign. If there is no short ruled line above it, both must be
-    the case. Blocks are examined from the bottom of the page to the top.
+    A footnote is in small type or starts with a footnote sign. If there is no short ruled line above it, both are
+    required. Blocks are examined from the bottom of the page to the top.
     """
     rules = look.rules
     order = sorted(range(len(blocks)), key=lambda index: -blocks[index].box[3])

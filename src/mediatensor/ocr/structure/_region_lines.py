@@ -52,7 +52,7 @@ class TextLine:
         words: Indices of the words, from left to right.
         box: Box around the words.
         size: Type size as stated in the file, otherwise estimated from the words.
-        baseline: Position of the lower end of the line, as if it had letters with descenders.
+        baseline: Position of the bottom of the line. Space for descenders is included even if no letter has one.
         bold: Share of the letters that are bold.
         texts: Texts of the words.
     """
@@ -227,8 +227,8 @@ def _cut_at_gutters(
 ) -> NDArray[np.int64]:
     """Split lines at gutters, the white space between columns of text.
 
-    ``following`` is the index of the next word after each word. In the result, it is -1 for the last word before a
-    gutter.
+    For each word, ``following`` has the index of the next word in the line. In the result, it is -1 for the last word
+    before a gutter.
     """
     firsts = np.flatnonzero(following >= 0)
     gaps = boxes[following[firsts], 0] - boxes[firsts, 2]
@@ -252,8 +252,8 @@ def _cut_at_gutters(
 def _gutter_lengths(boxes: Boxes, height: float, walls: Boxes, page: PageContent) -> tuple[NDArray[np.int32], float]:
     """Find gutters on a grid over the page.
 
-    Return, for each cell of the grid, the length of the vertical white space through it, in cells (0 if it has ink).
-    Also return the side of a cell in the unit of the page.
+    Return, for each cell of the grid, the length of the vertical white space through this cell, in cells. The length is
+    0 if the cell has ink. Also return the side of a cell in the unit of the page.
     """
     cell = max(height / _CELLS, page.width / _MAX_CELLS, page.height / _MAX_CELLS)
     rows, columns = int(page.height / cell) + 2, int(page.width / cell) + 2

@@ -241,7 +241,7 @@ def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
 
 
 def _join_addresses(groups: list[list[FoundRegion]], content: PageContent) -> list[list[FoundRegion]]:
-    """Join the groups of addresses that are next to each other, so that nothing is read between them."""
+    """Join groups that are addresses next to each other into one group, so that nothing is read between them."""
     texts = [lines_of_words(content, group[0].words) if group[0].kind in _TEXTS else () for group in groups]
     adjacent = adjacent_addresses([group[0].box for group in groups], texts)
     chosen = {index for indices in adjacent for index in indices}
@@ -292,14 +292,15 @@ def _caption_distance(caption: Box, other: Box) -> float:
 def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:
     """Return the indices of the parts of a page in reading order: columns one after the other, from left to right.
 
-    If two parts overlap horizontally, the upper part is read first. Otherwise the left part is read first, unless a
-    third part lies between them in height and spans both (Breuel 2003, "High performance document layout analysis").
+    If two parts overlap horizontally, the upper part is read first. Otherwise the left part is read first, unless it is
+    below a third part that overlaps both horizontally, and the right part is above this third part (Breuel 2003, "High
+    performance document layout analysis").
 
     Args:
         boxes: float64 (N, 4): the box of each part.
         height: Line height. It is used only on pages with very many parts, which are read row by row.
-        columns: float64 (C, 4): boxes of running text. Narrower parts above or below such a box, such as headings,
-            count as being as wide as the box.
+        columns: float64 (C, 4): boxes of running text. Narrower parts above or below such a box, for example headings,
+            are treated as if they were as wide as the box.
     """
     number = len(boxes)
     if number > _MAX_PARTS:
@@ -345,10 +346,7 @@ def _widen_to_columns(boxes: Boxes, columns: Boxes) -> Boxes:
 
 
 def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
-    """Return which parts must be read before which others.
-
-    The result is bool (N, N). It is True at (i, j) if part i must be read before part j.
-    """
+    """Return a matrix, bool (N, N), that is True at (i, j) if part i must be read before part j."""
     left, top, right, bottom = boxes.T
     widths, heights = np.maximum(right - left, 1e-6), np.maximum(bottom - top, 1e-6)
     across = np.minimum(right[:, None], right) - np.maximum(left[:, None], left)
@@ -397,10 +395,10 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
 
 
 def line_joints(lines: Sequence[str], context: str = "") -> Iterator[tuple[int, str]]:
-    """Yield for each line how `mend_hyphenation` joins it to the lines before.
+    """Yield for each line how `mend_hyphenation` joins the line to the lines before it.
 
-    The result is the number of characters to drop at the end of these lines, and the separator to add. ``lines`` have
-    no spaces at their ends.
+    Each item is the number of characters to drop at the end of the lines so far, and the separator to add to them.
+    ``lines`` have no spaces at their ends.
     """
     # The first and last words of lines may be halves.
     inner = [" ".join(line.split()[1:-1]) for line in lines]
@@ -430,8 +428,8 @@ def line_joints(lines: Sequence[str], context: str = "") -> Iterator[tuple[int, 
 def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:
     """Return whether ``first`` and ``second``, the halves of a hyphenated word, are a compound with a hyphen.
 
-    This is so if ``whole``, the text of the page, has them with a hyphen or as two separate words. ``known`` are all
-    words of the page.
+    They are a compound if ``whole``, the text of the page, contains them joined by a hyphen or as two separate words.
+    ``known`` are all words of the page.
     """
     if f"{first}-{second}" in whole:
         return True

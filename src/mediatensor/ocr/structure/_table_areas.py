@@ -402,14 +402,14 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
 
 
 def _is_head_of_several(line: list[Run], below: list[Run]) -> bool:
-    """Return whether the single text in ``line`` is a head over some columns of the line ``below``, not a title."""
+    """Return whether the single text in ``line`` is a head over several columns of ``below`` rather than a title."""
     run = line[0]
     middle = (run.x0 + run.x1) / 2
     return len(below) > 2 and run.x0 > below[0].x1 and below[1].x0 <= middle <= below[-1].x1
 
 
 def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
-    """Return whether rows that look like table rows are a list, contents, the fields of a form, or addresses."""
+    """Return whether rows that look like a table are a list, a table of contents, fields of a form, or addresses."""
     texts = [[" ".join(content.texts[word] for word in run.words) for run in row] for row in rows]
     if len({len(row) for row in texts}) == 1 and all(map(is_address_block, zip(*texts, strict=True))):
         return True

@@ -35,7 +35,7 @@ _YEAR = re.compile(r"[(]?(1[5-9]|20)\d\d([-/\u2013]\d\d(\d\d)?)?[)*]{0,3}$")
 class _Line:
     """A line of text in a table.
 
-    ``runs`` are groups of words without wide gaps, and ``spans`` has the first and the last column that each of them
+    ``runs`` are groups of words without wide gaps, and ``spans`` has the first and the last column that each run
     covers. ``numbers`` has the columns in which the line has a number.
     """
 
@@ -98,7 +98,7 @@ class _Grid:
     def table(self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]) -> FoundTable | None:
         """Find the rows and cells of the table. Return None if there is only one row.
 
-        ``ruled_ys`` are the positions of the horizontal rules, with the top and the bottom of the table.
+        ``ruled_ys`` are the positions of the horizontal rules, and of the top and the bottom of the table.
         """
         bands = [(band, bottom) for band, bottom in self._bands(runs_by_line, ruled_ys) if band]
         is_row_ruled = self._rules_part_rows(bands)
@@ -230,9 +230,9 @@ class _Grid:
         return len(filled) >= 0.6 * lines
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
-        """Return whether a band of lines belongs to the body of the table, because it has a line of numbers.
+        """Return whether the lines between two horizontal rules belong to the body of the table, not to its header.
 
-        A band consists of the lines between two horizontal rules.
+        They do if one of them is a line of numbers.
 
         Lines of years do not count, because years are often column heads.
         """
@@ -251,7 +251,7 @@ class _Grid:
         return " ".join(self.content.texts[word] for word in run.words)
 
     def _split_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
-        """Split the lines of a band that has both head and body into the lines of the head and those of the body."""
+        """Split a band that has both head and body. Return the lines of the head, and the lines of the body."""
         first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
         # A label directly above the numbers is the first line of a wrapped label, so it belongs to the body.
         while first > 0 and band[first - 1].columns == {0} and first > 1:
@@ -575,7 +575,7 @@ class _Grid:
     def _columns_of_head(
         self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
-        """Return the first and last of the columns above which a head is centred, or None if it is above only one.
+        """Return the first and the last column that a head is centred above, or None if it is above only one column.
 
         ``text`` is the column of the head, and ``middle`` is the middle of its text. Columns that have a head of their
         own in this row are not included.

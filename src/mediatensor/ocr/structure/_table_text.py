@@ -121,7 +121,7 @@ def is_right_to_left(text: str) -> bool:
 
 
 def runs_of(content: PageContent, words: Iterable[int], gap: float) -> list[Run]:
-    """Divide ``words`` into runs, which are words that follow each other without a gap wider than ``gap`` on a line."""
+    """Divide ``words`` into runs: words that follow each other on a line, without a gap wider than ``gap``."""
     by_line: dict[int, list[int]] = defaultdict(list)
     for word in words:
         by_line[int(content.line_ids[word])].append(word)
@@ -267,7 +267,7 @@ class TableArea:
 def column_edges(lines: Sequence[Sequence[Run]], ruled: Sequence[float], em: float, has_posts: bool) -> list[float]:
     """Return the positions of the column edges of a table: vertical rules, and gaps that continue from row to row.
 
-    ``ruled`` are the positions of the vertical rules, with the left and right edge of the table.
+    ``ruled`` are the positions of the vertical rules, and of the left and right edge of the table.
     """
     xs = [ruled[0]]
     height = lines[-1][0].y1 - lines[0][0].y0
@@ -293,9 +293,9 @@ def column_gaps(
 ) -> list[float]:
     """Find columns between ``left`` and ``right`` by the gaps between their texts. Return the middle of each gap.
 
-    If vertical rules separate other columns of the table, ``closed_height`` is the height of the table. In such a
-    table, a gap separates columns only if there are texts on both sides of it over at least half of this height.
-    Otherwise it is a gap inside a cell.
+    ``closed_height`` is the height of the table if vertical rules separate other columns of the table, else None. If
+    there are such rules, a gap separates columns only if there are texts on both sides of it over at least half of this
+    height. Otherwise it is a gap inside a cell.
     """
     is_closed = closed_height is not None
     count = len(lines)
@@ -415,7 +415,7 @@ def _drop_weak_edges(
 def drop_sign_columns(
     content: PageContent, lines: Sequence[Sequence[Run]], xs: list[float], ruled: set[float]
 ) -> list[float]:
-    """Join each column that has only currency signs, per cent signs or brackets to the column of their numbers.
+    """Join each column that has only currency signs, per cent signs or brackets to the adjacent column of numbers.
 
     Return the remaining column edges. Edges in ``ruled`` are always kept.
     """

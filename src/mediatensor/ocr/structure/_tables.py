@@ -131,7 +131,7 @@ def _drop_rules_through_words(
 def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> tuple[float, float]:
     """Return the start and end of the longest part of a vertical rule that does not cut through any of ``words``.
 
-    If this part is shorter than half of the rule, an empty part is returned.
+    If the longest part is shorter than half of the rule, an empty part is returned.
 
     A rule that was found in an image can be too long, because letters that touch the rule appear to be part of it.
     """
@@ -164,7 +164,7 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
 
 
 def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
-    """Return whether what looks like a table is a group of formulas, or part of a picture such as a chart.
+    """Return whether a supposed table is really a group of formulas, or part of a picture such as a chart.
 
     Shaded cells can be mistaken for a picture. Therefore a ruled table with text in most cells is always a table.
     """

@@ -73,7 +73,7 @@ class _Faces:
     faces: tuple[Face, ...]
 
     def close(self) -> None:
-        """Do nothing. Recipes close what they have opened, but fonts are not open files."""
+        """Do nothing, because fonts are not open files. Everything that a recipe opens must have this method."""
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,8 @@ def evaluate(
     Args:
         model: Name of an architecture whose weights are on this machine (see `list_models`), path of a model file, a
             network, or a predictor.
-        dataset: Any object with a length and rows by index. A row is a `Sample` with ``image``, uint8 (3, H, W), and
-            the truth; or a pair of an image and its truth. For a recogniser, the truth is the text, in ``label`` or
+        dataset: Any object with a length and rows by index. A row is either a `Sample` with ``image``, uint8 (3, H, W),
+            and the truth, or a pair of an image and its truth. For a recogniser, the truth is the text, in ``label`` or
             ``extra["text"]``. For a detector, it is the boxes relative to the page, in ``extra["boxes"]``: (N, 4),
             (N, 4, 2), or a dict of such arrays by class. docTR's `Sample` objects, with the truth in ``target``, are
             also accepted. A row counts as failed if the dataset skips it or replaces it by another row.

@@ -119,7 +119,7 @@ class LineFolder:
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
         """Return the existing images whose names belong to one of ``documents``, each mapped to its document.
 
-        ``documents`` maps each document to the text with which the names of its images start.
+        For each document, ``documents`` has the text with which the names of its images start.
         """
         source_of = {self._free_stem(stem, source).casefold(): source for source, stem in documents.items()}
         try:

@@ -68,7 +68,7 @@ def fit(
     ``out``, `fit` writes a log (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). A third
     file, ``.state.pt``, exists until training is complete. If training is interrupted, call `fit` again with the same
     arguments to resume it from this file. If training uses one device and the same number of threads, the resulting
-    weights are bit-identical to an uninterrupted training.
+    weights are bit-identical to the weights of an uninterrupted training.
 
     If ``torchrun`` starts several processes, they train one network together, and each takes its own batch in every
     step.
@@ -292,7 +292,7 @@ def _is_checkpoint(path: str) -> bool:
 
 
 def _is_archive(path: str) -> bool:
-    """Return whether a file starts like a file of ``torch.save``. The rest is not checked and can be missing."""
+    """Return whether a file starts like a ``torch.save`` file. The rest is not checked and can be missing."""
     with open(path, "rb") as file:
         return file.read(4) == b"PK\x03\x04"
 

@@ -465,7 +465,7 @@ def _average_gradients(model: nn.Module) -> None:
 def _least_of_processes(number: int, device: torch.device) -> int:
     """Return the minimum of ``number`` over all processes.
 
-    Processes can have different numbers of batches, because rows can fail, but they must take equally many steps.
+    All processes must take equally many steps. Because rows can fail, processes can have different numbers of batches.
     """
     if num_ranks() == 1:
         return number

@@ -153,8 +153,8 @@ def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str,
 class Recognition(Learner):
     """Learner that trains a text recogniser.
 
-    ``distils`` is whether to keep a copy of the initial model, which `keeping_loss` needs. ``is_new`` is whether the
-    weights are random, so that training needs a flat start; see `loss`.
+    If ``distils`` is true, a copy of an initial model that reads lines is kept for `keeping_loss`. If ``is_new`` is
+    true, the weights are random, and training needs a flat start; see `loss`.
     """
 
     task = "recognition"

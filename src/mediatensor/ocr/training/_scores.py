@@ -142,8 +142,9 @@ class Evaluation:
     def save_picture(self, path: str | os.PathLike[str]) -> None:
         """Write an image file that shows the worst lines or pages, to see what kinds of errors the model makes.
 
-        Lines are drawn with the differences between the true text and what the model read. Pages are drawn with the
-        boxes that were found, missed, or found where no true box is.
+        Lines are drawn with the differences between the true text and what the model read. Pages are drawn with three
+        kinds of boxes: true boxes that were found, true boxes that were missed, and found boxes that are not true
+        boxes.
 
         Args:
             path: Path of the image: .png, .jpg or .webp.
@@ -337,8 +338,8 @@ class DetectionEvaluation(Evaluation):
         pages: Scores of all pages, in the order of the dataset.
         iou_threshold: A true box and a found box match if their intersection over union is at least this value. Each
             box has at most one match.
-        mean_iou: Mean over all found boxes of the largest intersection over union with any true box; None if no boxes
-            were found.
+        mean_iou: The largest intersection over union of a found box with any true box, averaged over all found boxes.
+            None if no boxes were found.
         worst: The worst pages with their boxes, worst first.
 
     Example:

@@ -117,10 +117,10 @@ def _draw_line(line: WorstLine) -> Image.Image:
 
 
 def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[int, int, int]) -> Image.Image:
-    """Draw a text after its label, and highlight the characters that differ from the text that it is compared with.
+    """Draw a text after its label. Highlight the characters that differ from the other text in the comparison.
 
-    Each item of ``characters`` is a character, or ``""`` for a missing one, and whether it differs. Characters that
-    differ have the background colour ``mark``. A missing character is drawn as a narrow bar of this colour.
+    Each item of ``characters`` is a pair: a character, or ``""`` for a missing one, and True if it differs. Characters
+    that differ have the background colour ``mark``. A missing character is drawn as a narrow bar of this colour.
     """
     clusters = list(_clusters(characters))
     whole = "".join(text for text, _ in clusters)
@@ -151,8 +151,8 @@ def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[i
 def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
     """Group each character with its combining marks.
 
-    The input items are a character, or ``""`` for a missing one, and whether it differs from the compared text. A group
-    differs if any of its characters does.
+    The input items are pairs: a character, or ``""`` for a missing one, and True if it differs from the other text. A
+    group differs if any of its characters does.
     """
     text, differs = "", False
     for character, is_other in characters:

@@ -84,7 +84,7 @@ def corners(quad: NDArray[np.float64]) -> list[tuple[float, float]]:
 
 
 def confidence_color(confidence: Any) -> Color:
-    """Return a colour from blue (confidence 1) through orange to red (0.5 or less), or grey if it is not a number."""
+    """Return a colour from blue (confidence 1) through orange to red (0.5 or less), or grey for an invalid value."""
     if not isinstance(confidence, float | int | np.floating) or not np.isfinite(confidence):
         return (128, 128, 128)
     red, green, blue = (round(np.interp(confidence, _CONFIDENCES, channel)) for channel in zip(*_COLORS, strict=True))
@@ -173,7 +173,7 @@ class Lettering:
         return self._family if self._family is not None else _family_with_letters(text)
 
     def _fitting_sizes(self, word: Placed) -> tuple[float, float]:
-        """Return the font sizes at which the rendered word is as high as its box, and as wide as its box."""
+        """Return the font size at which the word is as high as its box, and the size at which it is as wide."""
         left, top, right, bottom = _ink(get_font(self._family_for(word.text), _TRIAL_SIZE), word.text)
         return _TRIAL_SIZE * word.height / max(bottom - top, 1), _TRIAL_SIZE * word.width / max(right - left, 1)
 
@@ -362,7 +362,7 @@ def _number(
     """Label each region with its number in reading order and its kind, such as "3 Table".
 
     The label is to the left of the region's upper left corner. If there is not enough space on the page, it is above
-    the region. Text and list items, which are frequent, only get their number.
+    the region. Regions of the frequent kinds, text and list items, are labelled only with their number.
     """
     font = ImageFont.load_default(max(13.0, max(size) / 90))
     for number, (region, quad) in enumerate(zip(regions, quads, strict=True), 1):

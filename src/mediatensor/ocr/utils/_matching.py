@@ -89,7 +89,7 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
     """Find all pairs of a box in ``boxes_1`` and a box in ``boxes_2`` that overlap.
 
-    Boxes are straight, (N, 4), or with ``use_polygons`` polygons, (N, K, 2). Pairs are ordered by the index in
+    Boxes are straight, (N, 4). With ``use_polygons``, they are polygons, (N, K, 2). Pairs are ordered by the index in
     ``boxes_1``.
     """
     for boxes in (boxes_1, boxes_2):
@@ -177,7 +177,7 @@ def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
 
     There are P paths (P, V, 2) and P lines, whose points ``start`` and ``end`` are (P, 2). The algorithm is from
     Sutherland and Hodgman ("Reentrant polygon clipping", 1974), with one change. A corner on the wrong side is not
-    removed, but moved to the nearest point of the line. The edges that thus run along the line add no area, and all
+    removed, but moved to the nearest point of the line. This creates edges along the line, which add no area. All
     resulting paths have the same number of corners, (P, 2 V, 2).
     """
     direction = (end - start)[:, None]
@@ -224,11 +224,11 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
 
 class Matches(NamedTuple):
-    """The pairs of a true and a predicted box that match.
+    """Pairs of a true box and a predicted box that match each other.
 
     ``truth`` (P,) has the indices of the true boxes, in increasing order, and ``prediction`` (P,) the indices of the
-    predicted boxes. ``total_iou`` does not depend on the pairs: it adds up, over all predicted boxes, the largest IoU
-    of the predicted box with any true box.
+    predicted boxes. ``total_iou`` does not depend on these pairs. It is the sum of the largest IoU that each
+    predicted box has with any true box.
     """
 
     truth: Indices

@@ -51,7 +51,7 @@ def between_pixel_centers(matrix: Matrix) -> Matrix:
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """Return the perspective matrix (3, 3) that maps four points to four other points, or None if there is none.
+    """Return the perspective matrix (3, 3) that maps four points to four others, or None if no such matrix exists.
 
     Both ``source`` and ``target`` have shape (4, 2).
     """
@@ -124,7 +124,7 @@ def _fill(tile: NDArray[np.generic], image: NDArray[np.generic], matrix: Matrix)
 
 
 def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Map the pixel centres of an output of ``height`` and ``width`` to the source: x and y, each (height, width)."""
+    """Return the positions x and y in the source, each (height, width), of the pixel centres of the output."""
     x, y = np.arange(width)[None, :] + 0.5, np.arange(height)[:, None] + 0.5
     across: NDArray[np.float64] = (matrix[0, 0] * x + matrix[0, 2]) + matrix[0, 1] * y
     down: NDArray[np.float64] = (matrix[1, 0] * x + matrix[1, 2]) + matrix[1, 1] * y
@@ -171,8 +171,9 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
 def rotate_image(image: Array, angle: float, expand: bool = False, preserve_origin_shape: bool = False) -> Array:
     """Rotate an image about its centre, counter-clockwise on screen.
 
-    Rotations by multiples of 90 degrees copy pixels. All other rotations interpolate bilinearly. docTR rotates about a
-    point half a pixel off the centre. For multiples of 90 degrees, it therefore loses a row, a column or both.
+    Rotations by multiples of 90 degrees copy pixels. All other rotations interpolate bilinearly. docTR, in contrast,
+    rotates about a point half a pixel off the centre. Its rotations by multiples of 90 degrees therefore lose a row, a
+    column or both.
 
     Args:
         image: Array (H, W) or (H, W, C).
@@ -411,7 +412,7 @@ class Letterbox:
     symmetric_pad: bool
 
     def place(self, image: Tensor) -> tuple[int, int, int, int]:
-        """Return where the result of `fit` shows the scaled image, without padding: top, left, height and width."""
+        """Return the position of the scaled image in the padded result of `fit`: top, left, height and width."""
         height, width = self.size
         if not self.preserve_aspect_ratio:
             return 0, 0, height, width

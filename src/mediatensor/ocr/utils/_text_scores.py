@@ -21,8 +21,8 @@ def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
         word2: Another string.
 
     Returns:
-        Four values: whether the strings are equal as they are; in lower case; converted to ASCII ("é" becomes "e", "€"
-        becomes "EUR"); and converted to ASCII in lower case.
+        Four bools, each True if the strings are equal in one form. The forms are, in this order: unchanged, lower case,
+        ASCII ("é" becomes "e", "€" becomes "EUR"), and ASCII in lower case.
 
     Raises:
         MissingDependencyError: if the strings differ, one is not ASCII, and anyascii is not installed.

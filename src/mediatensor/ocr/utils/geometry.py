@@ -83,7 +83,7 @@ def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
 
 
 def reading_geometry(geometry: Any, turn: object) -> Any:
-    """Return a geometry of text whose corners start where the text starts and follow its reading direction.
+    """Return the geometry of a text with its corners in reading order, beginning at the start of the text.
 
     ``turn`` is the clockwise rotation of the text in degrees. If it is 90, 180 or 270, a straight box is converted to
     four points in reading order. Other geometries, and all geometries for other values of ``turn``, are unchanged.
@@ -135,7 +135,7 @@ def to_corners(box: ArrayLike) -> BoundingBox:
 def to_quad(geometry: Any) -> NDArray[np.float64]:
     """Convert any geometry to four corners (4, 2).
 
-    Four points are returned as they are. For any other number of points, the corners are those of the straight box
+    Four points are returned as they are. Any other number of points is replaced by the corners of the straight box
     around them, clockwise from the top left.
     """
     points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
@@ -402,8 +402,7 @@ def rotate_abs_geoms(
         geoms: Boxes in pixels, (N, 4) or (N, 4, 2).
         angle: Degrees, counter-clockwise on screen.
         img_shape: Height and width of the image.
-        expand: Whether the image that the boxes belong to is enlarged when it is rotated, so that no part of it is
-            lost.
+        expand: Whether the rotation enlarges the image, so that no part of the image is lost.
 
     Returns:
         Polygons (N, 4, 2) float32, in pixels of the rotated image, and clipped to this image.
@@ -429,8 +428,8 @@ def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple
     Args:
         loc_preds: Relative polygons (N, 4, 2).
         orig_shape: Height and width of the original image.
-        dest_shape: Height and width of the padded or cropped image. Its centre and scale are those of the original
-            image.
+        dest_shape: Height and width of the padded or cropped image. This image has the same centre and scale as the
+            original image.
 
     Returns:
         Polygons (N, 4, 2), relative to the padded or cropped image.

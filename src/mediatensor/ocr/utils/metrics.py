@@ -121,7 +121,7 @@ class LocalizationConfusion(_BoxMetric):
 
         Raises:
             InvalidArgumentError: if the boxes have a wrong shape.
-            MissingDependencyError: if SciPy is not installed. It is needed if a box overlaps several others.
+            MissingDependencyError: if a box overlaps several other boxes, and SciPy is not installed.
         """
         self.matches += len(self._pair(gts, preds)[0])
 
@@ -130,8 +130,8 @@ class LocalizationConfusion(_BoxMetric):
 
         Returns:
             Recall, precision and mean IoU. Recall is the number of matches divided by the number of true boxes;
-            precision is the number of matches divided by the number of predicted boxes. For the mean IoU, the largest
-            IoU of each predicted box with any true box is averaged, and rounded to two digits.
+            precision is the number of matches divided by the number of predicted boxes. The mean IoU is the
+            average of the largest IoU that each predicted box has with any true box, rounded to two digits.
         """
         return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
 
@@ -308,13 +308,13 @@ class ObjectDetectionMetric:
     Average precision is computed for each class and threshold as follows. The predictions of the class on all pages are
     sorted by descending score. Each prediction is compared with the true box of its class that it overlaps most. It is
     correct if its IoU with this box reaches the threshold, unless a prediction with a higher score has already matched
-    the same box. Then, for each of the recalls 0, 0.01, ... 1, the best precision that is reached at this or a higher
-    recall is determined. The average precision is the mean of these 101 precisions.
+    the same box. Each of the recalls 0, 0.01, ... 1 then gets the best precision that is reached at this recall or a
+    higher one. The average precision is the mean of these 101 precisions.
 
     Args:
         iou_thresholds: The IoU thresholds; by default 0.5, 0.55, ... 0.95.
-        num_classes: Number of classes, numbered from 0; by default the classes that occur. Classes without true boxes
-            are ignored.
+        num_classes: Number of classes, which are numbered from 0. By default, all classes that occur are used. Classes
+            without true boxes are ignored.
         use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
 
     >>> import numpy as np
@@ -380,9 +380,9 @@ class ObjectDetectionMetric:
         """Return the scores of all pages counted until now.
 
         Returns:
-            A dict with four entries. ``"AP_per_IoU"`` has, for each threshold, the average precision averaged over the
-            classes. ``"mAP@[.5:.95]"`` is the mean over all thresholds. ``"AP@[.5]"`` and ``"AP@[.75]"`` are the values
-            for these two thresholds, or 0.0 if the threshold is not in ``iou_thresholds``.
+            A dict with four entries. ``"AP_per_IoU"`` maps each IoU threshold to the mean of the average precisions
+            of all classes. ``"mAP@[.5:.95]"`` is the mean over all thresholds. ``"AP@[.5]"`` and ``"AP@[.75]"`` are the
+            values for the thresholds 0.5 and 0.75, or 0.0 if the threshold is not in ``iou_thresholds``.
 
         Raises:
             InvalidArgumentError: if no page was counted.
@@ -413,8 +413,8 @@ class ObjectDetectionMetric:
     def _matches(self, label: Any) -> tuple[NDArray[Any], NDArray[np.intp], int] | None:
         """Collect the predictions of a class on all pages, by descending score, as the input of `_average_precision`.
 
-        Return, for each prediction, its largest IoU with a true box of the class and the index of this box; and the
-        number of true boxes. Return None if the class has no true boxes.
+        Return the largest IoU of each prediction with a true box of the class, the index of this true box for each
+        prediction, and the number of true boxes. Return None if the class has no true boxes.
         """
         ious, truths, scores, count = [np.zeros(0)], [np.zeros(0, np.intp)], [np.zeros(0)], 0
         for iou, gt_labels, pred_labels, pred_scores in self._pages:
@@ -433,9 +433,9 @@ class ObjectDetectionMetric:
 def _average_precision(near: NDArray[np.bool_], truth: NDArray[np.intp], count: int) -> float:
     """Return the average precision of one class at one IoU threshold; see `ObjectDetectionMetric`.
 
-    The predictions are ordered by descending score. ``truth`` has, for each prediction, the index of the true box that
-    it overlaps most, and ``near`` whether its IoU with this box reaches the threshold. ``count`` is the number of true
-    boxes.
+    The predictions are ordered by descending score. ``truth`` has the index of the true box that each prediction
+    overlaps most. ``near`` is True for predictions whose IoU with this box reaches the threshold. ``count`` is the
+    number of true boxes.
     """
     right = np.zeros(len(near))
     candidates = np.flatnonzero(near)

@@ -33,8 +33,9 @@ def synthesize_page(
 ) -> NDArray[np.uint8]:
     """Draw the text of a page on a blank page of the same size.
 
-    The words of a line get a common font size, unless it does not fit a word. Each word is drawn in its box, even if
-    the box is rotated. Words without text are not drawn. Words whose geometry is invalid are left out, with a warning.
+    The words of a line get a common font size. A word whose box is too low for this size gets a smaller one. Each word
+    is drawn in its box, even if the box is rotated. Words without text are not drawn. Words whose geometry is invalid
+    are left out, with a warning.
 
     Args:
         page: The result of `Page.export`. It can have been saved as JSON and loaded again.
@@ -86,8 +87,8 @@ def synthesize_kie_page(
 ) -> NDArray[np.uint8]:
     """Draw the text of all predictions of a page on a blank page of the same size.
 
-    Predictions of all classes are drawn. Those without text are skipped. Those whose geometry is invalid are left out,
-    with a warning.
+    Predictions of all classes are drawn. Predictions without text are skipped. Predictions whose geometry is invalid
+    are left out, with a warning.
 
     Args:
         page: The result of `KIEPage.export`. It can have been saved as JSON and loaded again.

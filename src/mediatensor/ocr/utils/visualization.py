@@ -92,8 +92,9 @@ def rect_patch(
         alpha: Opacity, from 0 to 1.
         linewidth: The width of the outline, in points.
         fill: Whether the inside is coloured as well.
-        preserve_aspect_ratio: Whether coordinates are relative to a square whose side is the longer side of the page,
-            instead of to the page. Predictors that were made with ``preserve_aspect_ratio`` return such coordinates.
+        preserve_aspect_ratio: If true, x and y are both fractions of the longer side of the page. If false, x is a
+            fraction of the width, and y of the height. Predictors that were made with ``preserve_aspect_ratio`` return
+            coordinates of the first kind.
 
     Raises:
         InvalidArgumentError: if the geometry does not have this form.
@@ -181,7 +182,7 @@ def get_colors(num_colors: int) -> list[Rgb]:
 
 
 def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:
-    """Make a figure show the label of the smallest patch under the mouse while it moves over ``ax``."""
+    """Show the label of the smallest patch under the mouse whenever the mouse moves over ``ax``."""
     annotation = ax.annotate(
         "",
         xy=(0, 0),
@@ -463,8 +464,8 @@ def overlay(
         structure: Whether to draw regions, table cells and fields, if the page has any.
 
     Returns:
-        Array (H, W, 3) uint8, or (H, 2 W, 3) if ``text`` is ``"beside"``. Boxes with a high confidence are blue, those
-        with a lower one orange, and those with 0.5 or less red. Purple boxes are lines that were not read completely.
+        Array (H, W, 3) uint8, or (H, 2 W, 3) if ``text`` is ``"beside"``. Boxes are blue for a high confidence,
+        orange for a lower one, and red for 0.5 or less. Purple boxes are lines that were not read completely.
 
     Raises:
         InvalidArgumentError: if there is no image, or an argument is invalid.

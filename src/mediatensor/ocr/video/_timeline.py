@@ -38,7 +38,7 @@ _LANES: dict[TextKind, tuple[str, tuple[int, int, int]]] = {
 
 
 def clock(seconds: float, digits: int = 0) -> str:
-    """Format a time as 1:15 or, from an hour on, as 1:02:03. ``digits`` is the number of decimals of the seconds."""
+    """Format a time as 1:15, or as 1:02:03 if it has hours. ``digits`` is the number of decimals of the seconds."""
     units = round(abs(seconds) * 10**digits)
     whole, part = divmod(units, 10**digits)
     minutes, hours = whole // 60 % 60, whole // 3600
@@ -121,8 +121,8 @@ def _tile(page: Page, width: int) -> Image.Image:
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
     """Choose a row within the lane for each track, so that bars do not overlap.
 
-    A track gets the first row that is free when it starts. If all rows are occupied, a new one is added, up to the
-    maximum number; after that, the track shares the last row.
+    A track gets the first row that is free when it starts. If all rows are occupied, a new row is added. If the
+    maximum number of rows is reached, the track shares the last row.
     """
     ends: list[float] = []
     rows = []

@@ -127,8 +127,8 @@ class Captions(Sequence[TextTrack]):
         Args:
             format: ``"srt"``, ``"vtt"`` or ``"ass"``.
             offset_seconds: Seconds to add to all times. The times of some videos, such as MPEG-TS files, do not start
-                at zero. If a player nevertheless counts from zero, give the negative start time of the video. Negative
-                times become zero.
+                at zero. For a player that counts from zero anyway, pass the start time of the video with a minus sign.
+                Times that become negative are set to zero.
 
         Returns:
             The file as text.
@@ -335,9 +335,10 @@ def _ass_place(track: TextTrack, height: int, width: int) -> str:
 
 
 def _alignment(track: TextTrack) -> int:
-    """Return the number by which ASS names an alignment: 1 for left, 2 for centre, 3 for right.
+    """Return the alignment of the lines as a number of the ASS format: 1 for left, 2 for centre, 3 for right.
 
-    The lines are aligned where they differ least: at their left edges, centres or right edges. One line gives 2.
+    The result depends on which x positions of the lines differ least: left edges, centres or right edges. It is 2 for
+    fewer than two lines.
     """
     if len(track.lines) < 2:
         return 2

@@ -180,8 +180,8 @@ class VideoReading:
 
         Args:
             save_dict: The result of `export`. It can have been saved as JSON and loaded again.
-            pictures: The images of all slides, uint8 (H, W, 3), because ``save_dict`` does not contain them. Without
-                these images, slides can neither be shown nor written as PDF.
+            pictures: The images of all slides, uint8 (H, W, 3). ``save_dict`` does not contain them. Without these
+                images, slides can neither be shown nor written as PDF.
 
         Returns:
             The reading.

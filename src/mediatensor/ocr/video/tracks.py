@@ -1,7 +1,7 @@
 """Data classes for the text of a video: text tracks with times and positions, and slides.
 
-Times are timestamps of the video in seconds, and frames are numbered from 0, as in `VideoDecoder`. Geometries are
-relative to the frame after it was rotated upright, in [0, 1].
+Times are timestamps of the video in seconds, and frames are numbered from 0, as in `VideoDecoder`. Geometries
+consist of fractions of the frame's width and height, in [0, 1], after the frame was rotated upright.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another way in which OCR has read the text of a track.
+    """An alternative reading of the text of a track.
 
-    The text is read in several frames. Readings can differ if letters are unclear, and each frame has a vote.
+    OCR reads the text in several frames. If letters are unclear, the readings can differ. Each frame has a vote.
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        share: Fraction of all votes that this reading has got, from 0 to 1.
+        share: Fraction of all votes that are for this reading, from 0 to 1.
 
     Example:
         >>> from mediatensor.ocr.video import Alternative

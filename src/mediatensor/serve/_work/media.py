@@ -131,7 +131,7 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
     """Convert page ranges such as ``"1-3,7,10-"``, which count from 1, to page indices, which count from 0.
 
     Raises:
-        InvalidArgumentError: if the document does not have one of the pages, or more pages than ``most`` are chosen.
+        InvalidArgumentError: if a chosen page is not in the document, or the number of chosen pages is above ``most``.
 
     >>> _choose_pages("2-3,5-,3", 6, 100), _choose_pages(None, 2, 100)
     ([1, 2, 4, 5], [0, 1])

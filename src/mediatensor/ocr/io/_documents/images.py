@@ -35,7 +35,7 @@ _WITH_ALPHA = frozenset(("LA", "La", "PA", "RGBA", "RGBa"))
 
 
 def page_of_bands(bands: Bands, layout: Layout, width: int, height: int) -> NDArray[np.uint8]:
-    """Assemble a page from horizontal ``bands``, each given as (index of its first row, colour planes).
+    """Assemble a page from ``bands``: horizontal strips, each as (index of its first row, colour planes).
 
     ``layout`` states the channel of each plane. ``width`` and ``height`` are the size before the image is turned
     upright. Transparent parts become white.
@@ -128,8 +128,8 @@ def page_offsets(file: BinaryIO) -> tuple[int, ...]:
     """Return the position in the file of each page's directory (a TIFF term for the page's header).
 
     Each directory stores the offset of the next one. The chain ends with 0 or, in damaged files, where it returns to an
-    earlier page. An offset outside the file also counts as a page, so that reading this page reports that data are
-    missing.
+    earlier page. An offset outside the file also counts as a page. Reading this page then raises an error about missing
+    data.
 
     Raises:
         OpenError: if there are no pages, or more than `MAX_TIFF_PAGES`.
@@ -341,7 +341,7 @@ class ImageDocument(PageSource):
         return frame
 
     def forget_cursor(self) -> None:
-        """Free the decoder that is kept open so that the next image of an animation can be read quickly."""
+        """Free the open decoder, which is otherwise kept so that the next image of an animation can be read fast."""
         self._cursor = None
 
     def _count_pages(self) -> int:

@@ -100,7 +100,7 @@ def keep_source(source: object) -> KeptSource:
 
     Raises:
         OpenError: if the source is empty or cannot be opened.
-        MediaTensorError: other errors, as `make_source` raises them.
+        MediaTensorError: for all other reasons for which `make_source` raises an error.
     """
     made = make_source(source)
     if isinstance(made, PathSource) and os.path.isfile(made.path):
@@ -222,7 +222,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def __getitem__(self, index: slice) -> Pages: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[np.uint8] | Pages:
-        """Read a page, and return it as an array, (H, W, 3) uint8. For a slice, return `Pages` without reading any.
+        """Read a page, and return it as an array, (H, W, 3) uint8. For a slice, return `Pages` without reading them.
 
         Raises:
             PageError: if the page cannot be read.

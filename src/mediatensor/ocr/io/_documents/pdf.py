@@ -105,7 +105,7 @@ def _word(codes: NDArray[np.uint32], boxes: NDArray[np.float64]) -> Word | None:
 def _letters(codes: NDArray[np.uint32]) -> list[str]:
     """Return the text of each character code.
 
-    Of a surrogate pair, the first half gets the text, and the second gets "".
+    For a surrogate pair, the first half gets the text of the whole character, and the second half gets "".
     """
     letters = [chr(code) for code in codes.tolist()]
     for number in range(len(letters) - 1):
@@ -277,7 +277,7 @@ class _PdfProcess(Process):
     """The separate process in which PDFium runs.
 
     ``known`` has the keys of the documents that are open in the process, the most recently used one last. ``page``,
-    uint8, is memory that the process shares with this one. A page that fits is drawn there; any other is sent over the
+    uint8, is memory that both processes share. A page that fits into it is drawn there. Any other page is sent over the
     connection. ``page`` is empty if the system has no shared memory.
     """
 

@@ -74,8 +74,8 @@ class DrawnPage(NamedTuple):
             or lies under an image. All values are NaN for characters that are not drawn, such as most spaces.
         lines: float64 (M, 5): x and y of the start, x and y of the end, and the thickness of each line. The edges of
             areas are lines of thickness 0.
-        fills: float64 (F, 5): left, bottom, right, top and colour of each filled rectangle. Equal colours have equal
-            numbers.
+        fills: float64 (F, 5): left, bottom, right, top and colour of each filled rectangle. The colour is encoded as a
+            single number.
         areas: float64 (K, 4): left, bottom, right, top of each drawing with curves, slanting lines or shades.
         pictures: float64 (P, 4): left, bottom, right, top of each embedded image.
     """
@@ -154,7 +154,7 @@ def _address(handle: Any) -> int | None:
 
 
 def _is_heavy(font: Any) -> bool:
-    """Return whether a font is bold, judged by its name and flags. If these leave it open, its weight decides."""
+    """Return whether a font is bold, judged by its name and flags. If they are inconclusive, its weight decides."""
     raw = import_pdfium().raw
     buffer = ctypes.create_string_buffer(256)
     raw.FPDFFont_GetBaseFontName(font, buffer, len(buffer))
@@ -324,8 +324,8 @@ class _Found:
     ) -> Iterator[tuple[list[tuple[float, float]], list[bool]]]:
         """Split a path into its connected parts, and yield (points, is_line) for each.
 
-        ``points`` are the N points of a part. ``is_line`` has N - 1 values: whether each step to the next point is
-        straight. ``close`` connects the last point of each part to the first.
+        ``points`` are the N points of a part. ``is_line`` has N - 1 values. Each is true if the step from a point to
+        the next is a straight line. ``close`` connects the last point of each part to the first.
         """
         raw = self._raw
         points: list[tuple[float, float]] = []

@@ -139,7 +139,7 @@ class KeyedPdf:
     def _forget(key: int) -> None:
         """Close the document with this key.
 
-        This is called when the document's owner is freed, at any time and in any thread.
+        This is called when the document's owner is freed, which can happen at any time and in any thread.
         """
         raise NotImplementedError
 
@@ -265,8 +265,8 @@ class PdfOptions(NamedTuple):
 class Pixels(NamedTuple):
     """A rendered page.
 
-    ``width`` and ``height`` are in pixels. ``data`` has the channels as uint8, and each row of the image takes
-    ``row_bytes`` of it. If there are four channels but ``has_alpha`` is false, the fourth channel is unused.
+    ``width`` and ``height`` are in pixels. ``data`` has the channels as uint8, with ``row_bytes`` bytes for each row of
+    the image. If there are four channels but ``has_alpha`` is false, the fourth channel is unused.
     """
 
     width: int

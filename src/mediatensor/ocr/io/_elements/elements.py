@@ -57,8 +57,8 @@ def enclosing_geometry(geometries: Sequence[Geometry]) -> Geometry:
 
     If all are upright boxes, the result is a box. Otherwise, it is the rotated rectangle of least area. Its first
     corner is chosen so that the rectangle has the same reading direction as most ``geometries``: a line of upside-down
-    words is itself upside down. The rectangle is an array if all ``geometries`` are arrays. If there are none, the
-    result is an empty box at the origin.
+    words is itself upside down. The rectangle is an array if all ``geometries`` are arrays. If ``geometries`` is empty,
+    the result is an empty box at the origin.
     """
     if not geometries:
         return _NO_EXTENT
@@ -189,8 +189,8 @@ _MAX_COORDINATE = 1e9
 def stored(save_dict: Mapping[str, Any], key: str, owner: type) -> Any:
     """Return ``save_dict[key]`` from an exported dictionary, after checking it.
 
-    Raise `InvalidArgumentError` if the key is missing or its value has the wrong type. ``owner`` is the class that is
-    being restored, for the message.
+    Raise `InvalidArgumentError` if the key is missing or its value has the wrong type. The message names ``owner``, the
+    class that is being restored.
     """
     if not isinstance(save_dict, Mapping):
         raise InvalidArgumentError(
@@ -396,7 +396,7 @@ class Prediction(Word):
 
 
 class UnreadLine(TextElement):
-    """A line of text that was detected on a page, but was not read, or only partly.
+    """A line of text that was detected on a page, but not read or only partly read.
 
     Args:
         geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
@@ -511,8 +511,8 @@ class Line(Element):
         confidences, because errors are not independent: words of one line tend to be all right or all wrong. The higher
         the confidence of any word, the higher the result.
 
-        The result is a probability only if the confidences of the words are probabilities. With the default recogniser,
-        they are; with docTR's architectures, they are not.
+        The result is a probability only if the confidences of the words are probabilities. This is the case with the
+        default recogniser, but not with docTR's architectures.
         """
         return line_confidence(word.confidence for word in self.words)
 

@@ -310,7 +310,7 @@ class Field(Element):
         confidence: The confidence that key and value belong together, in [0, 1].
         geometry: Position of the value, in fractions of the page's width and height.
         key_geometry: Position of the key, or ``None`` if there is no key.
-        name: If you asked for fields by name, the name of this one, such as "total". Otherwise, it is empty.
+        name: The name of the field, such as "total", if you asked for fields by name. Otherwise, it is empty.
 
     Example:
         >>> from mediatensor.ocr.io import Field
@@ -360,8 +360,8 @@ def page_pixels(image: PageImage) -> NDArray[np.uint8]:
     """Return the image of a page as a contiguous RGB array, (H, W, 3) uint8.
 
     Raises:
-        InvalidArgumentError: if the page has no image, as when it was restored by ``from_dict`` without an image, or if
-            the image has another shape or dtype.
+        InvalidArgumentError: if the page has no image, for example because it was restored by ``from_dict`` without
+            one, or if the image has another shape or dtype.
     """
     if isinstance(image, torch.Tensor):
         if image.ndim == 3 and image.shape[0] == 3 and image.shape[2] != 3:

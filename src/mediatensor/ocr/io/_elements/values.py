@@ -45,9 +45,10 @@ _MIN_CODE_DIGITS = 5
 
 @dataclass(frozen=True)
 class CellValue:
-    """The value of a cell: a number, or a date. Amounts have a ``currency``, and ``number_format`` keeps the look.
+    """The value of a cell: a number or a date. Amounts of money also have a ``currency``.
 
-    ``number_format`` is in the syntax of workbooks (ECMA-376, 18.8.31), or empty for the usual format.
+    ``number_format`` is the workbook format that shows the value as it is printed, in the syntax of ECMA-376, 18.8.31.
+    It is empty for the default format.
     """
 
     value: int | Decimal | datetime.date
@@ -89,8 +90,9 @@ class _Quantity:
 def cell_values(grid: Sequence[Sequence[str]], num_header_rows: int) -> list[list[CellValue | None]]:
     """Return the value of each cell of a table, or None for cells that stay text.
 
-    A text is a value only if the whole column agrees. A decimal mark must be proven by the column, or by the rest of
-    the table: 1.284 alone may be 1284. Codes, telephone numbers and years look like numbers, and stay text.
+    A text becomes a value only if the other texts of its column allow it. If a point or comma is ambiguous, the column
+    or the rest of the table must show which of them is the decimal mark: 1.284 on its own may also mean 1284. Codes,
+    telephone numbers and years look like numbers, but stay text.
 
     Args:
         grid: The texts, row by row. All rows have the same length.
@@ -114,7 +116,10 @@ def cell_values(grid: Sequence[Sequence[str]], num_header_rows: int) -> list[lis
 
 
 class _Column:
-    """The cells of a column that are not empty, by row: texts, quantities and dates."""
+    """One column of a table: the texts of its cells, and those texts that are quantities, by row.
+
+    The head, and cells without content such as "-", are left out.
+    """
 
     def __init__(self, texts: Sequence[str], num_header_rows: int) -> None:
         body = {
@@ -182,7 +187,7 @@ class _Column:
 
 
 def _is_day_first(date: re.Match[str]) -> bool | None:
-    """Return whether a numeric date has the day first, or None if both orders are possible or none is."""
+    """Return whether a numeric date has the day first, or None if both orders or neither are possible."""
     first, second = int(date[1]), int(date[3])
     return None if (first > 12) == (second > 12) else first > 12
 
@@ -239,7 +244,11 @@ def _value_of(found: _Quantity, mark: Literal[".", ","] | None) -> CellValue:
 
 
 def _digits_format(separator: str, num_groups: int, decimals: int) -> str:
-    """Return the format of the digits. Programs write points and commas as the country of their user does."""
+    """Return the workbook format of the digits.
+
+    In the format, the decimal mark is a point, and the separator of thousands is a comma. Spreadsheet programs show the
+    marks of their user's country instead.
+    """
     whole = "0"
     if separator in (".", ",") and separator:
         whole = "#,##0"
@@ -261,12 +270,12 @@ def _number_format(found: _Quantity, digits: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote the text around a number. The percent sign is a part of the format, because it means a hundredth."""
+    """Quote the text around a number, except percent signs: a format needs an unquoted % to show 0.15 as 15 %."""
     return "%".join(f'"{part}"' if part else "" for part in text.replace('"', "").split("%"))
 
 
 def _date_format(text: str, day_first: bool) -> str:
-    """Return the format that shows a date as it is printed. Month names are in the language of the program."""
+    """Return the format that shows a date as it is printed. Month names are in the spreadsheet program's language."""
     tokens = re.findall(r"\d+|[^\W\d_]+|[\W_]+", text)
     numbers = [token for token in tokens if token.isdigit()]
     has_name = len(numbers) < 3

@@ -55,9 +55,9 @@ _HEADINGS = ("title", "section_header")
 class Piece:
     """A text that is never divided, usually a word.
 
-    ``before`` is the separator from the piece before it, unless the piece begins a chunk. ``places`` has the page
-    (``page_idx``) and the box of each word that the text comes from; it is empty for a repeated table head. ``unit`` is
-    the number of the paragraph or table, and ``kind`` the kind of its region.
+    ``before`` is the separator after the previous piece. It is left out if the piece begins a chunk. ``places`` has the
+    page (``page_idx``) and the box of each word that the text comes from; it is empty for a repeated table head.
+    ``unit`` is the number of the paragraph or table, and ``kind`` the kind of its region.
     """
 
     text: str
@@ -69,9 +69,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Node:
-    """A part of the text, with all of its pieces, and the smaller parts into which it may be divided.
+    """A part of the text: all of its pieces, and as ``children`` the smaller parts into which it can be divided.
 
-    ``is_sentence`` states that the next division would be within a sentence.
+    ``is_sentence`` is true if dividing the node would divide a sentence.
     """
 
     pieces: tuple[Piece, ...]
@@ -99,7 +99,7 @@ class Unit:
         kind: Type of its layout region, such as "Text" or "Table".
         lines: Lines of a paragraph.
         is_prose: Whether the lines are running text, which can be joined to one line.
-        has_rows: Whether the lines are rows of texts that are side by side.
+        has_rows: Whether the lines contain texts that stand side by side on the page.
         context: Text of the page, to look up hyphenated words.
         level: Level of a heading: 0 for titles, 1 or more for section headers. None if it is not a heading.
         table: For tables, the table and the ``page_idx`` of each of its cells.
@@ -198,7 +198,7 @@ def _prediction_units(page: PredictionPage, direction: str) -> Iterator[Unit]:
 
 
 def _continues(unit: Unit, following: Unit) -> bool:
-    """Return whether a paragraph continues a paragraph of the column or page before, in the middle of a sentence."""
+    """Return whether ``following`` continues a sentence of ``unit``, a paragraph in the previous column or page."""
     if not (unit.is_prose and following.is_prose and unit.kind == following.kind == "Text"):
         return False
     last, first = unit.lines[-1].words[-1].text, following.lines[0].words[0].text
@@ -222,7 +222,7 @@ def is_heading(kind: str) -> bool:
 def unit_nodes(unit: Unit, number: int, before: str) -> list[Node]:
     """Return the rows of a table, or the single node of a paragraph.
 
-    ``number`` identifies the unit, and ``before`` separates its text from the unit before.
+    ``number`` identifies the unit. ``before`` is the separator between the previous unit and this one.
     """
     if unit.table is not None:
         return _table_rows(*unit.table, number, before)
@@ -239,7 +239,7 @@ def _paragraph_node(unit: Unit, number: int, before: str) -> Node:
 
 
 def _paragraph_pieces(unit: Unit) -> list[Piece]:
-    """Return the words of a paragraph. Two lines of running text become one, and so do the halves of a divided word."""
+    """Return the words of a paragraph. In running text, join the lines, and the halves of hyphenated words."""
     joints = [(0, line.before) for line in unit.lines]
     if unit.is_prose:
         joints = list(line_joints([line.text for line in unit.lines], unit.context))
@@ -264,7 +264,7 @@ def _cut_ideographs(piece: Piece) -> list[Piece]:
 
 
 def _sentence(pieces: Sequence[Piece]) -> Node:
-    """Return a sentence as a tree of lines, if it has several, and words."""
+    """Return a sentence as a tree of words or, if it has several lines, of lines and words."""
     lines = [
         replace(parent_node([Node((piece,)) for piece in line]), is_sentence=True)
         for line in _groups(pieces, lambda _, piece: piece.before == "\n")
@@ -279,7 +279,7 @@ def parent_node(children: Sequence[Node]) -> Node:
 
 
 def _groups(pieces: Sequence[Piece], is_end: Callable[[Piece, Piece], bool]) -> list[list[Piece]]:
-    """Divide pieces between each two of them for which ``is_end`` is true."""
+    """Divide pieces into groups. A group ends where ``is_end`` is true for its last piece and the next piece."""
     groups = [[pieces[0]]]
     for last, piece in pairwise(pieces):
         if is_end(last, piece):
@@ -295,10 +295,10 @@ def _ends_sentence(last: Piece, following: Piece) -> bool:
 
 
 def _table_rows(table: Table, pages: Sequence[int], number: int, before: str) -> list[Node]:
-    """Return the head of a table, and each further row, as lines of Markdown.
+    """Return the head of a table and each further row as nodes, whose texts are lines of Markdown.
 
-    The children of a row are its cells as plain text, for rows that are too long. The result is empty if the table has
-    no rows or columns.
+    The children of a row are its cells as plain text. They are used instead of the row if it is too long. The result is
+    empty if the table has no rows or columns.
     """
     rendered = MarkdownExporter().render_table(table, escape=False)
     if not rendered:

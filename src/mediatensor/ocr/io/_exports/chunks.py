@@ -53,8 +53,8 @@ class Chunk:
         boxes: For each of ``pages``, the boxes ((xmin, ymin), (xmax, ymax)) of the paragraphs and tables on it, in
             fractions of the page's width and height. If only a part of a paragraph is in the chunk, the box is around
             the words of this part.
-        heading_path: The title and the section headers that the text is below, from the title down. Empty without
-            layout regions.
+        heading_path: The headings that the text belongs to, from the title down to the innermost section header. Empty
+            without layout regions.
         num_tokens: The number of tokens of ``text``.
 
     Example:
@@ -179,7 +179,7 @@ class _Packer:
         self._is_opening = True
 
     def add(self, nodes: Sequence[Node]) -> None:
-        """Add nodes in order. Those that do not fit are divided, or begin a new chunk."""
+        """Add nodes in order. Nodes that do not fit are divided, or begin a new chunk."""
         start = 0
         while start < len(nodes):
             num_fitting = self._num_fitting(nodes[start:])
@@ -202,9 +202,10 @@ class _Packer:
             self._append([node])  # a single word, if it is too large
 
     def add_table(self, parts: Sequence[tuple[bool, Sequence[Node]]]) -> None:
-        """Add a table with its captions as a chunk, after the headings above it; or as several chunks.
+        """Add a table with its captions, after the headings above it, as one chunk or, if it is too long, as several.
 
-        Each part is (whether it is the table, its nodes). Every further chunk of the table repeats its first row.
+        Each of ``parts`` is (is_table, nodes): the nodes of the table itself, or of a caption. If the table is divided,
+        each further chunk repeats the head of the table.
         """
         if not self._is_opening:
             self.flush()
@@ -288,7 +289,10 @@ def _text_of(pieces: Sequence[Piece]) -> str:
 
 
 def _kind_of(pieces: Sequence[Piece]) -> str:
-    """Return the kind of most of the text. Headings do not count, and captions do not count next to a table."""
+    """Return "Table" if a piece is from a table, or else the kind of most of the text.
+
+    Headings do not count, unless there is nothing else.
+    """
     lengths: Counter[str] = Counter()
     for piece in pieces:
         lengths[piece.kind] += len(piece.text)

@@ -311,9 +311,9 @@ _COLUMNS = (
 class TSVExporter:
     """Export to a table with the same columns as the output of ``tesseract image out tsv``.
 
-    There is a row for each page (level 1), block (2), paragraph (3), line (4) and word (5). A row states which page,
-    block, paragraph, line and word it is or belongs to, counted from 1. Numbers that do not apply are 0: a line, for
-    example, has the word number 0. Each row also has the upright box in pixels.
+    There is a row for each page (level 1), block (2), paragraph (3), line (4) and word (5). The columns ``page_num`` to
+    ``word_num`` of a row identify the element, and the elements that contain it, counted from 1. Numbers that do not
+    apply are 0: a line, for example, has the word number 0. Each row also has the upright box in pixels.
 
     Only rows of words have a text (without tabs and line breaks) and a confidence in percent. In all other rows, the
     text is empty and the confidence is -1. A line that was detected but not read has a row, but no words.

@@ -50,10 +50,10 @@ def _extents(geometries: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _group_segments(segments: list[list[int]], labels: Sequence[str | None], regions: Sequence[int]) -> list[_Item]:
-    """Group lines into items, which become blocks. Each of ``segments`` has the indices of lines that belong together.
+    """Group lines into items, which become blocks. Each segment has the indices of lines that belong together.
 
-    Each segment becomes one item, unless it is a list. In a list, the consecutive lines of one layout region become an
-    item.
+    A segment becomes a single item, unless its lines are list items. Such a segment is divided: each run of lines in
+    the same layout region becomes an item.
     """
     items: list[_Item] = []
     last_region = -1
@@ -82,8 +82,8 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
         direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
 
     Returns:
-        The list of blocks and tables in order; for each of them, the type of its layout region, or ``None``; and the
-        reading direction.
+        (items, types, direction). ``items`` are the blocks and tables in order. ``types`` has the type of the layout
+        region of each item, or ``None``. ``direction`` is the reading direction.
 
     Raises:
         InvalidArgumentError: if ``direction`` is invalid.
@@ -123,9 +123,9 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
 
 def _stored_order(page: TextPage) -> tuple[list[Block | Table], list[str | None]]:
-    """Return a list of the blocks of a page in their present order, with the tables inserted at their places.
+    """Return (items, types): the blocks of a page in their present order, with the tables inserted at their places.
 
-    The second list has the type of the layout region of each of these, or ``None``.
+    ``types`` has the type of the layout region of each item, or ``None``.
     """
     items: list[Block | Table] = _insert(page, page.blocks, page.tables)
     labels: list[str | None] = [None] * len(items)
@@ -333,8 +333,8 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
     Args:
         line: The line. Its words must be stored from left to right.
         direction: The direction of the page.
-        auto: Whether the direction of the page was detected from its text. If so, the direction of the line is also
-            detected, instead of using that of the page.
+        auto: Whether the direction of the page was detected from its text. If so, the direction of the line is detected
+            from the text of the line.
 
     Returns:
         The words, in reading order.
@@ -360,7 +360,7 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
 
 
 def cell_lines(words: Sequence[Word]) -> list[list[Word]]:
-    """Divide the words of a table cell, given in reading order, into lines.
+    """Divide the words of a table cell into lines. The words must be in reading order.
 
     A word starts a new line if its middle is clearly higher or lower than the middle of the previous word.
     """

@@ -72,7 +72,7 @@ end"""
 
 
 def _font_file(name: str) -> bytes:
-    """Return the invisible font as a TrueType file with this name, which must be as long as ``_NAME``.
+    """Return the invisible font as a TrueType file with a new font name, which must be as long as ``_NAME``.
 
     The font has three glyphs: one for missing characters, an empty box for text, and a space. Each font that is added
     to a page needs a different name, because PDFium merges fonts of the same name.
@@ -216,8 +216,8 @@ def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 def _move_apart(quads: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
     """Shorten or lower the quads (N, 4, 2) of words that are too close to each other.
 
-    Otherwise, programs that extract text from a PDF would join such words. ``lengths`` are the words' numbers of
-    characters.
+    Otherwise, programs that extract text from a PDF would join such words. ``lengths`` (N,) has the number of
+    characters of each word.
     """
     along, up = _mean_sides(quads)
     is_skewed = np.abs(along).min(axis=1) > _MAX_DRIFT
@@ -381,7 +381,8 @@ class PDFExporter:
             The contents of the file.
 
         Raises:
-            InvalidArgumentError: if a page has no image, as when it was restored by ``from_dict`` without an image.
+            InvalidArgumentError: if a page has no image, for example because it was restored by ``from_dict`` without
+                one.
             SourceNotFoundError: if the file that a page comes from no longer exists.
             PageError: if the file that a page comes from has changed, or a page cannot be read.
             MissingDependencyError: if pypdfium2 is not installed.
@@ -476,9 +477,8 @@ class PDFExporter:
 def _base_file(origins: Sequence[tuple[PdfDocument, int] | None]) -> PdfDocument | None:
     """Return the PDF file on which the result is based, or ``None`` to start with an empty file.
 
-    Of all PDF files that pages come from, it is the first one, or ``None`` if the pages from this file are not in
-    ascending order. The result is a copy of this file, to which other pages are added, and from which pages that are
-    not needed are removed.
+    This is the file of the first page that comes from a PDF file. If the pages from this file are not in ascending
+    order, return ``None``. The exporter copies the file, adds all other pages, and removes pages that are not needed.
     """
     first = next((origin[0] for origin in origins if origin is not None), None)
     numbers = [number for document, number in filter(None, origins) if document is first]
@@ -549,9 +549,9 @@ def _font_groups(texts: Sequence[_PlacedText]) -> list[list[_PlacedText]]:
 
 
 def _insert_texts(document: Any, page: Any, texts: Sequence[_PlacedText]) -> None:
-    """Add texts to a page, invisibly and in a font of their own.
+    """Add invisible texts to a page, in a new font.
 
-    A font can hold the texts of one group of `_font_groups`.
+    ``texts`` must be one group of `_font_groups`, because a font cannot hold more.
     """
     raw = import_pdfium().raw
     codes: dict[str, int] = {}

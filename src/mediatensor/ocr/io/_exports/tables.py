@@ -143,9 +143,10 @@ def with_joined_tables(document: _Document) -> _Document:
 
 
 def pages_with_joined_tables(pages: Sequence[TextPage]) -> list[tuple[TextPage, list[list[int]]]]:
-    """Return a copy of each page, with a table that continues on the next pages only on the first of them.
+    """Return copies of pages, in which a table that continues on the next pages is only on the first of them.
 
-    Next to each page is, for each cell of each of its tables, the ``page_idx`` of the page that the cell comes from.
+    Each copy comes with a list for each of its tables. The list has the ``page_idx`` of the page that each cell of the
+    table comes from.
     """
     joined = list(_join_following(pages))
     copies = []
@@ -158,7 +159,7 @@ def pages_with_joined_tables(pages: Sequence[TextPage]) -> list[tuple[TextPage, 
 
 
 def _join_following(pages: Sequence[TextPage]) -> Iterator[_JoinedTable]:
-    """Join tables like `_join_parts`, but never across a gap in the page numbers, where a page is missing."""
+    """Join tables by `_join_parts`, separately for each run of pages without a gap in their numbers."""
     first = 0
     for stop in range(1, len(pages) + 1):
         if stop == len(pages) or pages[stop].page_idx != pages[stop - 1].page_idx + 1:

@@ -74,7 +74,7 @@ class Cell:
 
 
 def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Group cells, given in reading order, into rows.
+    """Group cells into rows. The cells must be in reading order.
 
     A cell joins the row of the previous cell if it is at the same height, and further right.
     """
@@ -131,7 +131,7 @@ def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> floa
 
 
 def _edges(places: np.ndarray[tuple[int], np.dtype[np.float64]], letter: float) -> list[tuple[float, int]]:
-    """Group left (or right) edges of cells into columns, and return (mean position, size) of each edge's column.
+    """Group the left (or right) edges of cells into columns. Return (mean position, size) of the column of each edge.
 
     ``places`` are the x of the edges, and ``letter`` is the width of a letter. The size of a column is its number of
     edges.
@@ -200,8 +200,9 @@ FURNITURE = ("header", "footer", "footnote")
 class Part:
     """One block of a page, ready to be rendered.
 
-    ``kind`` is 'text', 'table', 'unread', or a type of layout region, and ``label`` this type as the page has it.
-    ``lines``, ``table`` or ``unread`` has the content. ``rows`` has the same lines as cells with their words.
+    ``kind`` is 'text', 'table', 'unread', or a type of layout region in normalised form. ``label`` is the type as it is
+    stored in the page. Depending on ``kind``, the content is in ``lines``, ``table`` or ``unread``. ``rows`` has the
+    content of ``lines`` as `Cell` objects with their words.
     """
 
     kind: str
@@ -337,7 +338,7 @@ class TextFormat:
         return self._row_break.join(self.finalize_line(row.strip()) if escape else row.strip() for row in rows)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """Return markup for a line that was not read, or "", as in most formats.
+        """Return markup for a line that was not read. Most formats have none, and return "".
 
         ``dimensions`` is (height, width) of the page in pixels.
         """

@@ -77,11 +77,13 @@ class CtcCharacters:
         labels: The class of each character.
         start_steps: The first time step of each character's run.
         stop_steps: One past the last time step of each run.
-        peak_steps: The step of each run at which the character is most probable; the first of several equal ones.
+        peak_steps: The step of each run at which the character is most probable. If several steps are equal, it is the
+            first of them.
         confidences: The probability of each character at its peak step.
         offsets: The index of the first character of each sequence, followed by the total number of characters.
-        lowest: The confidence of each sequence as docTR defines it: the lowest of the best class probabilities of
-            **all** time steps, including blanks. It is 0 for a sequence without time steps.
+        lowest: The confidence of each sequence as docTR defines it. Each time step, including blanks, has a most
+            probable class. The confidence is the lowest probability of these classes. It is 0 for a sequence without
+            time steps.
     """
 
     labels: IntArray
@@ -228,7 +230,7 @@ def shape_of(character: str) -> str:
 
 
 class _Sequences:
-    """Probabilities of a symbol after given symbols, estimated from counts by Witten-Bell interpolation (1991)."""
+    """Probabilities that a symbol follows other symbols, estimated from counts by Witten-Bell interpolation (1991)."""
 
     def __init__(
         self, keys: Mapping[int, npt.NDArray[np.int64]], counts: Mapping[int, npt.NDArray[np.float64]]
@@ -276,8 +278,8 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
     """Load the counts, and return (numbers, characters, shapes).
 
-    ``numbers`` maps each symbol to the number that encodes it. ``characters`` and ``shapes`` give the probability of a
-    symbol after other symbols; the symbols are those of `fold_character` and of `shape_of`.
+    ``numbers`` maps each symbol to the number that encodes it. ``characters`` gives the probability that a symbol of
+    `fold_character` follows other such symbols. ``shapes`` does the same for the symbols of `shape_of`.
     """
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
@@ -292,9 +294,9 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
 
 
 def is_spelled(character: str) -> bool:
-    """Return whether the counts include a character.
+    """Return whether `correct_spelling` has counts for a character.
 
-    They include Latin letters, digits and common signs, but no space.
+    It has counts for Latin letters, digits and common signs. The result is false for a space.
     """
     return len(character) == 1 and character != " " and fold_character(character) in _load_counts()[0]
 
@@ -344,8 +346,8 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
     signs of numbers are accepted; among letters, everything but digits. ``None`` is returned if no letter or digit is
     sure, if the word has letters of a script without counts, or if it is an e-mail address.
 
-    A word with both letters and digits, such as a part number, is left as it is, with one exception: if no lower-case
-    letter is sure, a lower-case ``values[place]`` can be replaced by anything but another lower-case letter.
+    A word with both letters and digits, such as a part number, is not changed. There is one exception: a lower-case
+    ``values[place]`` in a word without sure lower-case letters can be replaced by anything but a lower-case letter.
     """
     start, end = place, place + 1
     while start and values[start - 1] != " ":

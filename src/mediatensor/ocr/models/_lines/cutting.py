@@ -56,7 +56,7 @@ def scores_of(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.float64]:
     """Return the quads (N, 4, 2) of all classes as one array.
 
-    ``boxes`` has rotated boxes (N, 5, 2) with scores for each class name.
+    ``boxes`` maps the name of each class to its rotated boxes with scores, (N, 5, 2).
     """
     return np.concatenate([np.asarray(found, dtype=np.float64)[:, :4] for found in boxes.values()])
 
@@ -111,7 +111,7 @@ def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int], ratio: float 
 
 
 def longest_lines(quads: npt.NDArray[np.float64], page_shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Return the indices of the longest lines. At most `LINES_IN_VOTE` are chosen, to vote on the turn of the page."""
+    """Return the indices of the longest lines. These lines, at most `LINES_IN_VOTE`, vote on the page's turn."""
     points = quads * (page_shape[1], page_shape[0])
     lengths = np.linalg.norm(points - np.roll(points, 1, axis=1), axis=2).max(axis=1, initial=0.0)
     chosen: npt.NDArray[np.int64] = np.sort(np.argsort(-lengths, kind="stable")[:LINES_IN_VOTE])
@@ -272,7 +272,7 @@ def spans_of(picture: Tensor, corners: npt.NDArray[np.floating], widths: npt.Arr
     """Return (N, 11): for each line its four corners, its width in columns, and the width and height of ``picture``.
 
     These numbers are all that the device needs to compute where to sample. ``corners`` (N, 4, 2) are in pixels of
-    ``picture`` (3, H, W). A line is taken to be a parallelogram, given by its first, second and last corner.
+    ``picture`` (3, H, W). Each line is treated as the parallelogram that its first, second and last corners define.
     """
     size = np.broadcast_to(np.array([picture.shape[2], picture.shape[1]], dtype=np.float64), (len(corners), 2))
     columns = np.asarray(widths, dtype=np.float64).reshape(-1, 1)
@@ -307,8 +307,8 @@ def cut_words(
         page: (3, H, W), uint8 or floats in [0, 1].
         boxes: Upright boxes (N, 4), whose last row and column are included; or quads (N, 4, 2). Both are in fractions
             of the page's width and height. The first corner of a quad is the top left of the text.
-        beyond: What quads show outside the page: ``"zeros"`` for black, as in docTR, or ``"border"`` for the nearest
-            pixel of the page.
+        beyond: How to fill the part of a quad that is outside the page: ``"zeros"`` with black, as in docTR, or
+            ``"border"`` with the nearest pixel of the page.
 
     Returns:
         For each box, a tensor (3, h, w) of the page's dtype, or ``None`` if the box contains no pixels.
@@ -327,7 +327,7 @@ def cut_words(
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
     """Crop quads (N, 4, 2), in pixels, from a page without changing their size.
 
-    A quad is taken to be a parallelogram, given by its first, second and last corner.
+    Each quad is treated as the parallelogram that its first, second and last corners define.
     """
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)

@@ -56,8 +56,8 @@ class FoundLine:
     """A line or word box that was cropped and read.
 
     Attributes:
-        place: The box that was cropped, relative to the page: four corners (4, 2), of which the first is where the text
-            starts, or a straight box (4,).
+        place: The box that was cropped, relative to the page: a straight box (4,), or four corners (4, 2), starting
+            with the corner where the text starts.
         value: The text.
         confidence: The probability that the text is right.
         unread: The reason why all or part of the line is missing from the page's text, as in `UnreadLine`; ``None`` if
@@ -86,7 +86,7 @@ class ClassWords:
             than lines.
         characters: The characters of each word with their positions; ``None`` if the recogniser does not locate
             characters.
-        unread: Lines that were not read, or of which only a part was read.
+        unread: Lines that were not read, or only partly read.
         found: All lines or word boxes that were cropped, including those without text.
     """
 
@@ -324,7 +324,10 @@ def read_page_lines(
 
 
 def _num_right(reading: LineReading) -> float:
-    """Return how many characters of a reading are expected to be right. A model leaves out letters it does not know."""
+    """Return how many characters of a reading are expected to be right.
+
+    The number is low even for a confident reading if the model left out letters that it does not know.
+    """
     return reading.confidence * len(reading.text)
 
 

@@ -105,7 +105,7 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
 
 
 def fingerprint(*parameters: Tensor) -> str:
-    """Return a checksum of a network's float32 parameters, by which published weights are recognised."""
+    """Return a checksum of a network's float32 parameters, which serves to recognise published weights."""
     digest = hashlib.sha256()
     for parameter in parameters:
         digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
@@ -146,8 +146,8 @@ class LineRecognizer(Protocol):
         head: The last layer. The whole network has the same device and dtype as this layer.
         right_to_left: Whether the model returns right-to-left text in visual order, from left to right.
 
-    A model that can detect scripts that it cannot read has an additional attribute ``script_classifier``, a
-    `ScriptClassifier`. The model's output then also contains the classifier's scores, as ``"scripts"``.
+    Some models can detect scripts that they cannot read. They have an additional attribute ``script_classifier``, a
+    `ScriptClassifier`, and their output also contains the classifier's scores, as ``"scripts"``.
     """
 
     cfg: dict[str, Any]
@@ -169,7 +169,7 @@ class LineReading:
         words: The words. Their boxes are relative to the line's image.
         confidence: Mean confidence of the characters, or 0 if there are none. It serves to compare several readings of
             a line.
-        has_gaps: Whether the line has ink to which no recognised character belongs.
+        has_gaps: Whether some ink of the line belongs to no recognised character.
         script: The name of the line's script if the recogniser cannot read this script, otherwise ``None``. If a script
             is set, ``words`` consist of letters that only look like the printed ones.
     """
@@ -218,7 +218,7 @@ class SeenBatch:
         widths: Width of each line in columns, without padding.
         arrays: Seven tensors. The first three are the result of `CtcLineRecognizer.best_of_steps`, with int32 classes.
             The fourth is the ink from `inks_of_lines`. The next two are the result of `CtcLineRecognizer.alternatives`,
-            with int16 classes if these suffice, or (N, T, 0) if the model has no alternatives. The last has the log
+            with classes as int16 if they fit, or (N, T, 0) if the model has no alternatives. The last has the log
             probabilities of the `ScriptClassifier`, or is (N, 0) if the model has none.
     """
 

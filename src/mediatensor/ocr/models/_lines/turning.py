@@ -126,8 +126,8 @@ def line_evidence(
     """Collect the evidence of each line about the page's turn.
 
     ``quads`` (N, 4, 2) are the lines, relative to the page, with corners clockwise from the top left of the page.
-    ``upside_down`` and ``confidences`` are results for each line, as in `LineEvidence`. ``upside_down`` must refer to
-    rotated crops for lines that `lines_are_tall` selects.
+    ``upside_down`` and ``confidences`` are results for each line, as in `LineEvidence`. For lines that `lines_are_tall`
+    selects, ``upside_down`` must be the probability for the rotated crop.
     """
     for name, argument in (("upside_down", upside_down), ("confidences", confidences)):
         if argument is not None and len(argument) != len(quads):
@@ -287,7 +287,7 @@ def read_straight_lines(
     host waits for the device only once per page.
 
     ``quads`` (N, 4, 2) are relative to the page, with corners clockwise from its top left. The result has a dictionary
-    for each line: the reading at 0 degrees, and for tall boxes also the readings at 90 and 270 degrees.
+    for each line, from turns to readings. It has the turn 0 and, for tall boxes, also 90 and 270.
     """
     shape = (page.shape[1], page.shape[2])
     is_tall = lines_are_tall(quads, shape)
@@ -304,7 +304,7 @@ def read_straight_lines(
 def turns_of_straight_lines(
     readings: Sequence[Readings], quads: FloatArray, shape: tuple[int, int]
 ) -> tuple[IntArray, dict[int, LineReading]]:
-    """Choose the best of the readings of each line of an upright page; only lines along a margin are turned.
+    """Choose the best reading of each line of an upright page. Only lines along a margin can get a turn other than 0.
 
     ``readings`` are the result of `read_straight_lines`. Return the turn of each line in degrees clockwise (N,), and a
     dict from the index of each line to its reading at this turn.
@@ -321,7 +321,7 @@ def turns_of_straight_lines(
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
-    """Return the turn of a page whose text is mostly in tall boxes, and its probability; (0, 0.0) for other pages.
+    """Return (turn, probability) of a page whose text is mostly in tall boxes, or (0, 0.0) for any other page.
 
     Only a few lines are read, because reading every tall box at three turns would take long.
     """
@@ -337,11 +337,11 @@ def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray
 def turn_of_read_page(
     model: LineRecognizer, page: Tensor, quads: FloatArray, readings: Sequence[Readings]
 ) -> tuple[int, float]:
-    """Return the turn of a page whose lines were read as if it were upright, and the probability of this turn.
+    """Return (turn, probability) of a page whose lines were read as if the page were upright.
 
     ``readings`` are the result of `read_straight_lines`. Their confidences show whether the page is turned by 90 or 270
-    degrees. If they are low, a few lines are also read upside down. The result is 0 unless readings at another turn
-    have high confidences that clearly exceed the rest.
+    degrees. If the confidences are low, a few lines are also read upside down. The turn is 0 unless readings at another
+    turn have high confidences that clearly exceed the rest.
     """
     shape = (page.shape[1], page.shape[2])
     sample = longest_lines(quads, shape)
@@ -405,7 +405,7 @@ def _mean(
 def page_turn(
     model: LineRecognizer | None, classifier: LineClassifier, page: Tensor, quads: FloatArray
 ) -> tuple[int, float]:
-    """Return the turn of a page and its probability, by a vote of its longest lines; (0, 0.0) if there are no lines.
+    """Return (turn, probability) of a page by a vote of its longest lines, or (0, 0.0) if there are no lines.
 
     ``classifier`` detects upside-down lines. If its evidence is uncertain, or indicates that the page is turned,
     ``model`` also reads a few lines in both directions. If ``model`` is ``None``, only the classifier is used.

@@ -1,9 +1,9 @@
 """Split the characters of a line into words, and compute a box around the ink of each word.
 
-The recogniser locates each character only to about half a character's width. The ink has exact edges, but does not show
-to which character an edge belongs. Therefore both are used: the line is cut into words at the widest ink gap near each
-recognised space, and the ink on both sides of the cut determines the boxes. The boxes of detectors are not used,
-because they are about 1.5 times as high as the ink.
+The positions that the recogniser gives for characters are wrong by up to about half a character's width. The ink has
+exact edges, but does not show to which character an edge belongs. Therefore both are used: the line is cut into words
+at the widest ink gap near each recognised space, and the ink on both sides of the cut determines the boxes. The boxes
+of detectors are not used, because they are about 1.5 times as high as the ink.
 
 Recognisers miss some spaces, which are added here. A logistic function decides whether a space is missing between two
 characters. Its inputs are the greatest probability of a space between them and the ink gap between them. Inside words,
@@ -11,10 +11,10 @@ that probability rarely exceeds 0.001. The gap is scaled so that 0 is the line's
 usual gap between words. The weights were fitted on rendered lines in fourteen languages and about fifty fonts.
 
 The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration of
-Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599). Therefore a second logistic function maps the
-confidences of characters to the share of words that are correct (Platt, "Probabilistic Outputs for Support Vector
-Machines", 1999). The command ``python -m benchmarks.calibration.confidences --fit`` fits this function and shows its
-accuracy.
+Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599). Therefore a second logistic function computes
+the probability that a word is correct from the confidences of its characters (Platt, "Probabilistic Outputs for Support
+Vector Machines", 1999). The command ``python -m benchmarks.calibration.confidences --fit`` fits this function and shows
+its accuracy.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _LEFT_TO_RIGHT = re.compile(r"[a-zA-Z0-9:*./%+-]")
 
 
 def word_confidence(confidences: Sequence[float]) -> float:
-    """Return the probability that a word is correct, given the confidence of each of its one or more characters.
+    """Compute the probability that a word is correct from the confidences of its one or more characters.
 
     >>> round(word_confidence([0.999, 0.998, 0.999]), 2), round(word_confidence([0.999, 0.6, 0.999]), 2)
     (0.97, 0.56)

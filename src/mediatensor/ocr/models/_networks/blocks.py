@@ -5,9 +5,9 @@ pointwise mixer, and every second block also has squeeze-and-excitation. PaddleO
 branches and batch norms. Here the branches and batch norms are already fused into single convolutions.
 
 On a CPU, `convolve` and `multiply` each make a single call of oneDNN, which is faster than PyTorch's layers for two
-reasons. For 1 x 1 convolutions, PyTorch often chooses the slower of oneDNN and an ordinary matrix product. In addition,
-each activation and each sum in PyTorch reads and writes the whole feature map once more. If gradients are needed or a
-call cannot be fused, both functions call the ordinary layers.
+reasons. PyTorch can compute a 1 x 1 convolution with oneDNN or as an ordinary matrix product, and often chooses the
+slower way. In addition, each activation and each sum in PyTorch reads and writes the whole feature map once more. If
+gradients are needed or a call cannot be fused, both functions call the ordinary layers.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _is_plain(x: Tensor, weight: Tensor) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_fused_calls() -> bool:
-    """Return whether this build of PyTorch has the private oneDNN calls, and their results pass a small test."""
+    """Return whether this build of PyTorch has the private oneDNN functions, and whether they pass a small test."""
     x, weight, bias = torch.linspace(-3, 3, 64).view(1, 4, 4, 4), torch.linspace(-1, 1, 16).view(4, 4), torch.ones(4)
     kernel = weight.view(4, 4, 1, 1)
     shape = ([0, 0], [1, 1], [1, 1], 1)
@@ -286,7 +286,7 @@ class MultiHeadAttention(nn.Module):
         self.output_linear = nn.Linear(d_model, d_model)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return for each query the attention-weighted mean of the values, (N, Q, D).
+        """Return the attention-weighted mean of the values for each query, (N, Q, D).
 
         ``query`` is (N, Q, D); ``key`` and ``value`` are (N, K, D). ``mask`` is bool, True where a query attends to a
         key, and broadcasts to (N, heads, Q, K).
@@ -329,7 +329,7 @@ class EncoderBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return encoded features (N, L, D) of features (N, L, D)."""
+        """Encode features (N, L, D), and return them with the same shape."""
         for attention, feed_forward in zip(self.attention, self.position_feed_forward, strict=True):
             normed = self.layer_norm_input(x)
             x = x + self.dropout(attention(normed, normed, normed))
@@ -361,7 +361,7 @@ class FeatureExtractor(nn.ModuleDict):
     """Runs a backbone and returns the outputs of some of its layers.
 
     ``layers`` are the names of these layers, in order. They must be children of ``backbone``, which must run its
-    children one after the other. Layers after the last of them are removed.
+    children one after the other. Layers after the last named layer are removed.
 
     >>> from torch import nn
     >>> import torch

@@ -22,9 +22,10 @@ reading words        corners of rotated words; crops on the CPU      for each st
 ===================  ==============================================  ================================================
 
 There are a few more transfers. If a page was given as an array and is straightened, the result contains the
-straightened page, which is downloaded once. If there are hooks, pages on the CPU are uploaded twice, because hooks get
-the boxes of all pages before the first page is read. Networks that decode character by character check every few
-characters whether all words have ended (`have_all_ended`). If the device is the CPU, nothing is copied.
+straightened page, which is downloaded once. If the user has added hooks (functions that change boxes), pages on the CPU
+are uploaded twice, because hooks get the boxes of all pages before the first page is read. Networks that decode
+character by character check every few characters whether all words have ended (`have_all_ended`). If the device is the
+CPU, nothing is copied.
 
 On the CPU, `spread` processes pages and batches of lines in parallel Python threads. Without it, PyTorch would divide
 each single call among the cores, and cores that finish early would spin until the call ends. Each page needs hundreds
@@ -113,9 +114,9 @@ def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def have_all_ended(ended: Tensor, step: int) -> bool:
-    """Return whether the network has finished decoding all words of a batch, character by character.
+    """Return whether a network that decodes character by character has finished all words of a batch.
 
-    On a GPU, the check makes the host wait. Therefore it is skipped at most steps, and the result is False.
+    On a GPU, the check makes the host wait. Therefore most steps skip the check and return False.
     """
     if ended.device.type != "cpu" and (step + 1) % STEPS_BETWEEN_QUESTIONS:
         return False

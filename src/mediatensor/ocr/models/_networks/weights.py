@@ -198,10 +198,11 @@ def compare_checksum(file: Path, expected: str | None = None) -> None:
 
 
 def _check_container(file: Path) -> None:
-    """Reject files that would need more memory than their own size, before they are loaded.
+    """Reject a file that would need more memory than its own size, without loading it.
 
-    Two kinds of files can do this. One is a compressed archive, which torch never writes. The other is a file in the
-    format that torch used before version 1.6, in which the stated size of a tensor can exceed the size of the file.
+    Two kinds of files can need more memory. One is a compressed archive, which torch never writes. The other is a file
+    in the format that torch used before version 1.6, in which the stated size of a tensor can exceed the size of the
+    file.
     """
     with file.open("rb") as stream:
         if stream.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
@@ -452,7 +453,7 @@ def choose_network(
     """Return the network for ``arch``, which is a name in ``archs``, the path of a checkpoint, or a network.
 
     For a name, the network is created with ``options``. If ``kind`` is given, a network passed as ``arch`` must be of
-    this type, and a file passed as ``arch`` can contain only a state dict; see `load_checkpoint`.
+    this type, and a file passed as ``arch`` may be a bare state dict; see `load_checkpoint`.
     """
     if isinstance(arch, nn.Module):
         if not isinstance(uncompiled_module(arch), kind):
@@ -466,7 +467,7 @@ def choose_network(
 
 
 def _bare_network(file: Path, stored: dict[Any, Any], archs: Sequence[str]) -> Any:
-    """Load the state dict ``stored`` into a network of the first architecture in ``archs`` that it fits."""
+    """Find the first architecture in ``archs`` that the state dict ``stored`` fits, and load it into that network."""
     shapes = {name: getattr(value, "shape", None) for name, value in stored.items()}
     for arch in archs:
         model = network_factory(arch)(pretrained=False)

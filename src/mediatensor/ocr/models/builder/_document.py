@@ -351,7 +351,7 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
 
 
 def _skewed_quads(settings: BuilderSettings, read: PageWords, words: ClassWords) -> np.ndarray | None:
-    """Return quads with which the straight boxes of a skewed page are put in order, or None for all other pages.
+    """Return tilted quads of the words of a skewed page, from which their order is computed; None for other pages.
 
     Pages with a known structure are left alone, because their regions and tables are straight.
     """
@@ -548,7 +548,7 @@ def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.n
 
 
 def _sort_in_reading_direction(words: list[Word]) -> list[Word]:
-    """Sort the words of a line, which are given from left to right, in the order in which they are read.
+    """Sort the words of a line, whose current order is from left to right, into reading order.
 
     The order changes only for words that are turned but have straight boxes.
     """

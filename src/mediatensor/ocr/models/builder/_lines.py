@@ -39,7 +39,7 @@ _AGREES_WITHIN = 2.0
 
 
 def skewed_quads(boxes: np.ndarray, line_ids: np.ndarray | None, shape: tuple[int, int]) -> np.ndarray | None:
-    """Return the quads ``(N, 4, 2)`` of words on a skewed page of which only the straight boxes ``(N, 4)`` are known.
+    """Estimate the tilted quads ``(N, 4, 2)`` of the words of a skewed page from their straight boxes ``(N, 4)``.
 
     The angle is the slope of detected lines. Return None unless most of them clearly slope by the same angle.
     """
@@ -120,7 +120,7 @@ def line_numbers(
     """Group words at about the same height into rows, and split the rows into lines at gaps wider than usual.
 
     A gap of at least ``paragraph_break`` page widths splits a row. Words with the same nonnegative number in
-    ``line_ids`` were detected as one line: between them, the gap must also be two line heights wide.
+    ``line_ids`` were detected as one line. A gap between two such words must also be at least two line heights wide.
 
     Return two arrays: the indices of the words, sorted by line from top to bottom and within a line from left to right;
     and the line number of each word in this order.
@@ -149,9 +149,10 @@ def block_numbers(boxes: np.ndarray, aspect: float, line_break: float) -> np.nda
     """Group lines into blocks, and return the number of the block of each line, int64 ``(L,)``.
 
     A line joins the block of the line above it if the two overlap horizontally, are close, and have similar heights.
-    They must also be aligned at the left, right or center. Alignment is not required if no other line is close below
-    the upper one or close above the lower one. Blocks are numbered in the order of their first line. ``boxes`` are on
-    the upright page. ``line_break`` is the widest allowed gap between lines of a block, in line heights.
+    They must also be aligned at the left, right or center. Alignment is not required if the lower line is the only
+    line close below the upper line, and the upper line is the only line close above the lower line. Blocks are numbered
+    in the order of their first line. ``boxes`` are on the upright page. ``line_break`` is the widest allowed gap
+    between lines of a block, in line heights.
     """
     try:
         from scipy.sparse import coo_array
@@ -223,7 +224,7 @@ def _rows(boxes: np.ndarray, rank: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def _break_distance(gaps: np.ndarray, height: float, paragraph_break: float) -> float:
-    """Return the width from which a gap between two words splits a row into two lines, by docTR's rule.
+    """Return the minimum width of a gap between words that splits a row into two lines, by docTR's rule.
 
     ``gaps`` are the gaps in all rows of the page, and ``height`` is the median height of words. All lengths are
     relative to the width of the page. The result is at most ``paragraph_break``.

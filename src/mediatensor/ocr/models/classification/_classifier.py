@@ -31,8 +31,8 @@ def classifier_cfg(
 ) -> dict[str, Any]:
     """Return the configuration of a classifier for images of ``size`` by ``size`` pixels.
 
-    By default, it classifies characters. ``url`` is the end of the address of its weights, which are on docTR's server
-    or, if ``release`` is true, in a release of docTR's repository.
+    By default, it classifies characters. ``url`` is the end of the address of its weights. They are in a release of
+    docTR's repository if ``release`` is true, otherwise on docTR's server.
     """
     server = (
         "https://github.com/mindee/doctr/releases/download/"

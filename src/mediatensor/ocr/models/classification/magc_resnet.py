@@ -1,4 +1,4 @@
-"""ResNet-31 with global context attention. Its strides keep more of the width of text than most residual networks."""
+"""ResNet-31 with global context attention. Its strides reduce the width of text less than in most residual networks."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _conv_norm(
 
 
 def _multiple_of_8(channels: int) -> int:
-    """Round to the nearest multiple of 8, at least 8, but never down by more than 10 %."""
+    """Round to the nearest multiple of 8, at least 8. If this removes more than 10 %, add 8."""
     rounded = max(8, (channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 

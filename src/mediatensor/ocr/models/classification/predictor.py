@@ -95,7 +95,7 @@ class LineFinder(Protocol):
 
 
 class LinePageOrientation(nn.Module):
-    """Predicts by how many degrees pages are turned, from their lines. No network for whole pages is needed.
+    """Predicts from the lines of pages by how many degrees the pages are turned. No network for whole pages is needed.
 
     Args:
         detector: Finds the lines.
@@ -126,7 +126,7 @@ class LinePageOrientation(nn.Module):
 def _line_turns(
     classifier: LineOrientationClassifier, images: Sequence[Tensor], batch_size: int
 ) -> list[tuple[int, float]]:
-    """Return by how many degrees the line in each image is turned, and the probability.
+    """Return by how many degrees the line in each image is turned, and the probability of this turn.
 
     An image that is much taller than wide is assumed to be turned by 90 degrees, and rotated before classification.
     """

@@ -39,8 +39,8 @@ class NamedResNet(Classifier):
 
     Args:
         depths: Number of blocks in each of the four stages.
-        bottleneck: Whether blocks have three convolutions, the last of which has four times as many channels. Otherwise
-            they have two convolutions.
+        bottleneck: Use blocks of three convolutions, where the last one has four times as many channels; otherwise use
+            blocks of two convolutions.
         num_classes: Number of classes.
     """
 

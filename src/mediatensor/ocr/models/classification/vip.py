@@ -1,6 +1,7 @@
 """VIP, the small backbone of VIPTR.
 
-The first of its three stages uses local attention, the second also global attention, the last only global attention.
+The first of its three stages uses local attention. The second uses local and global attention. The third uses global
+attention.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Create predictors that determine how crops and pages are turned, given the name of a network architecture."""
+"""Create predictors that determine how crops and pages are turned, from the name of a network architecture."""
 
 from __future__ import annotations
 

@@ -151,7 +151,8 @@ def _shift_pixels(
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Return two pairs of views of ``target`` and ``source`` that are shifted by one column against each other.
 
-    In the first pair, each target pixel is paired with the source pixel to its left, in the second to its right.
+    In the first pair, each target pixel has the same index as the source pixel to its left. In the second pair, it has
+    the same index as the source pixel to its right.
     """
     return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
 
@@ -165,7 +166,7 @@ def _group_runs(
 
 @dataclass(frozen=True)
 class Rectangles:
-    """N rectangles at any angle, in pixel coordinates. Whole numbers are the centers of pixels.
+    """N rectangles at any angle, in pixel coordinates. Pixel centers have whole numbers as coordinates.
 
     Args:
         center: Centers (x, y), float64 (N, 2).
@@ -295,8 +296,8 @@ def boxes_from_bitmap(
         bitmap: True for the pixels that are text, (H, W).
         box_thresh: Boxes with a lower score are dropped.
         unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by
-            ``unclip_ratio * area / perimeter``. Detectors find shrunken words, because they are trained this way to
-            keep neighbouring words separate.
+            ``unclip_ratio * area / perimeter``. Detectors are trained to find shrunken words, so that neighbouring
+            words stay separate.
         straight: Return straight boxes; otherwise return the smallest rectangles at any angle.
         clip: Clip the coordinates of the boxes to [0, 1].
 

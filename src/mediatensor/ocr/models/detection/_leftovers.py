@@ -2,7 +2,7 @@
 
 On a full page, a detector gives lower scores to text than in a crop. Therefore it sometimes misses the middle or the
 first letters of a long line, or a whole line of small letters, although it finds them in a crop around the line.
-Running the same detector again on such crops finds them:
+Running the same detector again on such crops finds the missed text:
 
 * after the first detection, the ink outside all boxes is grouped into connected pieces, and pieces that look like
   letters are selected (`ink_left_over`);
@@ -348,7 +348,7 @@ def _is_beside(letter: FloatArray, boxes: FloatArray) -> bool:
 
 
 def _merge_windows(found: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
-    """Merge windows if this increases their total cost by at most 10 %. Each is paired with its number of letters."""
+    """Merge windows if this increases their total cost by at most 10 %. Items are (number of letters, window)."""
     result: list[tuple[int, Window]] = []
     for number, window in found:
         merged, total = window, number

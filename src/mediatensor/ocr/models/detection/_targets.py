@@ -1,4 +1,4 @@
-"""Draw boxes as maps, the training targets of detectors, and compute losses."""
+"""Draw boxes on maps, which are the training targets of detectors, and compute losses."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class TargetMaps:
     Args:
         text: True inside boxes, bool.
         kernel: True inside shrunken boxes, bool.
-        known: True for the pixels that count in the loss, bool. These exclude boxes that are too small to learn, and
-            the whole image if the class was not annotated in it.
-        border: 1 on the outlines of boxes. On both sides, the value falls to 0 at the distance by which boxes are
-            shrunken, float32.
-        border_known: True inside boxes and up to the same distance around them, bool.
+        known: True for the pixels that count in the loss, bool. It is false in boxes that are too small to learn, and
+            in the whole image if the class was not annotated in it.
+        border: 1 on the outlines of boxes, float32. Inside and outside, the value falls with the distance from the
+            outline. It reaches 0 at the distance by which boxes are shrunken.
+        border_known: True inside boxes and up to this distance outside them, bool.
     """
 
     text: NDArray[np.bool_]
@@ -201,7 +201,7 @@ def hard_negative_mask(
 ) -> torch.Tensor:
     """Reduce ``mask`` to the pixels of text and the background pixels with the highest probability of text.
 
-    At most ``ratio`` times as many pixels of background as of text are selected.
+    The number of background pixels is at most ``ratio`` times the number of text pixels.
 
     If an image has no text of a class, the mask of that class is not reduced. See Shrivastava et al., "Training
     Region-based Object Detectors with Online Hard Example Mining", 2016.

@@ -133,7 +133,7 @@ class Detector(nn.Module):
         raise NotImplementedError
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss, a scalar, given the results of `_score` and the annotated boxes of each image."""
+        """Compute the loss, a scalar, from the results of `_score` and the annotated boxes of each image."""
         raise NotImplementedError
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
@@ -213,7 +213,7 @@ class SegmentationDetector(Detector):
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def _initialize_all_but_backbone(self) -> None:
-        """Initialise the weights as He et al. (2015) do for ReLU, and the biases with zero, except in the backbone."""
+        """Initialise all parts except the backbone: weights as in He et al. (2015) for ReLU, biases with zero."""
         for name, part in self.named_children():
             if name != "feat_extractor":
                 initialize_convolutions(part, zero_bias=True)
@@ -252,8 +252,8 @@ def build_detector(
 
     ``make_backbone`` creates the backbone, with published weights if its argument is true. ``network`` gets the outputs
     of the backbone's ``layers``. ``cfgs`` has the configuration of the architecture, and ``kwargs`` are the options of
-    the user. ``class_names`` are sorted; by default there is one class, words. With other classes, the parameters named
-    in ``head`` are not loaded.
+    the user. This function sorts the option ``class_names``; the default is a single class, words. With other classes,
+    the parameters named in ``head`` are not loaded.
     """
     class_names = sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
     backbone = FeatureExtractor(make_backbone(pretrained_backbone and not pretrained), layers)

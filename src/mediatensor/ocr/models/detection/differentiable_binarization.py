@@ -227,7 +227,7 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
     Args:
         pretrained: Load docTR's weights from a file on this machine.
         pretrained_backbone: Load only the weights of the backbone.
-        **kwargs: Arguments of `DBNet`. The classes are in the sorted order of ``class_names``.
+        **kwargs: Arguments of `DBNet`. This function sorts ``class_names``.
 
     Raises:
         WeightsNotFoundError: Weights are requested, but the file is not on this machine.

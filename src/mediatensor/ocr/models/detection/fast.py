@@ -36,7 +36,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `FAST`, in which kernels are already enlarged to full text size, to boxes."""
+    """Converts the probability maps of a `FAST` to boxes. In these maps, kernels already have full text size."""
 
     unclip_ratio = 1.0
 
@@ -110,7 +110,7 @@ class FAST(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the features of images (N, 3, H, W) that `FastNeck` merges, at 1/4 of the images' height and width."""
+        """Return the output of `FastNeck` for images (N, 3, H, W), at 1/4 of the images' height and width."""
         joined: torch.Tensor = self.neck(self.feat_extractor(x))
         return joined
 
@@ -138,7 +138,7 @@ class FAST(SegmentationDetector):
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the sum of two dice losses: one for kernels, and half of one for text.
+        """Return the dice loss for kernels plus half the dice loss for text.
 
         The loss for kernels is computed only on pixels of text. The loss for text is computed on text and on the
         hardest background pixels (see `hard_negative_mask`).

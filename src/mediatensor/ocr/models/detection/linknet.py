@@ -1,4 +1,4 @@
-"""LinkNet: a detector with a residual backbone, whose features are added in the decoder at each resolution."""
+"""LinkNet: a detector with a residual backbone. Its decoder adds the backbone's features at each resolution."""
 
 from __future__ import annotations
 

@@ -137,10 +137,10 @@ class PPOCRDetector(Detector):
         return logits, logits
 
     def loss(self, features: Tensor, logits: Tensor, target: Targets) -> Tensor:
-        """Return the loss of the map of shrunken lines: its dice loss plus ten times its focal loss.
+        """Return the dice loss plus ten times the focal loss of the predicted map, in which lines of text are shrunken.
 
         Liao et al. ("Real-time Scene Text Detection with Differentiable Binarization", 2020) also use the loss of a
-        threshold map. The fused network does not compute such a map.
+        threshold map. This network, as it is published for inference, does not compute such a map.
         """
         maps = draw_targets(target, self.class_names, (logits.shape[2], logits.shape[3]), shrink_ratio=0.4)
         text = torch.from_numpy(maps.kernel).to(logits)

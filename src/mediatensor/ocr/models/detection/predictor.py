@@ -127,7 +127,7 @@ class DetectionPredictor(nn.Module):
             yield self._locate_in_tiles(images[rest], tiles[rest], kwargs)
 
     def _locate_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
-        """Find the lines on a long strip tile by tile: scaled down as a whole, its letters would be too small."""
+        """Find the lines on a long strip tile by tile, because scaling down the whole strip makes letters too small."""
         axis = 0 if page.shape[2] > page.shape[1] else 1
         views = [page[:, :, low:high] if axis == 0 else page[:, low:high] for low, high in tiles]
         parts: dict[str, list[npt.NDArray[np.float64]]] = {}
@@ -193,7 +193,7 @@ class DetectionPredictor(nn.Module):
     def _look_again(
         self, page: Tensor, gray: npt.NDArray[np.uint8], boxes: dict[str, npt.NDArray[np.floating]]
     ) -> dict[str, npt.NDArray[np.floating]]:
-        """Search a page again where letters are outside all ``boxes``, and extend boxes that have a colon next to them.
+        """Search a page again around letters outside all ``boxes``, and extend boxes that have a colon next to them.
 
         ``gray`` is the page at the size of the network's input. Return the updated boxes, relative to the page.
         """

@@ -1,4 +1,4 @@
-"""Create detection predictors, given the name of a network architecture."""
+"""Create detection predictors from the name of a network architecture."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ def _overlap_boxes(ones: Tensor, others: Tensor, scale: float) -> Tensor:
     The measure is ProbIoU (Llerena et al., "Gaussian Bounding Boxes and Probabilistic Intersection-over-Union for
     Object Detection", 2021, https://arxiv.org/abs/2106.06072). Boxes are treated as normal distributions. The measure
     is one minus the Hellinger distance between them. Unlike an ordinary overlap, it has a gradient even if the boxes
-    are far apart. ``scale`` converts boxes to pixels: in relative units, the constants that keep roots and logarithms
-    finite would be too large for small boxes.
+    are far apart. ``scale`` converts boxes to pixels. In relative units, small boxes would be too small compared with
+    the constants that keep roots and logarithms finite.
     """
     tiny = 1e-7
     gap = (ones[..., :2] - others[..., :2]) * scale
@@ -108,7 +108,7 @@ def _covariance(boxes: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float) -> Tensor:
-    """Return the loss of several sets of predictions, each of which should contain every region of ``pages`` once.
+    """Return the loss of several sets of predictions. Each set should contain every region of ``pages`` once.
 
     First, the predictions of each set are matched to the regions. The loss has three terms. The first is a
     classification loss, in which the target for a matched prediction is higher if its box fits better (IA-BCE of Chen

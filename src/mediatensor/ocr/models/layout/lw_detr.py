@@ -35,10 +35,10 @@ Found = tuple[list[int], NDArray[np.float32], list[float]]
 def move_boxes(boxes: Tensor, steps: Tensor) -> Tensor:
     """Move, resize and rotate oriented boxes (..., 6) by ``steps`` (..., 6); the result has at least float32 precision.
 
-    The six values of a box are the x and y of its center, its width and its height, all relative to the page, and the
-    sine and cosine of its direction. The six values of a step are the shift of the center as multiples of the box's
-    width and height, the logarithms of the factors by which width and height grow, and the sine and cosine of the
-    rotation, which need not be normalized.
+    The first four values of a box are the x and y of its center, its width and its height, all relative to the page.
+    The last two are the sine and cosine of its direction. The first two values of a step are the shift of the center,
+    as multiples of the box's width and height. The next two are the logarithms of the factors by which width and height
+    grow. The last two are the sine and cosine of the rotation. They need not be normalized.
     """
     boxes, steps = widen_floats(boxes), widen_floats(steps)
     size = boxes[..., 2:4]
@@ -236,7 +236,7 @@ class _DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """Layers that refine queries and their boxes.
 
-    After each layer, ``bbox_embed`` computes from each query a step that moves its box.
+    After each layer, ``bbox_embed`` computes a step for each query, and `move_boxes` applies it to the query's box.
     """
 
     def __init__(
@@ -360,7 +360,7 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Remove regions that overlap a region with a higher score too much. Return the remaining indices.
+        """Remove each region that overlaps too much with a higher-scoring region. Return the remaining indices.
 
         ``members`` are the indices of regions in ``quads``, sorted by descending score.
         """
@@ -639,8 +639,8 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
     Args:
         pretrained: Load docTR's weights from a file on this machine.
-        **kwargs: Arguments of `LWDETR`. The classes are in the sorted order of ``class_names``. ``patch_size`` is also
-            accepted: the height and width of the backbone's patches in pixels, by default (16, 16).
+        **kwargs: Arguments of `LWDETR`. This function sorts ``class_names``. ``patch_size`` is also accepted: the
+            height and width of the backbone's patches in pixels, by default (16, 16).
 
     Raises:
         WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put

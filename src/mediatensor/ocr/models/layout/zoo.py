@@ -1,4 +1,4 @@
-"""Create layout predictors, given the name of a network architecture."""
+"""Create layout predictors from the name of a network architecture."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _describe(changed: Any) -> str:
 def take_hook_boxes(
     changed: npt.NDArray[np.floating], offered: npt.NDArray[np.floating], boxes: npt.NDArray[np.floating]
 ) -> npt.NDArray[np.floating]:
-    """Add scores to the boxes of one page that a hook returned.
+    """Add scores to the boxes that a hook returned for one page.
 
     ``offered`` are the boxes that were passed to the hook, without scores, and ``boxes`` are the same boxes with
     scores. Boxes in ``changed`` that equal an offered box keep its score. All other boxes get the score 1.
@@ -124,7 +124,7 @@ def take_hook_boxes(
 
 
 def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    """Convert the regions to ignore to an array (N, 4).
+    """Convert the ignored regions to an array (N, 4).
 
     Raise an error unless they are boxes (xmin, ymin, xmax, ymax) in [0, 1].
     """
@@ -164,8 +164,8 @@ class CutLine:
         image: The upright crop, (H, W, 3) uint8, RGB, before it is scaled for the recogniser.
         value: The recognised text.
         confidence: The probability that the text is right, in [0, 1].
-        geometry: Position relative to the original page: ((xmin, ymin), (xmax, ymax)), or four points, of which the
-            first is where the text starts.
+        geometry: Position relative to the original page: ((xmin, ymin), (xmax, ymax)), or four points. The first
+            point is where the text starts.
         unread: The reason why all or part of the line is missing from the page's text, as in `UnreadLine`; ``None`` if
             nothing is missing.
     """

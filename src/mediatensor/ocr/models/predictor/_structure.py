@@ -96,8 +96,8 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
     """Return boxes (R, 4) that cover the parts of a PDF page that need no recognition.
 
     Only pictures for which the text layer has no words need recognition, so the boxes cover everything else. On a page
-    that is a scan without recognised text, the text layer can still have a few words, such as a stamp; then the boxes
-    cover only these words. Return ``None`` if nothing needs recognition.
+    that is a scan without recognised text, the text layer can still have a few words, such as a stamp. In that case,
+    the boxes cover only these words. Return ``None`` if nothing needs recognition.
     """
     size = np.array([content.width, content.height] * 2)
     if content.is_unread_scan:
@@ -147,7 +147,7 @@ def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
 
 
 def replace_words(content: PageContent, words: ClassWords, kept: npt.NDArray[np.intp]) -> PageContent:
-    """Return a copy of ``content``, which is read from a PDF page, with ``words`` instead of its own words.
+    """Return a copy of the ``content`` of a PDF page in which the words are replaced by ``words``.
 
     The first ``len(kept)`` words come from the PDF file, where they have the indices ``kept``. They keep their font
     size, weight and turn. All further words were read in pictures.
@@ -169,8 +169,8 @@ class StructureFinder(nn.Module):
     """Finds the regions, tables and fields of pages whose words are known.
 
     If ``layout`` is true, it finds regions, with the network ``layout_predictor`` if given, otherwise by rules. If
-    ``tables`` is true, it finds tables, with ``table_predictor`` or by rules. ``fields`` determines which fields rules
-    find: the name of a set of rules, a sequence of rules, true for all key-value pairs, or false for none.
+    ``tables`` is true, it finds tables, with ``table_predictor`` or by rules. ``fields`` selects the rules that find
+    fields: the name of a set of rules, a sequence of rules, true for all key-value pairs, or false for none.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class StructureFinder(nn.Module):
         return bool(self.layout or self.tables or self.fields)
 
     def forward(self, image: Tensor, words: Mapping[str, ClassWords]) -> Structured:
-        """Find the structure of an upright page (3, H, W), given its words by class.
+        """Find the structure of an upright page from its image (3, H, W) and its words by class.
 
         The classes do not matter: the words of all classes are used together.
         """
@@ -291,7 +291,7 @@ def check_kinds(names: Sequence[str]) -> frozenset[str]:
 
 
 def remove_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
-    """Remove from a page, in place, the text in all regions of the given ``kinds``, such as page footers."""
+    """Remove the text in all regions of the given ``kinds``, such as page footers, from a page in place."""
     if isinstance(page, Page):
         items, labels, _ = page_reading_order(page)
         kept = [item for item, label in zip(items, labels, strict=True) if normalize_layout_label(label) not in kinds]

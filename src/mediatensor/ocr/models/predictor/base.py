@@ -1,4 +1,4 @@
-"""The base class of the predictors for text and key information, which converts pages to words with positions."""
+"""The base class of the predictors for text and key information. It converts pages to words with positions."""
 
 from __future__ import annotations
 
@@ -283,8 +283,8 @@ class TextPredictor(nn.Module):
     def _load_pages(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
         """Load the pages one by one in the caller's thread.
 
-        For each page, yield the image for the result and the tensor for the networks. For a page that needs no
-        recognition, yield its words instead.
+        For each page that needs recognition, yield a pair: the image for the result and the tensor for the networks.
+        For all other pages, yield their words.
         """
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
@@ -597,7 +597,7 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
 
 
 def _result_image(sources: Any, index: int) -> Any:
-    """Return the image of a page for the result. If the page is from a file, its image is loaded only on demand."""
+    """Return the image that the read page keeps. If the page is from a file, its image is loaded only on demand."""
     if isinstance(sources, Pages):
         return PageOfFile(sources, index)
     source = sources[index]

@@ -1,8 +1,8 @@
 """Recognisers of lines in scripts that the default recogniser cannot read.
 
 `FILE` has the weights of a recogniser of Cyrillic, Greek and Vietnamese letters, in half precision. It is the default
-recogniser, trained further on drawn lines by ``benchmarks/calibration/script_reader.py``. Only lines that the script
-classifier assigns to one of these scripts are read with it, so all other lines read as without it.
+recogniser, which ``benchmarks/calibration/script_reader.py`` trained further on rendered lines. It reads only lines
+that the script classifier assigns to one of these scripts, so it does not affect the text of other lines.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def readers_by_script(
 def built_in_readers(path: Path = FILE) -> dict[str, CtcLineRecognizer]:
     """Load the recogniser in `FILE`, or in a file that will replace it, and return a reader for each of its scripts.
 
-    The readers share all layers but the last, which has only the letters of one script, because many letters of
-    different scripts look the same.
+    The readers share all layers except the last. Apart from unaccented Latin letters, the last layer of a reader has
+    the letters of only one script, because many letters of different scripts look the same.
     """
     if path == FILE:
         compare_checksum(FILE, FILE_SHA256)

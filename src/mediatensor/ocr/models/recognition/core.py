@@ -81,9 +81,9 @@ class SequencePostProcessor(RecognitionPostProcessor):
 
 
 class LeastCertainPostProcessor(SequencePostProcessor):
-    """Decodes words like its base class, but their confidence is the lowest probability of all steps.
+    """Decodes words like its base class, but the confidence of a word is the lowest probability of all steps.
 
-    This includes the steps after the end of the word.
+    Steps after the end of the word count as well.
     """
 
     def _confidence(self, best: list[float], length: int) -> float:
@@ -274,9 +274,9 @@ def build_recognizer(
     """Create a recogniser with its configuration, and load its weights if ``pretrained`` is true.
 
     ``default`` is the default configuration of the architecture ``arch``, and ``kwargs`` are the options of the user.
-    ``make_features`` creates the backbone. Its arguments are whether to load the backbone's weights, and the shape of
-    the images. The parameters named in ``head`` are only loaded for the default vocabulary, and those in ``unused``
-    never.
+    ``make_features`` creates the backbone. Its first argument is true if the backbone's weights are to be loaded, and
+    its second argument is the shape of the images. The parameters named in ``head`` are loaded only for the default
+    vocabulary. The parameters named in ``unused`` are never loaded.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
@@ -328,7 +328,7 @@ class _PathLoss(torch.autograd.Function):
 
 
 def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
-    """Return the CTC loss of texts, given log probabilities of only those classes that occur in the texts.
+    """Compute the CTC loss of texts from the log probabilities of only those classes that occur in the texts.
 
     See Graves et al., 2006. A recogniser has several thousand classes, but the texts of a batch use only a few dozen of
     them. All other classes only affect the normalisation of the given probabilities. ``logarithms`` (N, T, C) are the

@@ -84,7 +84,7 @@ class Decoder(nn.Module):
         )
 
     def forward(self, target: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return features (N, L, D) for the tokens ``target`` (N, L), given image features ``memory`` (N, P, D).
+        """Return features (N, L, D) for the tokens ``target`` (N, L) and the image features ``memory`` (N, P, D).
 
         ``mask`` is bool and broadcasts to (N, heads, L, L). It is True where a position attends to another position.
         """
@@ -162,7 +162,7 @@ class MASTER(RecognitionModel):
 
         Args:
             model_output: The scores, (N, T, C).
-            gt: The correct classes, int64 (N, T), of which the first is the start token.
+            gt: The correct classes, int64 (N, T). The first class of each word is the start token.
             seq_len: The length of each word, int64 (N,).
         """
         return masked_cross_entropy(model_output[:, :-1], gt[:, 1:], seq_len + 1)

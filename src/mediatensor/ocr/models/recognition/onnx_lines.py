@@ -87,7 +87,7 @@ class OnnxLineRecognizer(CtcLineRecognizer):
             blank.
         characters: The character of each class except class 0, the blank.
         step_pixels: Width in pixels of the part of a line that each of the T steps covers.
-        right_to_left: Whether the network returns right-to-left text in visual order, from left to right.
+        right_to_left: Whether the network is for a right-to-left script. Its characters then come in visual order.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
@@ -286,7 +286,7 @@ def _lines_of(file: Path) -> list[str]:
 
 
 def _fit_to_classes(characters: list[str], num_classes: int, file: Path, source: str) -> list[str]:
-    """Return the character of each class except class 0, the blank, given the characters in a dictionary.
+    """Return the character of each class except class 0, the blank, from the characters in a dictionary.
 
     Dictionaries are not all alike: some omit the space, which is the last class, and some list the blank as well.
     """

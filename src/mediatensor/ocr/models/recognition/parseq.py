@@ -148,7 +148,7 @@ class PARSeq(RecognitionModel):
         dropout_prob: Dropout probability in the decoder.
         dec_num_heads: Number of attention heads of the decoder.
         dec_ff_dim: Width from which the inner width of the decoder's feed-forward layer is computed.
-        dec_ffd_ratio: Inner width of that layer, relative to ``dec_ff_dim``.
+        dec_ffd_ratio: Inner width of the feed-forward layer, relative to ``dec_ff_dim``.
         input_shape: Channels, height and width of the images.
 
     Example:
@@ -189,7 +189,7 @@ class PARSeq(RecognitionModel):
             initialize_truncated(part, nn.Linear, nn.Embedding)
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load parameters from a state dict file, also from docTR versions before 0.11.1."""
+        """Load parameters from a state dict file. Files from docTR versions before 0.11.1 are accepted too."""
         kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED_KEYS)
         super().from_pretrained(path_or_url, **kwargs)
 
@@ -203,7 +203,7 @@ class PARSeq(RecognitionModel):
     def decode(
         self, known: torch.Tensor, features: torch.Tensor, mask: torch.Tensor, queries: torch.Tensor
     ) -> torch.Tensor:
-        """Score the possible characters at Q positions of each word, given the characters that are already known.
+        """Score the possible characters at Q positions of each word, using the characters that are already known.
 
         Args:
             known: (N, K) int64, the start token and the known characters.
@@ -221,7 +221,7 @@ class PARSeq(RecognitionModel):
         return scores
 
     def decode_autoregressive(self, features: torch.Tensor, max_len: int | None = None) -> torch.Tensor:
-        """Decode words from left to right. Then decode each character again, with all other characters known.
+        """Decode words from left to right. Then decode each character again, using all other characters.
 
         Args:
             features: (N, L, D) features of the image.

@@ -235,7 +235,7 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([self.characters[index] for index in kept])
 
     def with_vocab(self, characters: Sequence[str]) -> Self:
-        """Return a recogniser with fewer characters that shares all layers but the last with this one.
+        """Return a recogniser that has fewer characters, and shares all layers except the last with this one.
 
         Args:
             characters: The characters that the new recogniser may read, as in `restrict_vocab`.
@@ -304,14 +304,14 @@ class CtcLineRecognizer(nn.Module):
         The likeliest class of each step is taken, and repetitions are merged (CTC best path). In the result, the label
         of a character is its index in `characters` plus one.
 
-        If the vocabulary has East Asian letters, then East Asian punctuation, such as a full-width colon, and the
-        multiplication sign are returned only in lines that contain such letters. In all other lines, the likeliest
-        other character is returned instead.
+        If the vocabulary has East Asian letters, some characters are returned only in lines that contain such letters:
+        the multiplication sign, and East Asian punctuation, such as a full-width colon. In all other lines, the
+        likeliest other character is returned instead.
         """
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the likeliest class of each step, given the result of `features`. Repetitions are not merged.
+        """Find the likeliest class of each step in the result of `features`. Repetitions are not merged.
 
         Returns:
             Three tensors (N, T) on the device of ``features``: the probability of the likeliest class, float32; the
@@ -344,9 +344,9 @@ class CtcLineRecognizer(nn.Module):
             features: The result of `features`.
 
         Returns:
-            Their log probabilities relative to the likeliest of the four, float16 (N, T, 4), and their classes, int64
-            (N, T, 4). None if the vocabulary has fewer than four of the considered characters, or if the head has
-            forward hooks, as for a whitelist of characters.
+            The characters' log probabilities relative to the likeliest of the four, float16 (N, T, 4), and their
+            classes, int64 (N, T, 4). None if the vocabulary has fewer than four of the considered characters, or if the
+            head has forward hooks, for example because a whitelist of characters is set.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
@@ -494,7 +494,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
     def scripts(self) -> dict[str, str]:
         """Scripts of the `languages`, by ISO 15924 code, such as ``{"Latn": "Latin"}``.
 
-        Scripts of which some letters are missing in the vocabulary, such as accented Greek letters, are excluded.
+        A script is excluded if the vocabulary lacks some of its letters, such as accented Greek letters.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco

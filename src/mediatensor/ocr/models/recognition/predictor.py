@@ -74,7 +74,8 @@ class RecognitionPredictor(nn.Module):
         """Read the text of crops.
 
         Args:
-            crops: Arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in [0, 1]; a list or a batch.
+            crops: A list or a batch of crops. A crop is an array (H, W, 3), or a tensor (3, H, W) or (H, W, 3), with
+                uint8 values or floats in [0, 1].
             **kwargs: Arguments of the model's ``forward``.
 
         Returns:

@@ -217,7 +217,7 @@ class SAR(RecognitionModel):
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
     """Return a SAR with a ResNet-31 backbone.
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `SAR`.
+    Takes the same arguments as `crnn_vgg16_bn`, except that ``kwargs`` are passed to `SAR`.
     """
 
     def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:

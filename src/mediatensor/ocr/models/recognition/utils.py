@@ -96,9 +96,9 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
     """Join two texts, read in overlapping image pieces, so that the characters in the overlap are not repeated.
 
     The cut between the pieces may run through the last character of ``a`` and the first character of ``b``, so these
-    two are ignored. Of all overlaps whose remaining characters agree, the one closest to the expected length is used.
-    If there are none, the overlap with the lowest penalty is used: its number of differing characters, plus its
-    difference from the expected length.
+    two are ignored. Among the overlaps whose remaining characters all agree, the one closest to the expected length is
+    used. If no overlap agrees, the overlap with the lowest penalty is used. The penalty is the number of differing
+    characters, plus the difference between the length of the overlap and the expected length.
 
     Args:
         a: The left text.

@@ -66,7 +66,7 @@ class VIPTR(CTCModel):
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
     """Return a VIPTR whose backbone is the tiny VIP network.
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `VIPTR`.
+    Takes the same arguments as `crnn_vgg16_bn`, except that ``kwargs`` are passed to `VIPTR`.
     """
 
     def make_features(is_pretrained: bool, shape: Sequence[int]) -> nn.Module:

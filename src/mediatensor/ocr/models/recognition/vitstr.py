@@ -1,4 +1,4 @@
-"""ViTSTR, a word recogniser: a vision transformer whose outputs for the first patches are the characters, in order."""
+"""ViTSTR, a word recogniser: a vision transformer whose outputs for the first patches give the characters, in order."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def _vitstr(
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
     """Return a ViTSTR whose backbone is the small vision transformer (ViT-S).
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `ViTSTR`. ``patch_size`` sets the patches of
-    the backbone, 4 by 8 pixels by default.
+    Takes the same arguments as `crnn_vgg16_bn`, except that ``kwargs`` are passed to `ViTSTR`. ``patch_size`` sets the
+    patches of the backbone, 4 by 8 pixels by default.
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 

@@ -32,8 +32,8 @@ Indices = NDArray[np.int64]
 class TableTruth(NamedTuple):
     """Training targets for the tables of a batch: maps of h x w pixels, and the C cells and K corners of all tables.
 
-    Cells and corners refer to pixels of the maps by image index, row and column. Offsets and vectors are x and y, in
-    pixels of the maps.
+    Cells and corners refer to pixels of the maps by image index, row and column. Offsets and vectors are pairs (x, y),
+    in pixels of the maps.
     """
 
     heat: Tensor  # float32 (N, 2, h, w): 1 at centers and at corners, decreasing around them
@@ -124,7 +124,7 @@ def _draw_cells(cells: Floats, logic: Indices, size: tuple[int, int], index: int
 
 
 def _radius(width: float, height: float) -> float:
-    """Return how many pixels the corners of a box can move if it must overlap the original by at least `_OVERLAP`.
+    """Return how many pixels the corners of a box can move before its overlap with the original falls below `_OVERLAP`.
 
     See Law and Deng, "CornerNet", 2018, https://arxiv.org/abs/1808.01244. The quadratic equations are solved as in
     CornerNet's published code, which other implementations follow.
@@ -139,7 +139,7 @@ def _radius(width: float, height: float) -> float:
 
 
 def _draw_peak(heat: Floats, pixel: Indices, radius: int) -> None:
-    """Draw a peak of the value 1 at ``pixel`` (x, y) that falls off as a normal distribution within ``radius`` pixels.
+    """Draw a peak: 1 at ``pixel`` (x, y), and decreasing as a normal distribution within ``radius`` pixels.
 
     Where peaks overlap, the greater value is kept.
     """
@@ -173,7 +173,7 @@ def _interpolate_cells(quads: Floats, logic: Indices, size: tuple[int, int]) -> 
 
 
 def _triangles(quad: NDArray[np.float64]) -> list[list[int]]:
-    """Divide a quadrangle into triangles, given as indices of its corners.
+    """Divide a quadrangle into triangles, and return the indices of each triangle's corners.
 
     A convex quadrangle is divided into two Delaunay triangles. Otherwise one corner lies inside the triangle that the
     other three form, and three triangles meet at this corner.
@@ -201,7 +201,8 @@ def _fill_triangle(
 ) -> None:
     """Fill a triangle in the map ``logical``, except the pixels that are already ``known``.
 
-    ``values`` (2, 3) are given at the three ``corners`` (3, 2), and interpolated linearly between them.
+    ``values`` (2, 3) are the values at the three ``corners`` (3, 2). Between the corners, they are interpolated
+    linearly.
     """
     left, top = np.floor(corners.min(axis=0)).astype(int)
     right, bottom = np.ceil(corners.max(axis=0)).astype(int)
@@ -276,7 +277,8 @@ def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 def _span_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
     """Return the error of the predicted column and row coordinates, and of the number of columns and rows of each cell.
 
-    Spans are compared twice: as predicted, and as differences of the coordinates at the corners of each cell.
+    The number of columns and rows is compared with the truth twice: as predicted directly, and as the difference of the
+    predicted coordinates at the corners of each cell.
     """
     nearly = (1 - (truth.logical - truth.logical.round()).abs()) ** 2
     wrong = ((maps["lc"] - truth.logical).abs() * nearly * truth.known[:, None]).sum()

@@ -16,7 +16,7 @@ __all__ = ["TablePredictor"]
 
 
 class TablePredictor(nn.Module):
-    """Finds the cells of tables, given images that each show one table. Images may have any size.
+    """Finds the cells of tables in images. Each image shows one table, and may have any size.
 
     Args:
         pre_processor: Resizes images, and puts them in batches.

@@ -89,7 +89,7 @@ class _DeformableLayer(nn.Module):
 
 
 class Merging(nn.Module):
-    """Merges feature maps step by step, from the finest to the coarsest, at the size of the finest.
+    """Merges feature maps step by step, from the finest to the coarsest. All results have the size of the finest map.
 
     In each step, the next coarser map is upsampled and added to the result of the previous step. This is the iterative
     deep aggregation of Yu et al., "Deep Layer Aggregation", 2017, https://arxiv.org/abs/1707.06484. ``scales`` are the
@@ -244,13 +244,13 @@ def _key_points(peaks: Floats, offsets: Floats, ways: Floats, threshold: float, 
 def _corners_of(quad: Floats, corners: _Points, extents: tuple[Floats, Floats]) -> tuple[NDArray[np.intp], int]:
     """Match the four corners of a cell, predicted from its center, with detected corners.
 
-    A detected corner belongs to the cell if one of the centers that it points to is inside the cell. Of the cell's four
-    corners, it is compared only with the nearest one.
+    A detected corner belongs to the cell if one of the centers that it points to is inside the cell. Such a corner is
+    compared only with the nearest of the cell's four corners.
 
     Returns:
-        For each corner of the cell, the index of the nearest detected corner, (4,), or -1 if there is none; and a
-        count, which is higher for cells that are more certain. It increases whenever a detected corner is at least as
-        near as all detected corners before it.
+        For each corner of the cell, the index of the nearest detected corner, (4,), or -1 if there is none. Also a
+        count, which is higher for cells that are more certain. Each detected corner that is at least as near as all
+        detected corners before it adds 1 to the count.
 
     ``extents`` are the smallest and the largest x and y of each quadrangle in ``corners.quads``.
     """
@@ -309,9 +309,10 @@ def _columns_and_rows(places: Floats, span: Floats) -> tuple[int, int, int, int]
 def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) -> tuple[int, int]:
     """Return a cell's first and last column, or its first and last row, counted from 0.
 
-    ``begins`` and ``ends`` are the coordinates of the two corners at the start and at the end of the cell. They count
-    from 1, and ``ends`` are one more than the last column or row. Of the two pairs, the one whose values agree better
-    is used. The other end is computed from ``span``, the predicted number of columns or rows.
+    ``begins`` has the coordinates of the two corners at the start of the cell, and ``ends`` of the two corners at its
+    end. They count from 1, and ``ends`` are one more than the last column or row. The two values of a pair should be
+    equal. The pair whose values agree better determines one end of the cell. The other end is computed from ``span``,
+    the predicted number of columns or rows.
     """
     length = max(1, int(span))
     first, last = (sorted(max(1, int(np.rint(value))) for value in side) for side in (begins, ends))
@@ -335,8 +336,8 @@ class TableCenterNet(nn.Module):
         heads: Number of channels of each output map, by name.
         head_conv: Number of channels of the layer before each output map.
         first_level: Index of the first feature map that is used.
-        last_level: The outputs are computed from the feature maps before this index. Coarser feature maps are only
-            merged into these.
+        last_level: Index after the last feature map from which the outputs are computed. Coarser feature maps are only
+            merged into the finer ones.
         center_thresh: Cells with a lower score are dropped.
         corner_thresh: Corners with a lower score are ignored.
         center_k: Maximum number of cells to consider.
@@ -344,7 +345,8 @@ class TableCenterNet(nn.Module):
         not_relocate: Keep the corners of cells as predicted from their centers, instead of moving them to the detected
             corners.
         max_objects: Maximum number of cells of a table in training; further cells are ignored.
-        max_corners: Without effect, accepted for compatibility with docTR: training uses all corners of the used cells.
+        max_corners: Has no effect; accepted for compatibility with docTR. Training uses all corners of the cells that
+            are not ignored.
         assume_straight_pages: Return upright boxes; otherwise return the four corners of each cell.
         exportable: Return only the output maps, as required for export.
         cfg: The configuration of the model.

@@ -8,7 +8,7 @@ which text is detected or read::
          │
          ▼ if so
     the band around them ─► the detector finds lines; the recogniser reads     watching, predictor
-         │                  still lines twice, and at the end the mean of their frames
+         │                  each line at rest twice, and at the end the mean of its frames
          ▼
     every frame ──────────► is it still the same page? A page that stays and   slides
                             has several lines is a slide, and is read as a page

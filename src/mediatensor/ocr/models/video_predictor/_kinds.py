@@ -123,7 +123,7 @@ class TrackGroup:
 
     @property
     def unsteadiness(self) -> float:
-        """How much the visible share of the text's strokes varies from frame to frame.
+        """How much the share of visible strokes varies from frame to frame.
 
         Fades at the start and the end are left out.
         """
@@ -174,8 +174,8 @@ class KindJudge:
     def kind_of(self, group: TrackGroup, seconds: float, *, is_cut: bool) -> TextKind | None:
         """Return the kind of a text, or None if the text is not readable.
 
-        ``seconds`` is how long the text is shown. ``is_cut`` is whether the text appears at one cut of the video and
-        disappears at another.
+        ``seconds`` is how long the text is shown. ``is_cut`` is true if the text appears at one cut of the video and
+        disappears at another cut.
         """
         left, top, right, bottom = group.box
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
@@ -219,7 +219,7 @@ class KindJudge:
     def _rolls(self, group: TrackGroup) -> bool:
         """Return whether a text is a roll-up caption, whose lines move up one line at a time as in live captions.
 
-        Such a text has rolled up itself, or it is at a position where recent roll-up captions appeared.
+        Either this text has rolled up, or it is at a position where recent roll-up captions appeared.
         """
         stages = group.lines[0].stages
         self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
@@ -313,7 +313,8 @@ def rolls_up_to(lower: LineTrack, upper: LineTrack) -> bool:
 def is_better(other: LineTrack, line: LineTrack) -> bool:
     """Return whether ``other`` is at the same place as ``line`` and is clearly the better reading.
 
-    It must be shown there in most frames of ``line``, and have clearly more letters or a clearly higher confidence.
+    ``other`` must be shown at this place in most frames of ``line``, and have clearly more letters or a clearly higher
+    confidence.
     """
     if other is line or other.places or line.places or not other.readings:
         return False

@@ -194,7 +194,7 @@ class SlideWatch:
 
 
 def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int) -> bool:
-    """Return whether a page is a slide: apart from captions, it must show several lines or a large one.
+    """Return whether a page is a slide: apart from captions, it must show several lines or one large line.
 
     ``top`` is the first pixel row of the region of the video that is read. ``height`` is the height of the whole frame
     in pixels.

@@ -204,7 +204,7 @@ class LineTrack:
             other.grew_from.continued_by = self
 
     def take_mean(self) -> Gray | None:
-        """Return the mean of the frames that show the line, or None if too few frames show it. Free its memory.
+        """Return the mean of the frames that show the line, or None if too few show it. Discard the sum of the frames.
 
         In the mean, a moving background is blurred.
         """
@@ -365,7 +365,7 @@ class LineTracker:
     def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: FrameReader) -> list[LineTrack]:
         """Start a track for each detected line that is not tracked yet.
 
-        Return the tracks of shorter texts that end because these lines replace them.
+        Return the tracks that end because one of these lines has replaced their shorter text.
         """
         ended: list[LineTrack] = []
         for box in boxes:
@@ -501,7 +501,7 @@ def _read_mean(track: LineTrack, reader: FrameReader) -> None:
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
-    """Return the visible share of a text in each buffered frame, from the frame in which it appeared to the last.
+    """Return the visible share of a text in each buffered frame since the text appeared.
 
     Short gaps, in which the text is hidden, get the share of the next frame.
     """
@@ -522,8 +522,8 @@ def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]
 def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int = 0) -> int:
     """Return the number of buffered frames over which a text faded in steadily, or 0 if there was no fade.
 
-    Frames are counted back from the last one. The fade must have ended at most ``most_at_rest`` steps of
-    `FADE_STEP_SECONDS` before the last frame.
+    Frames are counted back from the last one. Between the end of the fade and the last frame, there may be at most
+    ``most_at_rest`` steps of `FADE_STEP_SECONDS`.
     """
     step = next(
         (

@@ -1,9 +1,9 @@
 """Watch the frames of a video for text: check whether known texts are visible, find new text, and read it.
 
-The strokes of a text are brighter or darker than their surroundings. A `Template` stores the difference of each pixel
-from its surroundings where the text was detected. Correlating it with a frame gives the visible share of the text. The
-share is 1 if the whole text is visible, 0 if there is no text or another text, and in between during a fade. This is a
-matched filter (G. L. Turin, "An introduction to matched filters", 1960).
+The strokes of a text are brighter or darker than their surroundings. When a text is detected, a `Template` stores how
+much each of its pixels differs from the surroundings. Correlating it with a frame gives the visible share of the text.
+The share is 1 if the whole text is visible, 0 if there is no text or another text, and in between during a fade. This
+is a matched filter (G. L. Turin, "An introduction to matched filters", 1960).
 
 Text overlaid on a video stays still over moving content. Its strokes are edges that stay the same from one moment to
 the next, and that were not there when this part of the frame was last searched for text. `ChangeWatch` ignores moving
@@ -176,8 +176,8 @@ class Band:
 class ChangeWatch:
     """Finds the parts of a video in which new text may have appeared.
 
-    It compares each frame with the previous frame, and each part of it with the last frame in which that part was
-    searched for text.
+    It compares each frame with the previous frame, to find pixels that stay still. It also compares each part of the
+    frame with the frame in which this part was last searched for text, to find pixels that are new.
     """
 
     def __init__(self, height: int) -> None:
@@ -379,7 +379,8 @@ class FrameReader:
     def _read(self, picture: Tensor, boxes: Sequence[Box], stretch: float) -> list[Reading]:
         """Read the lines in ``boxes`` of a frame (3, H, W), after stretching each line horizontally by a factor.
 
-        Lines that are hard to read give other texts when stretched, so a second reading with another factor is a check.
+        Reading a line twice, with different factors, checks the reading: if a line is hard to read, the two texts
+        differ.
         """
         read = []
         for left, top, right, bottom in boxes:

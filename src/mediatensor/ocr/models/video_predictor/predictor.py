@@ -281,7 +281,7 @@ class TextStream(Iterator[TextTrack]):
         raise StopIteration
 
     def _step(self) -> TextTrack | object | None:
-        """Process one frame. Return a text that has ended, None if there is none, or `_END` at the end of the video."""
+        """Process one frame. Return a text that is no longer shown, None without one, or `_END` after the last text."""
         self._check_whole()
         try:
             return next(self._tracks, _END)

@@ -74,8 +74,8 @@ def corners_of(boxes: Array) -> tuple[Array, Array]:
 def _has_boxes(value: object, *, is_value: bool) -> bool:
     """Return whether ``value`` is a non-empty array of boxes or polygons.
 
-    ``value`` is the target of a sample or, if ``is_value``, one value of a target that is a dict. Raise
-    `InvalidArgumentError` if its type or shape is not allowed.
+    If ``is_value`` is true, ``value`` is one value of a target that is a dict. Otherwise it is the target of a sample.
+    Raise `InvalidArgumentError` if its type or shape is not allowed.
     """
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
@@ -233,7 +233,7 @@ class ColorInversion(ShowsArguments, Nested):
     The result always has three channels, even for a grey image with one channel.
 
     Args:
-        min_val: The tint multiplies each channel by a random factor. This is the smallest one, in [0, 1].
+        min_val: Smallest factor, in [0, 1]. The tint multiplies each channel by a random factor from ``min_val`` to 1.
 
     Raises:
         InvalidArgumentError: The image of a sample is not a tensor (..., 1 or 3, H, W).
@@ -294,8 +294,8 @@ class GaussianBlur(nn.Module):
         sigma: Smallest and largest standard deviation, in pixels.
 
     Raises:
-        InvalidArgumentError: ``sigma`` is not two numbers of at least 0, the smaller one first, or the image of a
-            sample is not a tensor (C, H, W).
+        InvalidArgumentError: ``sigma`` is not two numbers in ascending order, a number in it is negative, or the image
+            of a sample is not a tensor (C, H, W).
 
     Example:
         >>> import torch

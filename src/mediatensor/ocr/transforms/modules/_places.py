@@ -111,10 +111,10 @@ class RandomResize(ShowsArguments, nn.Module):
 
     Args:
         scale_range: Smallest and largest factor. NumPy's global generator draws the factors.
-        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with black; or the
-            probability of doing this, as a float.
-        symmetric_pad: Whether to pad equally on opposite sides, otherwise only on the right and at the bottom; or the
-            probability of doing this, as a float.
+        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with black. A float is
+            the probability of doing this.
+        symmetric_pad: Whether to pad equally on opposite sides. Otherwise, padding is only on the right and at the
+            bottom. A float is the probability of padding equally.
         p: Probability of resizing.
 
     Raises:
@@ -276,8 +276,8 @@ class RandomCrop(ShowsArguments, Nested):
     def __call__(self, sample: Sample) -> Sample:
         """Return the cropped sample, or the sample unchanged if no boxes would remain.
 
-        Boxes are converted to coordinates of the crop. Pixels stay pixels, and relative boxes become relative to the
-        crop. Boxes are clipped to the crop, and left out if they are entirely outside.
+        Boxes are converted to coordinates of the crop. Boxes in pixels stay in pixels, and relative boxes become
+        relative to the crop. Boxes are clipped to the crop, and left out if they are entirely outside.
         """
         _refuse_text(sample, "cropped")
         scale, ratio = random.uniform(*self.scale), random.uniform(*self.ratio)
