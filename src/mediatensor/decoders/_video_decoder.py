@@ -485,7 +485,8 @@ class VideoDecoder(Closing):
 
         The vectors refer to the upright frames before ``transforms``. The file is opened a second time, and the frames
         are decoded on the CPU. A frame that cannot be decoded raises an error, whatever ``on_error`` is. So the result
-        always has a row for each index. FFmpeg exports nothing about the last frame of MPEG streams with B frames.
+        always has a row for each index. FFmpeg exports nothing about the last frame of MPEG-1 and MPEG-2 streams, and
+        of MPEG-4 streams with B frames.
 
         Args:
             indices: Integers in any order; ``range(len(decoder))`` for all frames. Negative ones count from the end.
