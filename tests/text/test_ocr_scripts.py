@@ -75,3 +75,12 @@ def test_a_line_that_two_models_read_alike_is_kept() -> None:
     (page,) = ocr_predictor(pretrained=True, script_readers=readers)([sheet.image]).pages
     assert page.unread == []
     assert page.render().split() == " ".join(line.value for line in unread.unread).split()
+
+
+def test_the_state_of_a_predictor_is_without_the_reader() -> None:
+    full, without = ocr_predictor(pretrained=True), ocr_predictor(pretrained=True, vocab="0123456789")
+    assert not any("script_readers" in name for name in full.state_dict())
+    full.load_state_dict(full.state_dict())
+    assert {name.partition(".")[0] for name in full.state_dict()} == {
+        name.partition(".")[0] for name in without.state_dict()
+    }

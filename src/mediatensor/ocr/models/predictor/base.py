@@ -48,7 +48,7 @@ from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
 from ..layout.predictor import LayoutPredictor
-from ..recognition._script_readers import readers_by_script
+from ..recognition._script_readers import leave_out_of_state, readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ..table_structure.predictor import TablePredictor
 from ._boxes import (
@@ -175,6 +175,7 @@ class TextPredictor(nn.Module):
         self.on_error = on_error
         self.unreadable_scripts = unreadable_scripts
         self.script_readers = nn.ModuleDict(readers_by_script(script_readers, reco_predictor.model))
+        leave_out_of_state(self)
         self.hooks: list[Hook] = []
         self.doc_builder = self.builder_type(**builder_options)
 

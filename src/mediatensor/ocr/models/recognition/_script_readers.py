@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from torch import nn
 
@@ -76,6 +76,25 @@ def readers_by_script(
             )
         found[script] = cast(CtcLineRecognizer, reader.eval())
     return found
+
+
+def leave_out_of_state(predictor: nn.Module) -> None:
+    """Leave the parameters of ``predictor.script_readers`` out of the state dict of a predictor.
+
+    Readers are loaded from their own files. A predictor without readers can therefore load the state of one with them.
+    """
+    predictor.register_state_dict_post_hook(_remove_readers)  # type: ignore[no-untyped-call]
+    predictor.register_load_state_dict_post_hook(_expect_no_readers)  # type: ignore[no-untyped-call]
+
+
+def _remove_readers(predictor: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    for name in [name for name in state if name.startswith(f"{prefix}script_readers.")]:
+        del state[name]
+
+
+def _expect_no_readers(predictor: nn.Module, incompatible: Any) -> None:
+    missing = incompatible.missing_keys
+    missing[:] = [name for name in missing if "script_readers." not in name]
 
 
 def built_in_readers(path: Path = FILE) -> dict[str, CtcLineRecognizer]:

@@ -23,7 +23,7 @@ from ...io import Page
 from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
 from ..predictor import OCRPredictor
-from ..recognition._script_readers import readers_by_script
+from ..recognition._script_readers import leave_out_of_state, readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ._kinds import (
     KindJudge,
@@ -101,6 +101,7 @@ class VideoTextPredictor(nn.Module):
         self.det_predictor = det_predictor.eval()
         self.reco_predictor = reco_predictor.eval()
         self.script_readers = nn.ModuleDict(readers_by_script(None, reco_predictor.model))
+        leave_out_of_state(self)
         self.region = _check_region(region)
         self.kinds = _check_kinds(kinds)
         if not 0 <= finite_number("min_confidence", min_confidence) <= 1:
