@@ -37,7 +37,7 @@ RUN case "${ACCELERATOR}" in \
         *) echo "ACCELERATOR is ${ACCELERATOR}; it can be cpu or cuda" >&2; exit 1 ;; \
     esac \
     && /opt/mediatensor/bin/python -m pip install --constraint constraints.txt torch
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src ./src
 RUN /opt/mediatensor/bin/python -m pip install --constraint constraints.txt ".[${EXTRAS}]"
 
