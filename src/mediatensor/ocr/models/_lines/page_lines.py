@@ -298,6 +298,8 @@ def read_page_lines(
         lines = turn_quads(quads, turns)
     for script, reader in (script_readers or {}).items():
         own = np.array([index for index, reading in known.items() if reading.script == script], dtype=np.int64)
+        if not len(own):
+            continue
         read = read_lines(reader, page, scale_to_pixels(lines[own], shape), split_after)
         for index, reading in zip(own.tolist(), read, strict=True):
             first = known[index]

@@ -225,7 +225,8 @@ class CtcLineRecognizer(nn.Module):
         Raises:
             InvalidArgumentError: None of the characters is in the vocabulary.
         """
-        kept = [index for index, character in enumerate(self.characters) if character in set(characters)]
+        allowed = set(characters)
+        kept = [index for index, character in enumerate(self.characters) if character in allowed]
         if not kept:
             raise InvalidArgumentError(f"vocab={characters!r}: the model knows none of these characters.")
         rows = torch.tensor([BLANK, *(index + 1 for index in kept)], device=self.head.weight.device)
