@@ -17,7 +17,7 @@ from torch import nn
 from ...._engine.common.checks import path_text, shown
 from ....errors import InvalidArgumentError
 from .._networks.transfers import uncompiled_module
-from .._networks.weights import compare_checksum, is_checkpoint, load_checkpoint
+from .._networks.weights import check_file, compare_checksum, is_checkpoint, load_checkpoint
 from .onnx_lines import load_line_recognizer
 from .ppocr import CtcLineRecognizer
 
@@ -104,7 +104,7 @@ def built_in_readers(path: Path = FILE) -> dict[str, CtcLineRecognizer]:
     the letters of only one script, because many letters of different scripts look the same.
     """
     if path == FILE:
-        compare_checksum(FILE, FILE_SHA256)
+        compare_checksum(check_file(FILE), FILE_SHA256)
     model = cast(CtcLineRecognizer, load_checkpoint(path, "recognition"))
     others = [character for character in model.characters if not character.isalpha() or character.isascii()]
     readers = {}
