@@ -17,7 +17,7 @@ import pytest
 
 from mediatensor.cli import main
 
-COMMANDS = ("probe", "sheet", "scenes", "extract", "ocr", "find", "verify", "demo")
+COMMANDS = ("probe", "sheet", "scenes", "speech", "extract", "ocr", "find", "verify", "demo")
 
 
 def run_program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -27,6 +27,7 @@ from ._arguments import (
     port_number,
     positive_int,
     positive_number,
+    share,
     time_in_seconds,
 )
 from ._parser_text import add_evaluate, add_find, add_ocr, add_train
@@ -49,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor probe talk.mp4              describe a file\n"
             "  mediatensor sheet talk.mp4 -o talk.png  draw sixteen frames in one picture\n"
             "  mediatensor scenes film.mp4             list the scenes of a video\n"
+            "  mediatensor speech talk.mp4             list the times of speech\n"
             "  mediatensor extract talk.mp4 --fps 1    write frames, audio and subtitles\n"
             "  mediatensor ocr scan.pdf -o text        read a document\n"
             "  mediatensor ocr talk.mp4 -o text        read captions, as subtitles\n"
@@ -75,8 +77,8 @@ def build_parser() -> argparse.ArgumentParser:
         title="commands", metavar="COMMAND", dest="command", required=True, parser_class=CommandParser
     )
     for add_command_to in (
-        _add_probe, _add_sheet, _add_scenes, _add_extract, add_ocr, add_find, add_train, add_evaluate, _add_verify,
-        _add_check, _add_doctor, _add_serve, _add_demo,
+        _add_probe, _add_sheet, _add_scenes, _add_speech, _add_extract, add_ocr, add_find, add_train, add_evaluate,
+        _add_verify, _add_check, _add_doctor, _add_serve, _add_demo,
     ):  # fmt: skip
         add_command_to(commands)
     return parser
@@ -219,6 +221,35 @@ def _add_scenes(commands: Any) -> None:
         parser, "--key-frames-only",
         "decode only key frames: many times faster, but a cut is found at the next key frame",
     )  # fmt: skip
+    add_json(parser)
+
+
+def _add_speech(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "speech",
+        summary="list the times of speech, as text or rows",
+        description="Find the segments of files that contain speech, with the network of Silero VAD.",
+        examples=(
+            ("mediatensor speech talk.mp4", ""),
+            ("mediatensor speech talks/*.mp4 -o speech.csv", "rows for AudioClips"),
+            ("mediatensor speech talk.mp4 --min-pause-seconds 2", "join what is close together"),
+        ),
+        notes=(
+            "The JSON of --json, an object for each segment: file, start_seconds, end_seconds, probability (the mean "
+            "probability of speech in it)."
+        ),
+    )
+    add_files(parser, "media")
+    add_option(
+        parser, "-o, --output PATH", Path,
+        "write a row for each segment, .csv or .jsonl: path, start_seconds, end_seconds, probability",
+    )  # fmt: skip
+    add_overwrite(parser)
+    add_option(parser, "--threshold P", share, "smallest probability of speech, below 1", 0.5)
+    add_option(parser, "--min-speech-seconds S", time_in_seconds, "length of the shortest segment", 0.25)
+    add_option(parser, "--min-pause-seconds S", time_in_seconds, "length of the shortest pause between segments", 0.1)
+    add_option(parser, "--pad-seconds S", time_in_seconds, "time added before and after each segment", 0.03)
     add_json(parser)
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import asdict
 from pathlib import Path
 
-from .._engine.common.messages import counted
-from .._engine.sources.output_files import check_outputs
-from ..datasets._sources.manifests import write_rows
 from ..decoders import VideoDecoder
-from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
 from . import _text
-from ._console import STANDARD, check_manifest, emit, emit_error, emit_json, for_each_file, shown_name
+from ._console import emit, emit_json, for_each_file, shown_name
+from ._rows import check_rows_output, path_in_rows, report_unread_files, write_found_rows
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
 # For more scenes than this, a sheet shows only a selection.
@@ -23,12 +19,8 @@ _MAX_TILES = 60
 
 def run(args: argparse.Namespace) -> int:
     files = list(dict.fromkeys(args.files))
-    if args.output is not None:
-        check_manifest(args.output, files)
-        if STANDARD in files:
-            raise InvalidArgumentError("-o writes the names of files, and standard input has none; give files.")
+    check_rows_output(args.output, files, overwrite=args.overwrite)
     rows_files = [] if args.output is None else [args.output]
-    check_outputs(rows_files, files, overwrite=args.overwrite)
     sheets = (
         sheet_outputs(args.files, args.sheet, overwrite=args.overwrite, more_outputs=rows_files) if args.sheet else {}
     )
@@ -55,12 +47,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
     code = for_each_file(files, find)
-    if args.output is not None and rows:
-        write_rows(str(args.output), rows)
-        if not args.json:
-            emit(f"wrote {args.output}: {counted(len(rows), 'row')}")
-    if len(files_read) < len(files) > 1:
-        emit_error(f"{len(files) - len(files_read)} of {counted(len(files), 'file')} could not be read")
+    write_found_rows(args.output, rows, is_quiet=args.json)
+    report_unread_files(len(files_read), files)
     return code
 
 
@@ -75,10 +63,8 @@ def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
 
 
 def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
-    """Return the manifest row of a scene. Its path is relative to the folder of the manifest ``output``."""
-    path = file if "://" in file else os.path.relpath(file, output.parent).replace(os.sep, "/")
     return {
-        "path": path,
+        "path": path_in_rows(file, output),
         "start_seconds": scene.begin_seconds,
         "end_seconds": scene.end_seconds,
         "first_frame": scene.first_frame,

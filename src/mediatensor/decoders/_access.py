@@ -44,6 +44,18 @@ def access_to(decoder: Any) -> Any:
     return getattr(decoder, "_access", None)
 
 
+def mean_decoder(decoder: AudioDecoder, sample_rate: int) -> AudioDecoder:
+    """Return a decoder of the same stream, with another sample rate and the mean of the channels. Close it after use.
+
+    Raises:
+        ClosedError: if ``decoder`` is closed.
+    """
+    with decoder._pool.borrow():
+        mono = copy.copy(decoder)
+    mono._sample_rate, mono._num_channels, mono._downmix = sample_rate, 1, "mean"
+    return mono
+
+
 class VideoAccess:
     """The internal interface of a `VideoDecoder`, or of a range of its frames (see `restrict`)."""
 

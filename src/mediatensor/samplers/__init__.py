@@ -4,6 +4,8 @@ A clip of frames has evenly spaced frames, chosen by index or time. A clip of au
 decodes all its clips with one request. It returns a `FrameBatch` of shape (clips, frames, C, H, W), an
 `AudioSamplesBatch` of shape (clips, channels, samples), or a list of `AudioVideoClip`. `sample_frames` returns the
 frames for a video-language model, of shape (frames, C, H, W).
+
+`find_scenes` returns the scenes of a video, and `speech_segments` the segments of audio with speech.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from ._audio_clips import (
 from ._frames_within_budget import sample_frames
 from ._index_clips import clips_at_random_indices, clips_at_regular_indices
 from ._scenes import Scene, clips_at_scenes, find_scenes
+from ._speech import SpeechSegment, speech_segments
 from ._time_clips import clips_at_random_timestamps, clips_at_regular_timestamps
 
 __all__ = [
     "Scene",
+    "SpeechSegment",
     "audio_clips_at_random_timestamps",
     "audio_clips_at_regular_timestamps",
     "audio_video_clips_at_random_timestamps",
@@ -30,4 +34,5 @@ __all__ = [
     "clips_at_scenes",
     "find_scenes",
     "sample_frames",
+    "speech_segments",
 ]

@@ -1,0 +1,196 @@
+"""Find the segments of audio that contain speech (`speech_segments`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+import torch
+from torch import Tensor
+
+from .._engine.audio.sample_grid import sample_grid, with_silence
+from .._engine.common.checks import finite_number, shown
+from .._engine.common.messages import progress
+from .._engine.pyav.audio import Resampler, SampleForm
+from ..decoders import AudioDecoder
+from ..decoders._access import mean_decoder
+from ..errors import InvalidArgumentError, SourceTypeError
+from ..frames import AudioSamples
+from ._speech_network import SAMPLE_RATE, WINDOW_LENGTH, SpeechWindows
+
+# Audio is decoded in blocks of this many samples, about half a minute: a whole number of windows.
+_BLOCK_LENGTH = 960 * WINDOW_LENGTH
+_BLOCK_SECONDS = _BLOCK_LENGTH / SAMPLE_RATE
+_WINDOW_SECONDS = WINDOW_LENGTH / SAMPLE_RATE
+
+# Speech ends only if the probability drops to this much below the threshold. This is the rule of Silero VAD.
+_EXIT_MARGIN, _MIN_EXIT_THRESHOLD = 0.15, 0.01
+
+
+@dataclass(frozen=True)
+class SpeechSegment:
+    """A range of time with speech.
+
+    Attributes:
+        start_seconds: Start time, in the time of the file.
+        end_seconds: End time.
+        probability: Mean probability of speech between the first and the last word, from 0 to 1.
+
+    Example:
+        >>> from mediatensor.samplers import SpeechSegment
+        >>> SpeechSegment(start_seconds=0.5, end_seconds=2.0, probability=0.9).duration_seconds
+        1.5
+    """
+
+    start_seconds: float
+    end_seconds: float
+    probability: float
+
+    @property
+    def duration_seconds(self) -> float:
+        """Duration in seconds."""
+        return self.end_seconds - self.start_seconds
+
+
+def speech_segments(
+    audio: AudioDecoder | AudioSamples,
+    *,
+    threshold: float = 0.5,
+    min_speech_seconds: float = 0.25,
+    min_pause_seconds: float = 0.1,
+    pad_seconds: float = 0.03,
+) -> list[SpeechSegment]:
+    """Find the segments of audio that contain speech, with the network of Silero VAD.
+
+    Silero VAD (https://github.com/snakers4/silero-vad) estimates a probability of speech for each window of 32 ms. A
+    segment starts with the first window that reaches ``threshold``, and ends before a pause. In a pause, no window
+    reaches ``threshold``, and the first is more than 0.15 below it.
+
+    The audio is resampled to 16 kHz and mixed to the mean of its channels, whatever the settings of the decoder. It is
+    decoded block by block, so hours of audio need little memory. Gaps in the time stamps count as silence. On a
+    terminal, a progress bar is shown if tqdm is installed.
+
+    Args:
+        audio: The decoder of the audio, or `AudioSamples` on any device.
+        threshold: Minimum probability of speech, above 0 and below 1.
+        min_speech_seconds: Minimum duration of speech. Shorter segments are left out.
+        min_pause_seconds: Minimum duration of a pause. Shorter pauses belong to the segment around them.
+        pad_seconds: Time that is added before and after each segment. Between two segments, at most half of the pause
+            is added to each.
+
+    Returns:
+        The segments in order. They do not overlap, and their times are those of the file. Audio without speech has
+        none.
+
+    Raises:
+        InvalidArgumentError: if an argument is invalid, or the sample rate of the audio cannot be converted to 16 kHz.
+        SourceTypeError: if ``audio`` is neither an `AudioDecoder` nor `AudioSamples`, for example a path.
+        MissingDependencyError: if silero-vad, which the extra ``speech`` installs, is missing.
+        WeightsError: if the file of weights in this package is missing or damaged.
+        DecodeError, StreamError, ReadError, ClosedError: if the audio cannot be decoded.
+
+    Example:
+        >>> from mediatensor.decoders import AudioDecoder
+        >>> from mediatensor.samplers import speech_segments
+        >>> speech_segments(AudioDecoder("video.mp4"))  # it beeps
+        []
+    """
+    if not 0 < finite_number("threshold", threshold) < 1:
+        raise InvalidArgumentError(f"threshold must be above 0 and below 1 (got {threshold}).")
+    for name, value in (
+        ("min_speech_seconds", min_speech_seconds),
+        ("min_pause_seconds", min_pause_seconds),
+        ("pad_seconds", pad_seconds),
+    ):
+        if finite_number(name, value) < 0:
+            raise InvalidArgumentError(f"{name} ({value}) must be 0 or more.")
+    min_pause = max(1, math.ceil(min_pause_seconds / _WINDOW_SECONDS))
+    segments = []
+    for begin, windows in _audio_runs(audio):
+        probabilities, end = windows.probabilities(), begin + windows.num_samples / SAMPLE_RATE
+        spans = [
+            (first, last)
+            for first, last in _speech_spans(probabilities, threshold, min_pause)
+            if (last - first) * _WINDOW_SECONDS >= min_speech_seconds
+        ]
+        # The windows between which each segment can be extended.
+        limits = [0.0, *((last + first) / 2 for (_, last), (first, _) in pairwise(spans)), math.inf]
+        for (first, last), (lowest, highest) in zip(spans, pairwise(limits), strict=False):
+            start = max(first - pad_seconds / _WINDOW_SECONDS, lowest) * _WINDOW_SECONDS
+            stop = min(last + pad_seconds / _WINDOW_SECONDS, highest) * _WINDOW_SECONDS
+            mean = math.fsum(probabilities[first:last]) / (last - first)
+            segments.append(SpeechSegment(begin + start, min(begin + stop, end), mean))
+    return segments
+
+
+def _speech_spans(probabilities: list[float], threshold: float, min_pause: int) -> Iterator[tuple[int, int]]:
+    """Yield the windows [first, last) of each segment. ``min_pause`` is the minimum length of a pause in windows."""
+    exit_threshold = max(threshold - _EXIT_MARGIN, _MIN_EXIT_THRESHOLD)
+    first = pause = None
+    for window, probability in enumerate(probabilities):
+        if probability >= threshold:
+            first, pause = window if first is None else first, None
+        elif first is not None:
+            if pause is None and probability < exit_threshold:
+                pause = window
+            if pause is not None and window + 1 - pause >= min_pause:
+                yield first, pause
+                first = pause = None
+    if first is not None:
+        yield first, len(probabilities) if pause is None else pause
+
+
+def _audio_runs(audio: object) -> Iterator[tuple[float, SpeechWindows]]:
+    """Yield the start in seconds, and the windows, of each run of audio.
+
+    The audio is one run, unless time stamps jump ahead by more than a block.
+    """
+    if isinstance(audio, AudioSamples):
+        blocks = _blocks_of_samples(audio)
+    elif isinstance(audio, AudioDecoder):
+        blocks = _blocks_of_decoder(audio)
+    else:
+        raise SourceTypeError(
+            f"audio must be an AudioDecoder or AudioSamples (got {shown(audio)}); make a decoder of a source with "
+            "mediatensor.decoders.AudioDecoder(source)."
+        )
+    begin, windows = 0.0, SpeechWindows()
+    for seconds, block in blocks:
+        if windows.num_samples and seconds > begin + (windows.num_samples + WINDOW_LENGTH) / SAMPLE_RATE:
+            yield begin, windows
+            windows = SpeechWindows()
+        if not windows.num_samples:
+            begin = seconds
+        windows.add(block)
+    yield begin, windows
+
+
+def _blocks_of_decoder(decoder: AudioDecoder) -> Iterator[tuple[float, Tensor]]:
+    """Yield blocks of samples with their start in seconds. Gaps in a block are filled with silence."""
+    metadata = decoder.metadata
+    num_blocks = None if metadata.duration_seconds is None else math.ceil(metadata.duration_seconds / _BLOCK_SECONDS)
+    with mean_decoder(decoder, SAMPLE_RATE) as mono:
+        grid = sample_grid(mono)
+        chunks = mono.chunks(_BLOCK_SECONDS, sample_rate=SAMPLE_RATE)
+        bar = progress(chunks, "finding speech", total=num_blocks, unit="block")
+        for chunk, following in pairwise(chain(bar, [None])):
+            assert chunk is not None
+            first = grid.offset(chunk.pts_seconds)
+            length = _BLOCK_LENGTH
+            if following is None:
+                # Where the stream ends shows whether samples are missing within the block or after it.
+                end = 0 if metadata.end_stream_seconds is None else grid.offset(metadata.end_stream_seconds)
+                length = min(length, max(end - first, chunk.data.shape[1]))
+            yield chunk.pts_seconds, with_silence(mono, grid, first, first + length, chunk.data)[0][0]
+
+
+def _blocks_of_samples(samples: AudioSamples) -> Iterator[tuple[float, Tensor]]:
+    mono = samples.data.detach().to("cpu", torch.float32).mean(0)
+    if samples.sample_rate != SAMPLE_RATE and len(mono):
+        resampler = Resampler(SampleForm(samples.sample_rate, "mono", 1), SAMPLE_RATE, 1)
+        resampler.push(mono[None].numpy())
+        mono = torch.from_numpy(resampler.finish()[0])
+    for first in range(0, len(mono), _BLOCK_LENGTH):
+        yield samples.pts_seconds + first / SAMPLE_RATE, mono[first : first + _BLOCK_LENGTH]

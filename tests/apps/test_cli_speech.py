@@ -1,0 +1,68 @@
+"""``mediatensor speech``: its output, and the rows that datasets read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from mediatensor.cli import main
+from mediatensor.datasets import AudioClips
+from mediatensor.encoders import AudioEncoder
+from spoken_formulas import RATE, vowels
+
+SPANS = [(1.0, 2.5), (4.0, 5.0)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files with speech, one of silence, and one that cannot be read."""
+    folder = tmp_path_factory.mktemp("speech")
+    for name, spans in (("talk, one.flac", SPANS), ("two.flac", [(2.0, 3.0)]), ("silent.flac", [])):
+        AudioEncoder(torch.from_numpy(vowels(spans, 6.0))[None], sample_rate=RATE).to_file(folder / name)
+    (folder / "empty.flac").write_bytes(b"")
+    return folder
+
+
+def test_lines_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = str(folder / "talk, one.flac")
+    assert main(["speech", talk, str(folder / "silent.flac")]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{talk}: 0:00.9")
+    assert "probability 0." in second
+    assert third.endswith("silent.flac: no speech")
+    assert main(["speech", talk, "--json", "--min-pause-seconds", "3", "--pad-seconds", "0"]) == 0
+    segment = json.loads(capsys.readouterr().out)
+    assert segment.keys() == {"file", "start_seconds", "end_seconds", "probability"}
+    assert (segment["start_seconds"], segment["end_seconds"]) == pytest.approx((1.0, 5.0), abs=0.2)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_rows_are_read_by_datasets(name: str, folder: Path, tmp_path: Path) -> None:
+    files = [str(folder / file) for file in ("talk, one.flac", "empty.flac", "silent.flac", "two.flac")]
+    assert main(["speech", *files, "-o", str(tmp_path / name)]) == 2  # one file is empty
+    clips = AudioClips(str(tmp_path / name), seconds_per_clip=0.5)
+    starts = [clips[row].audio.pts_seconds for row in range(len(clips))]
+    assert len(starts) == 3
+    for start, (first, last) in zip(starts, [*SPANS, (2.0, 3.0)], strict=True):
+        assert first - 0.2 <= start <= last + 0.2 - 0.5
+    assert 0.5 < float(clips.items[0].extra["probability"]) <= 1
+
+
+def test_bad_files_and_options(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    silent, output = str(folder / "silent.flac"), tmp_path / "rows.csv"
+    for arguments, code, message in (
+        ([silent, "-o", str(output)], 0, "rows.csv was not written"),
+        ([str(folder / "empty.flac")], 2, "empty.flac"),
+        ([silent, "-o", str(tmp_path / "rows.txt")], 2, "must end in .csv or .jsonl"),
+        (["-", "-o", str(output)], 2, "standard input has none"),
+        ([silent, "--threshold", "1"], 2, "--threshold must be above 0 and below 1 (got 1.0)"),
+        ([silent, "--pad-seconds", "-1"], 2, "--pad-seconds"),
+    ):
+        assert main(["speech", *arguments]) == code
+        printed = capsys.readouterr()
+        assert message in printed.out + printed.err
+        assert "Traceback" not in printed.err
+    assert not output.exists()
