@@ -25,6 +25,7 @@ __all__ = [
     "OutOfRangeError",
     "PageError",
     "ReadError",
+    "RedactionError",
     "SizeChangeError",
     "SourceNotFoundError",
     "SourceTypeError",
@@ -91,6 +92,10 @@ class WriteError(MediaTensorError, OSError, RuntimeError):
 
 class PageError(MediaTensorError, ValueError, RuntimeError):
     """A page of a document cannot be read or rendered. The message names the page. Other pages can still be read."""
+
+
+class RedactionError(MediaTensorError, RuntimeError):
+    """Text that was to be redacted can still be read in the result. The message names the places."""
 
 
 class WeightsError(MediaTensorError, ValueError, RuntimeError):

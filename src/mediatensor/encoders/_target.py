@@ -151,6 +151,11 @@ class FileTarget(Target):
         self._finalizer = weakref.finalize(self, self._sink.abandon)
         super().__init__(self._sink)
 
+    @property
+    def name(self) -> str:
+        """Path of the unfinished file."""
+        return self._file.name
+
     def appear(self) -> None:
         self._file.appear()
 

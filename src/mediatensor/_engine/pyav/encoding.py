@@ -282,12 +282,13 @@ def _layout(num_channels: int) -> str:
     return f"{num_channels}C"
 
 
-def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack]) -> int:
+def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack], copied_rates: Sequence[int]) -> int:
     """Return how many ticks per second to use for the start and end times of the streams in an mp4 header.
 
-    If there is audio, use its sample rate, so that these times are exact.
+    If there is audio, use its sample rate, so that these times are exact. ``copied_rates`` are those of copied streams.
     """
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
+    audio_rates += copied_rates
     return max(audio_rates or [track.time_base.denominator for track in tracks] + [_USUAL_MOVIE_TIMESCALE])
 
 
@@ -323,12 +324,31 @@ class Muxer:
         with self.reporting("the container could not be made"):
             self._container: Any = av.open(output, "w", format=container, buffer_size=_BUFFER_BYTES, **options)
         self.tracks: list[VideoTrack | AudioTrack] = []
+        self._copied_rates: list[int] = []
 
     def add_video(self, settings: VideoSettings) -> None:
         self.tracks.append(VideoTrack(self._container, self._name, settings))
 
     def add_audio(self, settings: AudioSettings) -> None:
         self.tracks.append(AudioTrack(self._container, self._name, settings))
+
+    def can_store(self, codec: str) -> bool:
+        """Return whether the container can store streams of a codec, and this build of FFmpeg can encode them."""
+        return codec in self._container.supported_codecs
+
+    def add_copy(self, stream: Any) -> Any:
+        """Add a stream for packets of an audio stream of another container.
+
+        The caller sets ``packet.stream`` to the result. The language is copied; other tags are not.
+        """
+        codec = stream.codec_context.codec.canonical_name
+        with self.reporting(f"the format {self._name} cannot store the audio stream {stream.index} ({codec})"):
+            copy = self._container.add_stream_from_template(stream)
+        self._copied_rates.append(stream.codec_context.sample_rate or _USUAL_MOVIE_TIMESCALE)
+        copy.metadata.clear()
+        if stream.language is not None:
+            copy.metadata["language"] = stream.language
+        return copy
 
     def start(self) -> None:
         """Open the encoders and write the header.
@@ -343,7 +363,7 @@ class Muxer:
         if self.is_read_while_written:
             leftover.setdefault("flush_packets", "1")
         if self._name in MP4_FAMILY:
-            leftover.setdefault("movie_timescale", str(_movie_timescale(self.tracks)))
+            leftover.setdefault("movie_timescale", str(_movie_timescale(self.tracks, self._copied_rates)))
         # The encoders are open already, so only the container gets these options.
         self._container.options.update(leftover)
         with unused_options(leftover) as unused:

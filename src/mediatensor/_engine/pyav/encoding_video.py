@@ -360,6 +360,8 @@ def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
 
 _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
 _VIDEO_ENCODERS = "libx264, libx265, libvpx-vp9, libsvtav1, ffv1 and mpeg4"
+# Their frames can end within a chroma sample.
+_ENCODERS_OF_ODD_SIZES = frozenset(("libvpx-vp9",))
 _GLOBAL_HEADER = av.codec.context.Flags.global_header
 
 #: Containers that store the time between packets instead of the time of each packet.
@@ -378,6 +380,9 @@ class VideoSettings:
     codec: str | None = None  # name of an encoder or of a codec
     pixel_format: str | None = None  # FFmpeg's name
     options: dict[str, str] = field(default_factory=dict)  # for the encoder and the container
+    colour: Colour | None = None  # of frames that are not converted from RGB
+    pixel_aspect_ratio: Fraction | None = None
+    display_matrix: tuple[int, ...] | None = None  # nine integers, as in FFmpeg's side data
 
 
 class VideoTrack:
@@ -393,15 +398,19 @@ class VideoTrack:
         self.time_base = settings.time_base
         self._pixel_format = _choose_pixel_format(codec, settings.pixel_format)
         self._options = dict(settings.options)
-        colour = choose_colour(
-            codec.canonical_name, container_name, self._pixel_format, settings.width, settings.height
+        self._colour = settings.colour or take_colour_options(
+            self._options,
+            choose_colour(codec.canonical_name, container_name, self._pixel_format, settings.width, settings.height),
         )
-        self._colour = take_colour_options(self._options, colour)
         self._converter = RgbConverter(self._pixel_format, self._colour)
         stream = add_stream(container, codec, settings.frame_rate, settings.time_base)
         stream.width, stream.height, stream.pix_fmt = settings.width, settings.height, self._pixel_format
         stream.codec_context.flags |= av.codec.context.Flags.frame_duration
         self._colour.tag(stream.codec_context)
+        if settings.pixel_aspect_ratio is not None:
+            stream.codec_context.sample_aspect_ratio = settings.pixel_aspect_ratio
+        if settings.display_matrix is not None:
+            stream.set_display_matrix(settings.display_matrix)
         self._stream = stream
         if settings.is_variable and container_name in MP4_FAMILY and "bf" not in self._options:
             # With B-frames, packets have another order than frames, so the distances between them differ.
@@ -420,7 +429,8 @@ class VideoTrack:
                 context.open()
         except (av.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
-        self._converter.check()
+        if self._settings.colour is None:
+            self._converter.check()
         return {name: value for name, value in context.options.items() if name in self._options}
 
     def _refusal(self, error: Exception) -> Exception:
@@ -444,18 +454,18 @@ class VideoTrack:
         )
 
     def _is_off_grid(self, pixel_format: str) -> bool:
-        """Return whether the width or height is not a multiple of the chroma subsampling of ``pixel_format``."""
-        whole = av.VideoFormat(pixel_format, 64, 64)
-        return bool(
-            self._settings.width % (64 // whole.chroma_width()) or self._settings.height % (64 // whole.chroma_height())
-        )
+        return _is_off_grid(pixel_format, self._settings.height, self._settings.width)
 
-    def encode(self, picture: NDArray[np.uint8], pts: int, duration: int) -> list[Any]:
-        """Encode an RGB frame (3, H, W); return the packets that are ready.
+    def encode(self, picture: NDArray[np.uint8] | av.VideoFrame, pts: int, duration: int) -> list[Any]:
+        """Encode an RGB frame (3, H, W), or a frame in the stream's pixel format; return the packets that are ready.
 
         ``pts`` and ``duration`` are in units of the track's `time_base`.
         """
-        frame = self._converter.frame(picture)
+        if isinstance(picture, av.VideoFrame):
+            frame: Any = picture
+            self._colour.tag(frame)
+        else:
+            frame = self._converter.frame(picture)
         frame.pts, frame.duration, frame.time_base = pts, duration, self.time_base
         packets: list[Any] = self._stream.encode(frame)
         return packets
@@ -463,6 +473,19 @@ class VideoTrack:
     def flush(self) -> list[Any]:
         packets: list[Any] = self._stream.encode(None)
         return packets
+
+
+def _is_off_grid(pixel_format: str, height: int, width: int) -> bool:
+    """Return whether the width or height is not a multiple of the chroma subsampling of ``pixel_format``."""
+    whole = av.VideoFormat(pixel_format, 64, 64)
+    return bool(width % (64 // whole.chroma_width()) or height % (64 // whole.chroma_height()))
+
+
+def accepts_frames(codec_name: str, pixel_format: str, height: int, width: int) -> bool:
+    """Return whether an encoder supports frames of this format and size."""
+    is_any_size = codec_name in _ENCODERS_OF_ODD_SIZES
+    is_supported = pixel_format in _supported_pixel_formats(codec_name)
+    return is_supported and (is_any_size or not _is_off_grid(pixel_format, height, width))
 
 
 def _supported_pixel_formats(codec_name: str) -> list[str]:

@@ -17,6 +17,7 @@ from ..common import stages, threads
 from ..common.locks import ForkSafeLock
 from ..common.pictures import Orientation
 from ..index.frame_index import FrameIndex
+from ..pyav.covering import Box, cover, stored_format
 from ..pyav.exports import CELL
 from ..pyav.pixels import FrameConverter, luma_of, orientation_of
 from .frame_stream import FrameStream, MissingFrameError
@@ -141,6 +142,26 @@ class DecodedPicture:
         pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
         self._converter.write(self._picture, orientation, pixels)
         return cast("NDArray[np.uint8]", pixels)
+
+    @property
+    def orientation(self) -> Orientation:
+        return orientation_of(self._picture)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The (height, width) of the frame as it is stored, before it is turned upright."""
+        return self._picture.height, self._picture.width
+
+    def stored_format(self) -> dict[str, Any] | None:
+        """Return the fields of `VideoSettings` with which `covered` frames are encoded; ``None`` if it cannot be used.
+
+        Without `covered`, encode the pixels of `rgb`.
+        """
+        return stored_format(self._picture)
+
+    def covered(self, boxes: Sequence[Box], *, height: int, width: int, pixel_format: str) -> Any:
+        """Return a frame for an encoder: a copy in which boxes are black, as it is stored; see `stored_format`."""
+        return cover(self._picture, boxes, height=height, width=width, pixel_format=pixel_format)
 
 
 class PictureWriter(PixelWriter):

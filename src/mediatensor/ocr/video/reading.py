@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -21,9 +22,10 @@ from ..._engine.common.messages import json_bytes
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
+from ._redaction import redact_video
 from ._timeline import clock, draw_slides, draw_timeline
 from .captions import Captions, SubtitleFormat, check_tracks, format_of
-from .tracks import Alternative, Place, Slide, TextKind, TextTrack, TrackLine, check_kind, check_seconds
+from .tracks import Alternative, Box, Place, Slide, TextKind, TextTrack, TrackLine, check_kind, check_seconds
 
 __all__ = ["ReadingFormat", "VideoReading"]
 
@@ -289,6 +291,54 @@ class VideoReading:
             write_file(path, self._markdown().encode(errors="replace"))
         else:
             self.slides_document().save_pdf(path)
+
+    def redact(
+        self,
+        video: Any,
+        path: str | os.PathLike[str],
+        *texts: str | re.Pattern[str] | TextTrack,
+        regions: Iterable[Sequence[float] | Box] = (),
+        predictor: Callable[[Any], VideoReading] | None = None,
+    ) -> tuple[TextTrack, ...]:
+        """Write a copy of the video in which texts are covered by black boxes.
+
+        A text is covered in all frames of its track, with a margin, and for 0.6 seconds before and after, because it
+        may fade. The boxes of a moving text follow it. Frame times, rotation, size and colours are kept. The packets of
+        the audio are copied, so spoken words stay. Subtitles, closed captions, chapters, tags and other streams may
+        contain the text, and are left out. A text that was not read is not covered: watch the result.
+
+        Args:
+            video: The video that was read: a source, or a `VideoDecoder`. The decoder's ``on_error`` decides about
+                damaged frames, and its ``on_size_change`` about frames of different sizes.
+            path: Path of the new file, which must end in ``.mp4``, ``.mov``, ``.mkv`` or ``.webm``. The file appears
+                when it is complete.
+            *texts: Words or phrases (``str``), regular expressions, and tracks. The whole track of a text is covered,
+                even if only a part matches. Upper and lower case of a ``str`` are the same, and its spaces match any
+                white space. `TextTrack.alternatives` are searched, too.
+            regions: Boxes (xmin, ymin, xmax, ymax) to cover in all frames, relative to the upright frame.
+            predictor: Predictor that reads the result again, from `video_text_predictor`. A ``str`` or regular
+                expression that is found again is covered as well, and the result is read once more, up to three times.
+                By default, the result is not read.
+
+        Returns:
+            The tracks that were covered. If a text is not in the reading, a warning says so.
+
+        Raises:
+            InvalidArgumentError: There is nothing to redact, an argument is invalid, ``path`` is the video itself, or
+                the reading does not have the size of the video.
+            RedactionError: ``predictor`` can still read the text. Nothing is written.
+            OpenError, ReadError, DecodeError, SizeChangeError: The video cannot be read.
+            EncodeError: The container cannot store the audio of the video.
+            WriteError: The file cannot be written.
+
+        Example:
+            >>> import re
+            >>> from mediatensor.ocr import video_text_predictor
+            >>> reading = video_text_predictor(pretrained=True)("video.mp4")
+            >>> covered = reading.redact("video.mp4", "redacted.mp4", re.compile(r"\\d{2}:\\d{2}"))
+        """
+        size = self.height, self.width
+        return redact_video(self.tracks, size, video, path, texts, regions, predictor)
 
     def _csv(self) -> str:
         table = io.StringIO(newline="")

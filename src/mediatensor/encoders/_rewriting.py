@@ -1,0 +1,225 @@
+"""`rewrite_video`, which encodes a video again with black boxes in its frames, and copies its audio."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+from .._engine.common.messages import progress, warn_user
+from .._engine.pyav.covering import Box, fill_boxes
+from .._engine.pyav.demuxer import Demuxer
+from .._engine.pyav.encoding import Muxer, format_of_path
+from .._engine.pyav.encoding_video import VideoSettings, VideoTrack, accepts_frames
+from .._engine.video.batch import DecodedPicture
+from ..decoders import VideoDecoder
+from ..decoders._access import access_to
+from ..errors import DecodeError, InvalidArgumentError, SizeChangeError
+from ._session import even_frame_rate, mean_frame_rate
+from ._target import FileTarget
+
+# Containers that store the time of each frame.
+_CONTAINERS = frozenset(("matroska", "mov", "mp4", "webm"))
+
+# The encoder for each codec of a source, and the options of its quality. Other sources get the first codec that the
+# container can store.
+_ENCODERS = {
+    "h264": ("libx264", {"crf": "18"}),
+    "vp9": ("libvpx-vp9", {"crf": "18", "b": "0", "deadline": "good", "cpu-used": "4", "row-mt": "1"}),
+    "hevc": ("libx265", {"crf": "18"}),
+    "av1": ("libsvtav1", {"crf": "20", "preset": "8"}),
+}
+# For frames whose stored format an encoder does not accept. The first format has even sizes only.
+_CONVERTED_FORMATS = ("yuv420p", "yuv444p")
+
+
+def rewrite_video(
+    decoder: VideoDecoder,
+    destination: str | os.PathLike[str],
+    boxes_at: Callable[[float], Sequence[Box]],
+    check: Callable[[str], None] = lambda path: None,
+) -> None:
+    """Encode the frames of a video with black boxes, at their times, and copy the packets of its audio streams.
+
+    Frames are encoded one by one as they are decoded. The file appears when it is complete. It has only frames and
+    audio; a warning lists other contents of the source.
+
+    Args:
+        decoder: The video. Its ``on_error`` and ``on_size_change`` decide about damaged frames and frames of other
+            sizes. Its transforms are not used.
+        destination: Path of the file, whose suffix selects the container.
+        boxes_at: Function that returns the boxes to cover in the frame at a time in seconds. It is called with times
+            that do not decrease.
+        check: Function that is called with the path of the complete file before it appears under its name. If it raises
+            an error, the file is discarded.
+
+    Raises:
+        InvalidArgumentError: if the suffix is not accepted.
+        DecodeError: if no frame can be decoded, or ``on_error`` demands it.
+        SizeChangeError: if frames have different sizes or orientations, unless ``on_size_change="scale"``.
+        EncodeError: if the container cannot store the audio, or encoding fails.
+        WriteError: if the file cannot be written.
+    """
+    path = os.fsdecode(destination)
+    container = format_of_path(path)
+    if container not in _CONTAINERS:
+        raise InvalidArgumentError(
+            f"{path!r} is for FFmpeg's format {container!r}, which may not keep the time of each frame; the suffix "
+            "must be .mp4, .mov, .mkv or .webm."
+        )
+    with closing(access_to(decoder).pictures(obeys_policy=True)) as pictures, _open_audio(decoder) as demuxer:
+        first = next(pictures, None)
+        if first is None:
+            raise DecodeError(f"No frame of {decoder._video.name} can be decoded, so there is nothing to write.")
+        target, muxer = FileTarget(path), None
+        try:
+            muxer = Muxer(target.opened, container)
+            frames = _Frames(decoder, first, _settings(decoder, first, muxer))
+            muxer.add_video(frames.settings)
+            audio = _AudioCopy(demuxer, muxer)
+            muxer.start()
+            shown = progress(chain([first], pictures), f"writing {os.path.basename(path)}", total=len(decoder))
+            _write(muxer, frames, shown, audio, boxes_at)
+            muxer.finish()
+            check(target.name)
+            target.commit()
+        except BaseException:
+            target.discard()
+            if muxer is not None:
+                muxer.abandon()
+            raise
+    _warn_of_omissions(decoder, path)
+
+
+def _write(
+    muxer: Muxer,
+    frames: _Frames,
+    pictures: Any,
+    audio: _AudioCopy,
+    boxes_at: Callable[[float], Sequence[Box]],
+) -> None:
+    (track,) = muxer.tracks
+    assert isinstance(track, VideoTrack)
+    tick = None
+    for picture in pictures:
+        audio.write_until(picture.pts_seconds)
+        time = round(picture.pts_seconds / frames.settings.time_base)
+        tick = time if tick is None else max(time, tick + 1)  # encoders reject equal times
+        pixels = frames.covered(picture, boxes_at(picture.pts_seconds))
+        duration = max(1, round(picture.duration_seconds / frames.settings.time_base))
+        with muxer.reporting(f"the {track.codec_name} encoder refused data"):
+            packets = track.encode(pixels, tick, duration)
+        muxer.write(packets)
+    with muxer.reporting(f"the {track.codec_name} encoder could not finish"):
+        packets = track.flush()
+    muxer.write(packets)
+    audio.write_until(None)
+
+
+def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> VideoSettings:
+    """Choose the encoder, and the format of its frames: as they are stored or, if it cannot be kept, from RGB."""
+    stream = decoder._video.stream_info
+    codecs = [codec for codec in (stream.codec, *_ENCODERS) if codec in _ENCODERS and muxer.can_store(codec)]
+    codec, options = _ENCODERS[codecs[0]]
+    index = decoder.frame_index
+    pts, durations = index.pts_seconds.numpy(), index.duration_seconds.numpy()
+    rate = even_frame_rate(pts, durations)
+    common: dict[str, Any] = {
+        "frame_rate": rate or mean_frame_rate(pts),
+        "time_base": stream.time_base or Fraction(1, 90_000),
+        "is_variable": rate is None,
+        "codec": codec,
+        "options": options,
+    }
+    stored, ratio = first.stored_format(), stream.pixel_aspect_ratio
+    if stored is not None and accepts_frames(codec, stored["pixel_format"], *first.size):
+        return VideoSettings(**common, **stored, pixel_aspect_ratio=ratio)
+    height, width = first.orientation.size(*first.size)
+    fitting = [name for name in _CONVERTED_FORMATS if accepts_frames(codec, name, height, width)]
+    if ratio is not None and first.orientation.transposed:
+        ratio = 1 / ratio
+    return VideoSettings(
+        **common,
+        height=height,
+        width=width,
+        pixel_format=(fitting or _CONVERTED_FORMATS)[0],
+        pixel_aspect_ratio=ratio,
+    )
+
+
+@dataclass
+class _Frames:
+    """Makes the frames that the encoder gets. All must have the size and orientation of the ``first`` one."""
+
+    decoder: VideoDecoder
+    first: DecodedPicture
+    settings: VideoSettings
+
+    def covered(self, picture: DecodedPicture, boxes: Sequence[Box]) -> Any:
+        """Return a frame with black boxes, for `VideoTrack.encode`."""
+        settings, first = self.settings, self.first
+        scales = self.decoder._video.options.on_size_change == "scale"
+        if picture.orientation != first.orientation or (picture.size != first.size and not scales):
+            raise SizeChangeError(
+                f"Frame {picture.frame} is {picture.size[1]}x{picture.size[0]} (width x height), but the first is "
+                f"{first.size[1]}x{first.size[0]}, or is turned differently. Pass a "
+                "VideoDecoder(..., on_size_change='scale') to scale the frames to the size of the first."
+            )
+        if settings.colour is not None:
+            assert settings.pixel_format is not None
+            return picture.covered(
+                boxes, height=settings.height, width=settings.width, pixel_format=settings.pixel_format
+            )
+        pixels = picture.rgb((settings.height, settings.width))
+        fill_boxes(pixels, boxes, 0)
+        return pixels.transpose(2, 0, 1)
+
+
+def _open_audio(decoder: VideoDecoder) -> Any:
+    """Open the video again to read its audio, for a ``with`` block that yields a `Demuxer`, or None without audio."""
+
+    def choose(container: Any) -> list[Any]:
+        return [stream for stream in container.streams if stream.type == "audio" and stream.codec_context is not None]
+
+    video = decoder._video
+    has_audio = any(stream.media_type == "audio" and stream.codec for stream in video.container_info.streams)
+    return closing(Demuxer(video.spec.source, choose)) if has_audio else nullcontext()
+
+
+class _AudioCopy:
+    """Adds the audio streams of ``demuxer`` to ``muxer``, and writes their packets in step with the frames."""
+
+    def __init__(self, demuxer: Demuxer | None, muxer: Muxer) -> None:
+        self._muxer = muxer
+        streams = () if demuxer is None else demuxer.streams
+        self._copies = {stream.index: muxer.add_copy(stream) for stream in streams}
+        self._packets: Iterator[Any] = iter(()) if demuxer is None else iter(demuxer.read_packet, None)
+        self._next: Any = next(self._packets, None)
+
+    def write_until(self, seconds: float | None) -> None:
+        """Write the next packets up to a time; with ``None``, write all."""
+        while (packet := self._next) is not None:
+            ticks = packet.pts if packet.dts is None else packet.dts
+            if seconds is not None and ticks is not None and ticks * packet.time_base > seconds:
+                return
+            packet.stream = self._copies[packet.stream_index]
+            self._muxer.write([packet])
+            self._next = next(self._packets, None)
+
+
+def _warn_of_omissions(decoder: VideoDecoder, path: str) -> None:
+    info = decoder._video.container_info
+    kinds = {
+        stream.media_type
+        for stream in info.streams
+        if stream.media_type != "audio" and stream.index != decoder.stream_index
+    }
+    names = [f"the other {kind} streams" if kind == "video" else f"the {kind} streams" for kind in sorted(kinds)] + [
+        "the chapters"
+    ] * bool(info.chapters)
+    if names:
+        warn_user(f"{path!r} does not have {' and '.join(names)} of the source, because text in them is not covered.")
