@@ -115,7 +115,10 @@ class TrainingError(MediaTensorError, RuntimeError):
 
 
 class SizeChangeError(DecodeError, ValueError):
-    """Frames of one batch have different sizes. The message names the first frame whose size differs."""
+    """Frames of one batch have different sizes, or a later frame of the stream is too small for a decoder's crop.
+
+    The message names the first frame whose size differs.
+    """
 
 
 class FrameIndexError(MediaTensorError, ValueError, RuntimeError):

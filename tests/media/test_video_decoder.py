@@ -22,6 +22,7 @@ from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, SizeChangeError, StreamError
+from mediatensor.transforms import CenterCrop, Resize
 
 
 @pytest.fixture(scope="module")
@@ -284,6 +285,22 @@ def test_size_change_names_frame(tmp_path: Path) -> None:
     assert scaled[:].shape == (len(decoder), 3, *sizes[0])
     assert scaled[changed:].shape[2:] == sizes[0], "the size is the stream's, not the batch's"
     assert torch.equal(scaled[0], decoder[0])
+
+
+@pytest.mark.parametrize("policy", ["raise", "scale"])
+def test_frames_smaller_than_a_crop_are_a_size_change(policy: str) -> None:
+    sizes = [(64, 96), (48, 96), (128, 128)]
+    encoders = [VideoEncoder(torch.zeros(4, 3, *size, dtype=torch.uint8), frame_rate=25) for size in sizes]
+    video = b"".join(bytes(encoder.to_tensor("mpegts").numpy()) for encoder in encoders)
+    shapes = [frame.shape[1:] for frame in VideoDecoder(video)]
+    small, large = shapes.index(sizes[1]), shapes.index(sizes[2])
+    decoder = VideoDecoder(video, transforms=[CenterCrop((64, 64))], on_size_change=policy)
+    for frames in ([small], [large, small], [*range(len(shapes))]):
+        with pytest.raises(SizeChangeError, match=rf"^Frame {small} cannot .* CropStep.* 96x48 pixels.*Resize"):
+            decoder.get_frames_at(frames)
+    assert decoder.get_frames_at([0, large]).data.shape == (2, 3, 64, 64)
+    resized = VideoDecoder(video, transforms=[Resize((64, 96)), CenterCrop((64, 64))], on_size_change=policy)
+    assert resized[:].shape == (len(shapes), 3, 64, 64)
 
 
 # Metadata

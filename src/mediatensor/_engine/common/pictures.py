@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from ...errors import SizeChangeError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 # Largest frame that is decoded or made, in pixels. A header of a few bytes can state a size of terabytes.
-MAX_PIXELS = 1 << 28
+MAX_FRAME_PIXELS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -214,8 +216,22 @@ PixelStep = ResizeStep | CropStep | PadStep
 
 
 def output_size(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int]:
-    """Return the (height, width) of a frame of ``height`` and ``width`` after all steps."""
-    return (steps[-1].height, steps[-1].width) if steps else (height, width)
+    """Return the (height, width) of a frame of ``height`` and ``width`` after all steps.
+
+    The steps may have been made for frames of another size. Raises `SizeChangeError` if the frame is too small for a
+    crop, or too large for a padding.
+    """
+    for step in steps:
+        if not isinstance(step, ResizeStep):
+            frame, kept = (height, width), (step.height, step.width)
+            inner, outer = (frame, kept) if isinstance(step, PadStep) else (kept, frame)
+            if step.top + inner[0] > outer[0] or step.left + inner[1] > outer[1]:
+                raise SizeChangeError(
+                    f"the resolution of the stream changes, and {step} does not fit {width}x{height} pixels (width x "
+                    "height). Put a Resize before it."
+                )
+        height, width = step.height, step.width
+    return height, width
 
 
 def frame_box(steps: tuple[PixelStep, ...], height: int, width: int) -> tuple[int, int, int, int]:

@@ -68,7 +68,10 @@ class PixelWriter:
         orientation = converter.orientation_of(picture)
         if self._orientation is not None and not orientation.turns:
             orientation = self._orientation
-        size = converter.output_size(picture, orientation)
+        try:
+            size = converter.output_size(picture, orientation)
+        except SizeChangeError as error:
+            raise SizeChangeError(f"Frame {name} cannot be transformed: {error}") from None
         if self._size is None:
             with _allocating:
                 if self._size is None:
