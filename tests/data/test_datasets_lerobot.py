@@ -344,8 +344,12 @@ def test_letterbox_pads_depths_with_one_code(tmp_path: Path) -> None:
     whole = row_of(LeRobotClips(root), 2)[DEPTH]
     letterbox = Letterbox((whole.shape[1] + 7, whole.shape[2]), fill=0)
     row = row_of(LeRobotClips(root, decoder_options={"transforms": [letterbox, CenterCrop((40, 30))]}), 2)
-    padded = row_of(LeRobotClips(root, decoder_options={"transforms": [letterbox]}), 2)[DEPTH]
+    boxed = row_of(LeRobotClips(root, decoder_options={"transforms": [letterbox]}), 2)
+    padded = boxed[DEPTH]
     assert torch.equal(padded[:, 3:-4], whole)
+    left, top, right, bottom = boxed[f"{DEPTH}_frame_box"].tolist()
+    assert torch.equal(padded[:, top:bottom, left:right], whole)
+    assert torch.equal(boxed[f"{TOP}_frame_box"], boxed[f"{DEPTH}_frame_box"])
     assert len(torch.cat((padded[:, :3], padded[:, -4:]), 1).unique()) == 1
     top, left = round((padded.shape[1] - 40) / 2), round((padded.shape[2] - 30) / 2)
     assert torch.equal(row[DEPTH], padded[:, top : top + 40, left : left + 30])

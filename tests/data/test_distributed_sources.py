@@ -17,7 +17,7 @@ from lerobot_files import DEPTH, DEPTH_STILL, LANGUAGE, STILL, TOP, WRIST, write
 from mediatensor.datasets import AudioClips, LeRobotClips, Sample, VideoClips
 from mediatensor.distributed import AudioReader, ClipDecoder, LeRobotReader, clip_rows
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.transforms import Resize
+from mediatensor.transforms import Letterbox, Resize
 from range_server import serve
 from training_set import SIZE, make_videos
 from wav_files import noise, wav
@@ -220,6 +220,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"output_dtype": torch.uint8, "cameras": [WRIST], "step": 3},
         {"rows": "episodes", "step": 4, "episodes": [0, 2]},
         {"delta_timestamps": {TOP: [0.0, 0.1]}, "only_whole": True, "image_transforms": Resize((24, 32))},
+        {"rows": "episodes", "step": 4, "decoder_options": {"transforms": [Letterbox((40, 40))]}},
     ],
 )
 def test_rows_of_robots_match_their_dataset(options: dict[str, Any], robot: Path) -> None:

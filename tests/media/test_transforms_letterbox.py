@@ -269,8 +269,8 @@ def test_frames_of_another_size_fill_the_same_place(tmp_path: Path) -> None:
 # In datasets
 
 
-def clips_of(*paths: Path, transforms: Sequence[object], **options: Any) -> VideoClips:
-    decoder_options = {"transforms": list(transforms)}
+def clips_of(*paths: Path, transforms: Sequence[object], order: str = "NCHW", **options: Any) -> VideoClips:
+    decoder_options = {"transforms": list(transforms), "dimension_order": order}
     return VideoClips([str(path) for path in paths], num_frames_per_clip=2, decoder_options=decoder_options, **options)
 
 
@@ -284,6 +284,12 @@ def test_clips_of_different_shapes_make_a_batch_with_a_mask(clip: Path, rotated_
     assert batch.pixel_mask is not None
     assert torch.equal(batch.pixel_mask, torch.stack((letterbox.mask(HEIGHT, WIDTH), letterbox.mask(WIDTH, HEIGHT))))
     assert not batch.frames.data[:, 0].movedim(1, -1)[~batch.pixel_mask].any()
+    channels_last = clips_of(clip, rotated_clip, transforms=[letterbox], order="NHWC")
+    (last,) = DataLoader(channels_last, batch_size=2, num_workers=num_workers)
+    assert last.frames.data.shape == (2, 2, 48, 48, 3)
+    assert torch.equal(last.pixel_mask, batch.pixel_mask)
+    with pytest.raises(InvalidArgumentError, match="dimension_order='NCHW'"):
+        pad([channels_last[0], channels_last[1]])
 
 
 def test_the_mask_follows_later_transforms_of_the_decoder(white_clip: Path) -> None:

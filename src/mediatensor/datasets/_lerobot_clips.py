@@ -28,10 +28,11 @@ from ..decoders import VideoDecoder, decode_image
 from ..decoders._access import access_to
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, ReadError
 from ..samplers._random import uses_row_random
+from ..transforms import Letterbox
 from ._rows.clips import random_of_transform, ready_for_rows, redraw_transforms
 from ._rows.dataset import ColumnDataset, check_dataset_options
 from ._rows.recipe import Recipe
-from ._rows.samples import Sample
+from ._rows.samples import FRAME_BOX, Sample
 from ._sources.items import Item
 from ._sources.lerobot import DepthScale, Episode, EpisodeFiles, LeRobotFormat, is_structured, open_lerobot
 from ._sources.lerobot_stats import read_stats
@@ -72,8 +73,8 @@ class LeRobotClips(ColumnDataset):
         delta_timestamps: For each column that should have several values in a row, their times in seconds relative to
             the row: ``{"action": [0.0, 0.1, 0.2]}``. Times must be within ``tolerance_s`` of multiples of 1 / fps.
         episodes: Numbers of the episodes to read; by default all. Rows are always in the order of the episodes.
-        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. Every column, and
-            also ``task``, then has one value for each frame, in a new first dimension.
+        rows: ``"frames"`` makes a row for each frame. ``"episodes"`` makes a row for each episode. Every column then
+            has one value for each frame, in a new first dimension; ``task`` is a list with one text for each frame.
         step: Use only every ``step``-th frame of an episode.
         only_whole: Leave out rows for which a time in ``delta_timestamps`` is outside the episode, so that nothing is
             padded.
@@ -87,6 +88,8 @@ class LeRobotClips(ColumnDataset):
         depth_output_unit: Unit of depth maps, ``"m"`` or ``"mm"``. Depth images in a table are not converted if the
             dataset does not record their unit (``depth_unit``).
         decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, except ``seek_mode`` and ``output_dtype``.
+            With a `Letterbox`, a row has the box of the frame inside its padding for each camera that is stored as
+            video, such as ``observation.images.top_frame_box``: left, top, right and bottom, int64 (4,).
         dataset_options: As for `VideoClips`.
 
     Raises:
@@ -263,6 +266,11 @@ class LeRobotRecipe(Recipe):
     decoder_options: dict[str, Any] = field(default_factory=dict)
     depth_output_unit: DepthUnit = "m"
 
+    @property
+    def has_frame_boxes(self) -> bool:
+        """Whether rows have a column with the box of the frame inside its padding, for each camera with videos."""
+        return any(isinstance(one, Letterbox) for one in self.decoder_options.get("transforms") or ())
+
     def open(self, item: Item) -> _OpenEpisode:
         return _OpenEpisode(item.source, self.decoder_options)  # type: ignore[arg-type]
 
@@ -288,6 +296,8 @@ class LeRobotRecipe(Recipe):
             scale = self.format.depths.get(name)
             with stages.DECODE:
                 images = opened.frames(name, seconds, self.tolerance_s, item.name, is_depth=scale is not None)
+            if self.has_frame_boxes:
+                padding[f"{name}_{FRAME_BOX}"] = torch.tensor(opened.frame_box(name), device="cpu")
             # Like LeRobot, a single time gives one image, even if it is in delta_timestamps.
             images = images[0] if self.rows == "frames" and len(images) == 1 else images
             values[name] = self._transform(images) if scale is None else self._depths_of(images, scale)
@@ -436,6 +446,9 @@ class _OpenEpisode:
                 "the video do not go together; leave such rows out with on_error, or allow a larger tolerance_s."
             )
         return decoder.get_frames_at(indices).data
+
+    def frame_box(self, camera: str) -> tuple[int, int, int, int] | None:
+        return access_to(self._decoders[camera]).frame_box()
 
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
         """Return the image in a row of the episode's table, uint8 (C, H, W).

@@ -17,7 +17,7 @@ from ..datasets._audio_clips import AudioRecipe
 from ..datasets._lerobot_clips import LeRobotClips, LeRobotRecipe
 from ..datasets._rows.clips import frames_sampler, sound_sampler
 from ..datasets._rows.recipe import RowSpec
-from ..datasets._rows.samples import Sample
+from ..datasets._rows.samples import FRAME_BOX, Sample
 from ..datasets._video_clips import VideoRecipe
 from ..decoders import AudioDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, OutOfRangeError
@@ -218,9 +218,10 @@ class LeRobotReader(RowMapper):
 
     It adds the columns of the dataset, with the shapes in its metadata. ``delta_timestamps`` can list times for a
     column NAME. This column then gets a new first dimension with one entry for each time, unless it contains video
-    frames and only one time is listed. A mask ``NAME_is_pad`` is added. Further output columns are ``task``, ``source``
-    (the episode), ``error`` (the reason why the row could not be read, else empty) and ``n_replaced`` (always 0). A row
-    with an error has zeros, ``False`` and empty text.
+    frames and only one time is listed. A mask ``NAME_is_pad`` is added. With a `Letterbox`, ``NAME_frame_box``
+    is added for cameras with video. Further output columns are ``task``, ``source`` (the episode), ``error`` (the
+    reason why the row could not be read, else empty) and ``n_replaced`` (always 0). A row with an error has zeros,
+    ``False`` and empty text.
 
     Each actor reads the metadata once, in the constructor.
 
@@ -330,6 +331,8 @@ def _lerobot_columns(clips: LeRobotClips, picture_shape: tuple[int, int, int] | 
         elif name in recipe.format.structured_columns:
             columns.append(ListColumn(name))
         elif dtype in ("video", "image"):
+            if dtype == "video" and recipe.has_frame_boxes:
+                columns.append(Column(f"{name}_{FRAME_BOX}", "int64", (4,)))
             is_depth = name in recipe.format.depths
             channels, *size = picture_shape or _picture_shape(feature)
             sizes: tuple[int | None, ...] = (1 if is_depth else channels, *size)

@@ -133,13 +133,22 @@ def _map_leaves(sample: Any, function: Callable[[Tensor], Tensor]) -> Any:
     return sample
 
 
+def is_channels_last(shape: Sequence[int]) -> bool:
+    """Return whether images of this shape are (..., H, W, C), to judge by the number of channels.
+
+    >>> is_channels_last((8, 480, 640, 3)), is_channels_last((8, 3, 480, 640)), is_channels_last((3, 3, 3))
+    (True, False, False)
+    """
+    return shape[-1] <= 4 < shape[-3]
+
+
 def _check_images(images: Tensor) -> None:
     shape = tuple(images.shape)
     if images.dtype not in IMAGE_DTYPES:
         raise InvalidArgumentError(f"Images must be uint8, uint16 or float (got {images.dtype} of shape {shape}).")
     if 0 in shape[-3:]:
         raise InvalidArgumentError(f"Images must have at least one channel, row and column (got shape {shape}).")
-    if shape[-1] <= 4 < shape[-3]:
+    if is_channels_last(shape):
         raise InvalidArgumentError(
             f"Images must be channels-first, (..., C, H, W), but shape {shape} looks channels-last. "
             "Decode with dimension_order='NCHW', or call .movedim(-1, -3) on the tensor."

@@ -22,6 +22,7 @@ from ..._engine.common.devices import tensors_on_cpu
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ...transforms._transform import is_channels_last
 from .._rows.samples import Batch, ColumnDict, Sample, Skipped, Timing
 from .._rows.transport import join_tensors
 
@@ -62,6 +63,11 @@ def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None) -> Fram
     frames = [sample.frames for sample in samples if sample.frames is not None]
     if not frames:
         return None
+    if pad_sizes and is_channels_last(frames[0].data.shape):
+        raise InvalidArgumentError(
+            f"Frames must be channels-first, (..., C, H, W), but shape {tuple(frames[0].data.shape)} looks "
+            "channels-last. Decode with dimension_order='NCHW'."
+        )
     shape = _common_shape("frames", samples, [one.data for one in frames], pad_sizes.of_frames() if pad_sizes else None)
     return FrameBatch(
         join_tensors([one.data for one in frames], shape),

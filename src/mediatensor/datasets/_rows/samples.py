@@ -14,6 +14,7 @@ from ..._engine.common.checks import whole_number
 from ..._engine.common.devices import on_device, pinned
 from ..._engine.common.messages import counted
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ...transforms._transform import is_channels_last
 from .captions import ClipCaption
 from .transport import pack, unpack
 
@@ -270,8 +271,9 @@ class Batch:
         if not isinstance(pixels, Tensor):
             return None
         valid_heights, valid_widths = (None, None) if self.valid_sizes is None else self.valid_sizes.unbind(1)
-        rows = _is_before(valid_heights, pixels.shape[-2], len(self), pixels.device)
-        mask = rows[:, :, None] & _is_before(valid_widths, pixels.shape[-1], len(self), pixels.device)[:, None, :]
+        height, width = pixels.shape[-3:-1] if is_channels_last(pixels.shape) else pixels.shape[-2:]
+        rows = _is_before(valid_heights, height, len(self), pixels.device)
+        mask = rows[:, :, None] & _is_before(valid_widths, width, len(self), pixels.device)[:, None, :]
         for of_image, box in zip(mask, self.extra.get(FRAME_BOX, ()), strict=False):
             if isinstance(box, tuple):
                 left, top, right, bottom = box
