@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from mediatensor._engine.bitstreams.content import content_parser, has_valid_start, nal_units_are_valid
+from mediatensor._engine.bitstreams.content import (
+    content_parser,
+    has_valid_start,
+    is_shown_at_once,
+    nal_units_are_valid,
+)
 from mediatensor._engine.bitstreams.h264 import H264Parser
 from mediatensor._engine.bitstreams.units import PacketContent, nal_units
 
@@ -23,6 +29,18 @@ def vp9_header(*, show_existing: int = 0, show: int = 1, profile: int = 0) -> by
 def vp9_superframe(*frames: bytes) -> bytes:
     marker = bytes([0b110_00_000 | (len(frames) - 1)])
     return b"".join(frames) + marker + b"".join(bytes([len(f)]) for f in frames) + marker
+
+
+@pytest.mark.parametrize("size_bytes", range(1, 10))
+@pytest.mark.parametrize("shown", [False, True])
+def test_av1_unit_size_has_up_to_eight_bytes(size_bytes: int, shown: bool) -> None:
+    payload = bytes([0x10 if shown else 0, 0, 0])
+    size = bytes([128 | len(payload), *[128] * (size_bytes - 2), 0]) if size_bytes > 1 else bytes([len(payload)])
+    packet = bytes([6 << 3 | 2]) + size + payload
+    beginning = np.frombuffer(packet.ljust(16, b"\0"), np.uint8)[None]
+    is_valid = size_bytes <= 8
+    assert hides_frame("av1", packet) == (is_valid and not shown)
+    assert is_shown_at_once("av1", beginning, np.array([len(packet)])).item() == (shown or not is_valid)
 
 
 @pytest.mark.parametrize("profile", [0, 1, 2, 3])

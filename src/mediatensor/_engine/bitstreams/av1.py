@@ -74,13 +74,10 @@ def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
         return False
     position = 2 if beginning[0] & 4 else 1  # obu_extension_flag
     if beginning[0] & 2:  # obu_has_size_field
-        unit_size = 0
-        for i in range(4):
-            octet = beginning[position]
-            unit_size |= (octet & 127) << 7 * i
-            position += 1
-            if octet < 128:
-                break
+        try:
+            unit_size, position = _leb128(beginning, position)
+        except ValueError:
+            return False
         if position + unit_size != size:
             return False
     return not beginning[position] & 0x90  # show_existing_frame, show_frame
