@@ -116,19 +116,22 @@ def by_mediatensor(seek_mode: str) -> Callable[[str, range], torch.Tensor]:
 
 
 def by_pyav(url: str, clip: range) -> torch.Tensor:
-    """A seek by time and a plain decode, over FFmpeg's own HTTP client."""
-    with av.open(url) as container:
+    """A seek by time and a plain decode, over FFmpeg's own HTTP client.
+
+    In MPEG-TS, FFmpeg seeks to the next key frame, so after the last key frame it finds no frame.
+    """
+    frames: list[torch.Tensor] = []
+    with contextlib.suppress(av.EOFError), av.open(url) as container:
         stream = container.streams.video[0]
         seconds_per_tick = stream.time_base
         first = (stream.start_time or 0) + round(clip.start / FRAMES_PER_SECOND / seconds_per_tick)
         container.seek(first, stream=stream)
-        frames = []
         for frame in container.decode(stream):
             if frame.pts >= first:
                 frames.append(torch.from_numpy(frame.to_ndarray(format="rgb24")))
             if len(frames) == len(clip):
                 break
-    return torch.stack(frames).permute(0, 3, 1, 2)
+    return torch.stack(frames).permute(0, 3, 1, 2) if frames else torch.empty(0)
 
 
 def ways() -> dict[str, Callable[[str, range], torch.Tensor]]:
