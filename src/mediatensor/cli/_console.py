@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
+from .._engine.common.limits import MAX_PIXELS_ADVICE
 from .._engine.common.messages import counted, progress, to_json, without_bars
 from ..errors import InvalidArgumentError, MediaTensorError
 from ._text import one_line
@@ -76,7 +77,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"The best \w+ stream is unknown and there is no specified stream\. (?=The source has)", ""),
     (r"\bmax_pixels = (?=\d)", "the limit of "),
     (r" \(metadata\.color_transfer_characteristic identifies such files; the (ffmpeg program .*)\)", r" The \1"),
-    (r"[;.] [Ii]f you trust the file, pass a larger max_pixels\b", ""),
+    (f"; {re.escape(MAX_PIXELS_ADVICE)}", ""),
     (r",? or None(?: for [\w' -]*[\w'])?", ""),
     (r"\bnow None\b", "now the default"),
     (r"(--[\w-]+) None, now", r"\1 not given, now"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from .._engine.common.limits import MAX_PIXELS_ADVICE
 from ..errors import (
     InvalidArgumentError,
     IsolatedWorkerError,
@@ -67,10 +68,9 @@ def _for_people(message: str) -> str:
     'Page 1 of x cannot be read: too large.'
     """
     message = re.sub(r"Page (\d+) \(counted from 0\)", lambda match: f"Page {int(match[1]) + 1}", message)
-    message = re.sub(
-        r"[.;] if you trust the file, pass a larger max_pixels, or None for no limit", "", message, flags=re.I
+    return message.replace(f"; {MAX_PIXELS_ADVICE}", "").replace(
+        "more than max_pixels = ", "more than the most that is read here, "
     )
-    return message.replace("more than max_pixels = ", "more than the most that is read here, ")
 
 
 def _status(error: Exception) -> int:

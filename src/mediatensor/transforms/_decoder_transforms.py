@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.checks import finite_numbers, is_integer
-from .._engine.common.pictures import MAX_PIXELS, CropStep, PadStep, PixelStep, ResizeStep
+from .._engine.common.pictures import MAX_FRAME_PIXELS, CropStep, PadStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
 from ._size_rules import FixedSize, size_rule
@@ -367,10 +367,10 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
         check_size(type(step).__name__.removesuffix("Step"), (step.height, step.width))
         if isinstance(step, PadStep):
             _check_pad_step(step, height, width)
-        if (step.height + _MARGIN) * (step.width + _MARGIN) >= MAX_PIXELS:
+        if (step.height + _MARGIN) * (step.width + _MARGIN) >= MAX_FRAME_PIXELS:
             raise InvalidArgumentError(
                 f"Frames of {step.width}x{step.height} pixels are too large: (width + {_MARGIN}) * "
-                f"(height + {_MARGIN}) must be less than {MAX_PIXELS}."
+                f"(height + {_MARGIN}) must be less than {MAX_FRAME_PIXELS}."
             )
     else:
         raise InvalidArgumentError(

@@ -23,6 +23,9 @@ MAX_SAMPLES_PER_CALL = 1 << 31
 #: Largest number of bytes of frames that are copied from a device at once. A copy waits, and takes CPU memory.
 MAX_COPY_BYTES = 1 << 28
 
+#: Advice at the end of messages about too many pixels. The command and the web service leave it out.
+MAX_PIXELS_ADVICE = "if you trust the file, pass a larger max_pixels, or None for no limit"
+
 # Larger integers may not fit into a float for the message.
 _MOST_SHOWN = 1e300
 
@@ -60,7 +63,7 @@ def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
     if max_pixels is not None and width * height > max_pixels:
         raise OpenError(
             f"it would have {width}x{height} = {width * height} pixels, more than max_pixels = {max_pixels}; "
-            "if you trust the file, pass a larger max_pixels, or None for no limit"
+            f"{MAX_PIXELS_ADVICE}"
         )
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...errors import DecodeError, MediaTensorError, OpenError
 from ..common import buffers
+from ..common.limits import MAX_PIXELS_ADVICE
 from ..common.pictures import Orientation
 from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_source
 from .channels import ImageReadMode, convert, wanted_layout
@@ -52,7 +53,7 @@ def decode(
         if max_pixels is not None and width * height > max_pixels:
             raise OpenError(
                 f"{name} says that its picture has {width}x{height} = {width * height} pixels, more than max_pixels = "
-                f"{max_pixels}. If you trust the file, pass a larger max_pixels, or None for no limit."
+                f"{max_pixels}; {MAX_PIXELS_ADVICE}."
             )
 
     try:
@@ -77,7 +78,7 @@ def decode(
         raise OpenError(
             f"{name} has {image.num_frames} pictures of {width}x{height}: a result of {num_bytes} bytes, more than the "
             f"{max_pixels * MAX_BYTES_PER_PIXEL} that max_pixels = {max_pixels} allows ({MAX_BYTES_PER_PIXEL} for each "
-            "pixel). If you trust the file, pass a larger max_pixels, or None for no limit."
+            f"pixel); {MAX_PIXELS_ADVICE}."
         )
     pixels: NDArray[Any] = buffers.empty(shape, dtype)
     try:

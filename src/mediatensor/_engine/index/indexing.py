@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import FrameIndexError, InvalidArgumentError, ReadError, StreamError
 from ..common.checks import path_text
 from ..common.interrupts import interrupts_kept
-from ..common.pictures import MAX_PIXELS
+from ..common.pictures import MAX_FRAME_PIXELS
 from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
@@ -100,7 +100,7 @@ def _index_frames(
         hint = " It is an image: decode_image may read it, or an animation." if is_image else ""
         raise StreamError(
             f"{source.describe()}: none of the {len(table)} packets of the video stream can be decoded "
-            f"(damaged, encrypted, or more than {MAX_PIXELS} pixels a frame), so there is no frame.{hint}"
+            f"(damaged, encrypted, or more than {MAX_FRAME_PIXELS} pixels a frame), so there is no frame.{hint}"
         )
     if not are_keys:
         table = replace(table, is_key=table.is_key & (np.arange(len(table)) == 0))

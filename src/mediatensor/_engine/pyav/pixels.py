@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ...errors import DecodeError
 from ..common.buffers import empty
 from ..common.pictures import (
-    MAX_PIXELS,
+    MAX_FRAME_PIXELS,
     CropStep,
     Orientation,
     PadStep,
@@ -721,5 +721,5 @@ def create_cuda_context(codec: str, extradata: bytes, size: tuple[int, int], dev
         context.extradata = extradata
     context.height, context.width = size
     context.thread_count = 1  # each additional thread takes some of NVDEC's 32 surfaces
-    context.options = {"max_pixels": str(MAX_PIXELS)}
+    context.options = {"max_pixels": str(MAX_FRAME_PIXELS)}
     return context

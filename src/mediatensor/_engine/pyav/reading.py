@@ -13,7 +13,7 @@ from av.video.frame import PictureType
 
 from ...errors import DecodeError, MediaTensorError, ReadError, StreamError
 from ..common.interrupts import raise_kept_interrupt
-from ..common.pictures import MAX_PIXELS
+from ..common.pictures import MAX_FRAME_PIXELS
 from ..sources.source import Source
 from .demuxer import Demuxer
 from .opening import (
@@ -67,7 +67,7 @@ def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool, ex
     context.thread_count = num_threads if codec_has_threads(context) else 1
     context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
-    context.options = {"max_pixels": str(MAX_PIXELS), "err_detect": strict if is_strict else "0"}
+    context.options = {"max_pixels": str(MAX_FRAME_PIXELS), "err_detect": strict if is_strict else "0"}
     if exports is not None:
         context.options |= {"export_side_data": exports}
 
