@@ -14,7 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-__all__ = ["AdjacencyScore", "Relation", "TextCell", "relations_of", "score_relations"]
+from .ocr_scores import Count
+
+__all__ = ["Relation", "TextCell", "relations_of", "score_relations"]
 
 #: The text of a cell, of its neighbour, and where that is: "right" or "below".
 Relation = tuple[str, str, str]
@@ -33,33 +35,6 @@ class TextCell:
     left: int
     right: int
     text: str
-
-
-@dataclass(frozen=True)
-class AdjacencyScore:
-    """Numbers of true, found, and correctly found relations."""
-
-    wanted: int = 0
-    found: int = 0
-    right: int = 0
-
-    def __add__(self, other: AdjacencyScore) -> AdjacencyScore:
-        return AdjacencyScore(self.wanted + other.wanted, self.found + other.found, self.right + other.right)
-
-    @property
-    def precision(self) -> float:
-        """The share of found relations that are right; 0 if none were found."""
-        return self.right / self.found if self.found else 0.0
-
-    @property
-    def recall(self) -> float:
-        """The share of true relations that were found; 0 if there are none."""
-        return self.right / self.wanted if self.wanted else 0.0
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
-        return 2 * self.right / (self.wanted + self.found) if self.wanted + self.found else 0.0
 
 
 def _letters(text: str) -> str:
@@ -92,7 +67,7 @@ def relations_of(cells: Iterable[TextCell]) -> list[Relation]:
     return [(texts[one], texts[after], direction) for one, after, direction in pairs]
 
 
-def score_relations(wanted: Sequence[Relation], found: Sequence[Relation], *, fuzzy: bool = False) -> AdjacencyScore:
+def score_relations(wanted: Sequence[Relation], found: Sequence[Relation], *, fuzzy: bool = False) -> Count:
     """Compare the relations of a document.
 
     Args:
@@ -113,7 +88,7 @@ def score_relations(wanted: Sequence[Relation], found: Sequence[Relation], *, fu
                     del rest[at]
                     right += 1
                     break
-    return AdjacencyScore(len(wanted), len(found), right)
+    return Count(right, len(wanted), len(found))
 
 
 def _is_alike(one: str, other: str) -> bool:

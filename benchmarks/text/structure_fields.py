@@ -16,7 +16,6 @@ import json
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,9 @@ from mediatensor.ocr.structure import PageContent, content_of_picture, extract_f
 from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
 from ..shared.reports import can_draw
-from .ocr_scores import box_iou
+from .ocr_scores import Count, box_iou
 
 __all__ = [
-    "LinkScore",
     "add_command",
     "box_of_words",
     "form_contents",
@@ -53,31 +51,7 @@ _LEAST_IOU = 0.5
 _NUM_DRAWN = 40
 
 
-@dataclass(frozen=True)
-class LinkScore:
-    """Counts of true, found, and correctly found pairs."""
-
-    wanted: int = 0
-    found: int = 0
-    right: int = 0
-
-    def __add__(self, other: LinkScore) -> LinkScore:
-        return LinkScore(self.wanted + other.wanted, self.found + other.found, self.right + other.right)
-
-    @property
-    def precision(self) -> float:
-        return self.right / self.found if self.found else 0.0
-
-    @property
-    def recall(self) -> float:
-        return self.right / self.wanted if self.wanted else 0.0
-
-    @property
-    def f1(self) -> float:
-        return 2 * self.right / (self.wanted + self.found) if self.wanted + self.found else 1.0
-
-
-def score_links(wanted: Sequence[Link], found: Sequence[Link]) -> LinkScore:
+def score_links(wanted: Sequence[Link], found: Sequence[Link]) -> Count:
     """Count pairs whose two boxes both match; the best matches are taken first, each once."""
     ones, others = (np.array(links, float).reshape(-1, 2, 4) for links in (wanted, found))
     overlaps = np.minimum(*(box_iou(ones[:, part], others[:, part]) for part in (0, 1)))
@@ -88,7 +62,7 @@ def score_links(wanted: Sequence[Link], found: Sequence[Link]) -> LinkScore:
         if first not in firsts and second not in seconds:
             firsts.add(first)
             seconds.add(second)
-    return LinkScore(len(wanted), len(found), len(firsts))
+    return Count(len(firsts), len(wanted), len(found))
 
 
 def score_values(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, tuple[bool, bool]]:
@@ -181,7 +155,7 @@ def make_content(image: NDArray[np.uint8], words: Iterable[Any]) -> PageContent:
 
 
 def _drawn_row(count: int) -> dict[str, Any]:
-    score, seconds = LinkScore(), 0.0
+    score, seconds = Count(), 0.0
     for seed in range(count):
         page = draw_random_page(random.Random(seed), kind="form", languages=("en", "de", "fr", "es"), style="scan")
         words = [
@@ -245,7 +219,7 @@ def form_contents(image: NDArray[np.uint8], annotation: Any) -> dict[str, PageCo
 
 
 def _form_rows(pages: Sequence[tuple[Path, Any]], reader: _Reader) -> list[dict[str, Any]]:
-    scores = {source: LinkScore() for source in ("true entities", "true words", "words as read")}
+    scores = {source: Count() for source in ("true entities", "true words", "words as read")}
     seconds = dict.fromkeys(scores, 0.0)
     for path, annotation in pages:
         image = np.array(Image.open(path).convert("RGB"))
@@ -303,14 +277,14 @@ def _receipt_rows(pages: Sequence[tuple[Path, Any]], reader: _Reader) -> list[di
     ]
 
 
-def _link_row(pages: str, source: str, count: int, score: LinkScore, seconds: float) -> dict[str, Any]:
+def _link_row(pages: str, source: str, count: int, score: Count, seconds: float) -> dict[str, Any]:
     return {
         "pages": pages,
         "count": count,
         "seconds_a_page": round(seconds / count, 4),
         "from": source,
         "score": round(score.f1, 4),
-        "detail": f"precision {score.precision:.3f}, recall {score.recall:.3f}, {score.wanted} links",
+        "detail": f"precision {score.precision:.3f}, recall {score.recall:.3f}, {score.truth} links",
     }
 
 

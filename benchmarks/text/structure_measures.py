@@ -35,9 +35,9 @@ from mediatensor.ocr.structure import (
     find_tables,
 )
 
-from .structure_adjacency import AdjacencyScore, score_relations
+from .ocr_scores import Count
+from .structure_adjacency import score_relations
 from .structure_fields import (
-    LinkScore,
     box_of_words,
     form_contents,
     form_links,
@@ -229,10 +229,10 @@ def _links_measure(
         ]
 
     def scores(found: list[Any]) -> Scores:
-        totals: dict[str, LinkScore] = {}
+        totals: dict[str, Count] = {}
         for wanted, boxes in zip(links, found, strict=True):
             for source in boxes:
-                totals[source] = totals.get(source, LinkScore()) + score_links(wanted, boxes[source])
+                totals[source] = totals.get(source, Count()) + score_links(wanted, boxes[source])
         return {f"{name}, {source}": score.f1 for source, score in totals.items()}
 
     return Measure(areas, results, scores)
@@ -355,7 +355,7 @@ def _table_measures(folder: Path) -> Iterator[Measure]:
         ]
 
     def scores(found: list[Any]) -> Scores:
-        total = AdjacencyScore()
+        total = Count()
         for truth, relations in zip(truths, found, strict=True):
             total += score_relations(truth, relations)
         return {f"tables, {len(truths)} known files": total.f1}

@@ -29,7 +29,8 @@ from ..shared.machine import machine_stamp, package_versions
 from ..shared.panels import Bar, Panel, draw_panels
 from ..shared.reports import can_draw
 from ..shared.workers import WorkerError, WorkerProcess
-from .structure_adjacency import AdjacencyScore, Relation, TextCell, relations_of, score_relations
+from .ocr_scores import Count
+from .structure_adjacency import Relation, TextCell, relations_of, score_relations
 from .structure_tables_peers import READERS
 
 __all__ = ["add_command", "read_truth", "tables_of"]
@@ -192,7 +193,7 @@ def _report(
             fuzzy: {name: score_relations(truth[name], result.relations[name], fuzzy=fuzzy) for name in truth}
             for fuzzy in (False, True)
         }
-        exact, fuzzy = (sum(scores[kind].values(), AdjacencyScore()) for kind in (False, True))
+        exact, fuzzy = (sum(scores[kind].values(), Count()) for kind in (False, True))
         rows.append(
             {
                 "reader": reader,

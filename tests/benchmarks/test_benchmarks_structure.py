@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.text.structure_adjacency import AdjacencyScore, TextCell, relations_of, score_relations
+from benchmarks.text.ocr_scores import Count
+from benchmarks.text.structure_adjacency import TextCell, relations_of, score_relations
 from benchmarks.text.structure_tables import read_truth
 
 # A is the head of two columns, and below D there is an empty cell:
@@ -37,7 +38,7 @@ def test_tables_that_are_missed_and_invented_cost():
     found = [*relations_of(cell for cell in CELLS if cell.text != "D"), ("x", "y", "right")]
     # c-e took the place of c-d and d-e, and a-d is lost; x-y is invented.
     score = score_relations(wanted, found)
-    assert score == AdjacencyScore(wanted=9, found=8, right=6)
+    assert score == Count(right=6, truth=9, found=8)
     assert (score.precision, score.recall, score.f1) == pytest.approx((6 / 8, 6 / 9, 12 / 17))
     assert score_relations([], []).f1 == 0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.text.structure_fields import LinkScore, score_links, score_values
+from benchmarks.text.ocr_scores import Count
+from benchmarks.text.structure_fields import score_links, score_values
 
 A, B, C, D = ((float(x), 0.0, x + 10.0, 10.0) for x in (0, 100, 200, 300))
 
@@ -11,7 +12,7 @@ A, B, C, D = ((float(x), 0.0, x + 10.0, 10.0) for x in (0, 100, 200, 300))
 def test_links_that_meet_count_once() -> None:
     # Half as wide again: an IoU of 2/3. Twice as wide and more: less than 1/2.
     wide, wider = (100.0, 0.0, 115.0, 10.0), (100.0, 0.0, 125.0, 10.0)
-    assert score_links([(A, B), (C, D)], [(A, wide), (A, B), (C, B)]) == LinkScore(wanted=2, found=3, right=1)
+    assert score_links([(A, B), (C, D)], [(A, wide), (A, B), (C, B)]) == Count(right=1, truth=2, found=3)
     assert score_links([(A, B)], [(A, wide)]).right == 1
     assert score_links([(A, B)], [(A, wider)]).right == 0
     # A key is not a value.
@@ -19,10 +20,10 @@ def test_links_that_meet_count_once() -> None:
 
 
 def test_the_mean_of_precision_and_recall() -> None:
-    score = LinkScore(3, 2, 1) + LinkScore(1, 2, 1)
+    score = Count(1, 3, 2) + Count(1, 1, 2)
     assert (score.precision, score.recall, score.f1) == (0.5, 0.5, 0.5)
-    assert LinkScore(6, 2, 2).f1 == pytest.approx(2 * 1 * (1 / 3) / (1 + 1 / 3))
-    assert (LinkScore(1, 0, 0).f1, LinkScore().f1) == (0.0, 1.0)
+    assert Count(2, 6, 2).f1 == pytest.approx(2 * 1 * (1 / 3) / (1 + 1 / 3))
+    assert (Count(0, 1, 0).f1, Count().f1) == (0.0, 0.0)
 
 
 def test_values_of_receipts() -> None:
