@@ -438,17 +438,6 @@ class FrameIndex:
         behind = int(np.searchsorted(self._pts_seconds, stop_seconds - checks.TIME_TOLERANCE))
         return range(first, max(behind, first + 1))
 
-    def frame_of_packet(self, number: int, pts: int) -> int | None:
-        """Return the index of the frame that comes from a packet, or ``None`` if it is unknown.
-
-        The packet is given by its number in decode order and its pts.
-        """
-        try:
-            frame = self._frame_by_packet.item(number)
-        except IndexError:
-            return None
-        return frame if frame >= 0 and self.pts.item(frame) == pts else None
-
     @cached_property
     def _clock(self) -> FrameClock:
         return frame_clock(self.pts, self.time_base)
