@@ -22,7 +22,7 @@ from mediatensor.datasets import DataLoader, VideoAudioClips, VideoClips, pad
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
-from mediatensor.transforms import CenterCrop, CropStep, DecoderTransform, Letterbox, PadStep, Resize, ResizeStep
+from mediatensor.transforms import CenterCrop, CropStep, DecoderTransform, Letterbox, Pad, PadStep, Resize, ResizeStep
 from mediatensor.transforms._decoder_transforms import resolve_transforms
 
 HEIGHT, WIDTH, NUM_FRAMES = 96, 144, 6
@@ -428,6 +428,9 @@ def test_a_fill_that_frames_cannot_have_is_an_error_at_construction(
 def test_a_size_that_is_too_large_is_an_error(clip: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="are too large"):
         VideoDecoder(clip, transforms=[Letterbox((2**15, 2**14))])
+    for transform in (Letterbox((2**15, 2**14)), Pad(2**14)):
+        with pytest.raises(InvalidArgumentError, match="are too large"):
+            transform(torch.zeros(3, 4, 6, dtype=torch.uint8))
 
 
 class _Custom(DecoderTransform):

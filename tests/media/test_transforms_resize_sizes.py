@@ -196,6 +196,12 @@ def test_contradictions_are_errors(arguments: dict[str, Any], message: str) -> N
         Resize(**arguments)
 
 
-def test_a_size_that_is_too_large_is_an_error_of_the_decoder(clip: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="are too large"):
-        VideoDecoder(clip, transforms=[Resize(short_side=20_000)])
+def test_a_size_that_is_too_large_is_an_error(clip: Path) -> None:
+    """The same error of a decoder and on tensors: in both, the size can come from a file."""
+    messages = []
+    frame = VideoDecoder(clip)[0]
+    for resize in (lambda one: VideoDecoder(clip, transforms=[one]), lambda one: one(frame)):
+        with pytest.raises(InvalidArgumentError, match="are too large") as caught:
+            resize(Resize(short_side=20_000))
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.checks import finite_numbers, is_integer
-from .._engine.common.pictures import MAX_FRAME_PIXELS, CropStep, PadStep, PixelStep, ResizeStep
+from .._engine.common.pictures import CropStep, PadStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
 from ._size_rules import FixedSize, size_rule
@@ -23,6 +23,7 @@ from .functional import (
     check_fill,
     check_float_dtype,
     check_padding,
+    check_result_size,
     check_size,
     check_statistics,
     check_window,
@@ -31,8 +32,6 @@ from .functional import (
 # Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``. So the same
 # ``torch.manual_seed`` gives the same windows on every device.
 _CPU = torch.device("cpu")
-# FFmpeg adds this to the width and to the height before it compares the size of a picture with its limit.
-_MARGIN = 128
 
 
 class DecoderTransform(Transform):
@@ -367,11 +366,7 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
         check_size(type(step).__name__.removesuffix("Step"), (step.height, step.width))
         if isinstance(step, PadStep):
             _check_pad_step(step, height, width)
-        if (step.height + _MARGIN) * (step.width + _MARGIN) >= MAX_FRAME_PIXELS:
-            raise InvalidArgumentError(
-                f"Frames of {step.width}x{step.height} pixels are too large: (width + {_MARGIN}) * "
-                f"(height + {_MARGIN}) must be less than {MAX_FRAME_PIXELS}."
-            )
+        check_result_size(step.height, step.width)
     else:
         raise InvalidArgumentError(
             f"{transform!r}.resolve must give CropStep, ResizeStep and PadStep objects (got {step!r})."

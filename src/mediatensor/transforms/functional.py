@@ -16,7 +16,7 @@ from torch.nn.functional import interpolate
 
 from .._engine.common.checks import finite_numbers, is_integer
 from .._engine.common.devices import on_device
-from .._engine.common.pictures import CropStep
+from .._engine.common.pictures import MAX_FRAME_PIXELS, CropStep
 from ..errors import InvalidArgumentError
 from ._transform import over_images
 
@@ -30,6 +30,9 @@ __all__ = [
     "resized_crop",
     "to_float",
 ]
+
+# FFmpeg adds this to the width and to the height before it compares the size of a picture with its limit.
+_MARGIN = 128
 
 
 @over_images
@@ -47,7 +50,7 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
         Tensor (..., C, height, width) of the same dtype; ``images`` itself if it already has this size.
 
     Raises:
-        InvalidArgumentError: if ``size`` is not a pair of positive ints.
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, or exceeds the maximum size of a frame.
 
     Example:
         >>> import torch
@@ -58,6 +61,7 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
     height, width = check_size("Resize", size)
     if images.shape[-2:] == (height, width):
         return images
+    check_result_size(height, width)
     flat = images.reshape(-1, *images.shape[-3:])
     return _interpolate(flat, height, width).reshape(*images.shape[:-2], height, width)
 
@@ -180,8 +184,9 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
         Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
 
     Raises:
-        InvalidArgumentError: if ``padding`` is negative or does not have one of these forms, or if ``fill`` has a wrong
-            number of values, or values that the dtype of the images cannot represent.
+        InvalidArgumentError: if ``padding`` is negative or does not have one of these forms, if the result exceeds the
+            maximum size of a frame, or if ``fill`` has a wrong number of values, or values that the dtype of the images
+            cannot represent.
 
     Example:
         >>> import torch
@@ -191,6 +196,7 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
     """
     left, top, right, bottom = check_padding(padding)
     height, width = images.shape[-2:]
+    check_result_size(top + height + bottom, left + width + right)
     border = _fill_tensor(check_fill(fill), images)
     padded = images.new_empty(*images.shape[:-2], top + height + bottom, left + width + right)
     padded[:] = border
@@ -382,6 +388,15 @@ def check_window(window: CropStep, height: int, width: int) -> CropStep:
                 f"{window!r} does not lie inside an image of (height, width) ({height}, {width})."
             )
     return window
+
+
+def check_result_size(height: int, width: int) -> None:
+    """Raise `InvalidArgumentError` if images of this size exceed FFmpeg's limit, which decoders have as well."""
+    if (height + _MARGIN) * (width + _MARGIN) >= MAX_FRAME_PIXELS:
+        raise InvalidArgumentError(
+            f"Frames of {width}x{height} pixels are too large: (width + {_MARGIN}) * (height + {_MARGIN}) must be less "
+            f"than {MAX_FRAME_PIXELS}."
+        )
 
 
 def check_crop_fits(height: int, width: int, size: tuple[int, int]) -> None:
