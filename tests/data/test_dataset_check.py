@@ -452,7 +452,7 @@ def test_manifests_of_good_rows_name_the_checked_files(tmp_path: Path, monkeypat
         monkeypatch.chdir(tmp_path)
         for left in ("left.csv", "left.jsonl"):
             monkeypatch.chdir(folder)
-            assert report.save_manifest(tmp_path / left) == 3
+            assert report.save_manifest(tmp_path / left, overwrite=True) == 3
             monkeypatch.chdir(tmp_path)
             items = as_items(left, kind="video")
             assert [Path(str(item.source)) for item in items] == [folder / f"{name}.mp4" for name in "abb"]

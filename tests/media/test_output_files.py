@@ -291,7 +291,12 @@ def test_check_overwrites_no_input(tmp_path: Path, capsys: pytest.CaptureFixture
     report = check_dataset([video], num_workers=0, decode=False)
     (tmp_path / "linked.csv").symlink_to(video)
     with pytest.raises(InvalidArgumentError, match="is a file that is read"):
-        report.save_manifest(tmp_path / "linked.csv")
+        report.save_manifest(tmp_path / "linked.csv", overwrite=True)
+    (tmp_path / "notes.csv").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match=r"notes\.csv' exists already; overwrite=True replaces it"):
+        report.save_manifest(tmp_path / "notes.csv")
+    assert (tmp_path / "notes.csv").read_text() == "mine"
+    assert report.save_manifest(tmp_path / "notes.csv", overwrite=True) == 1
     assert before == (video.read_bytes(), manifest.read_bytes())
 
 

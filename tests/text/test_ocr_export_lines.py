@@ -313,6 +313,22 @@ def test_export_lines_writes_from_python(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "lines")[3]["file"].startswith("images/more-p000")
 
 
+@pytest.mark.parametrize("name", ["correct.html", "images/page-0002.png"])
+def test_export_lines_replaces_no_file_of_others(tmp_path: Path, name: str) -> None:
+    page, folder = [np.full((8, 8, 3), 5, np.uint8)], tmp_path / "lines"
+    (folder / "images").mkdir(parents=True)
+    (folder / name).write_bytes(b"mine")
+    with pytest.raises(InvalidArgumentError, match="exists already; overwrite=True replaces it"):
+        export_lines(page, folder, FakePredictor())  # type: ignore[arg-type]
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == [(folder / name).name]
+    for overwrite in (True, False):  # the second time, all files are its own
+        export_lines(page, folder, FakePredictor(), overwrite=overwrite)  # type: ignore[arg-type]
+    assert (folder / name).read_bytes() != b"mine"
+    Image.fromarray(page[0]).save(folder / "images" / "page-0001.png")
+    with pytest.raises(InvalidArgumentError, match="is a file that is read"):
+        export_lines(folder / "images" / "page-0001.png", folder, FakePredictor(), name="page")  # type: ignore[arg-type]
+
+
 def test_exported_lines_are_a_dataset(tmp_path: Path) -> None:
     file = export_lines([text_page().image], tmp_path / "lines", reader())
     rewrite(tmp_path / "lines", lambda row: {**row, "text": row["text"].replace("Invoice", "lnvoice")})

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         if args.html is not None:
             write_text(args.html, report.to_html())
         if args.fix is not None:
-            report.save_manifest(args.fix)
+            report.save_manifest(args.fix, overwrite=True)  # `_check_outputs` has accepted it
     finally:
         if args.json:
             emit_json(report.to_json())

@@ -231,7 +231,7 @@ class DatasetReport:
         """
         return _Page(self).to_html()
 
-    def save_manifest(self, path: str | os.PathLike[str]) -> int:
+    def save_manifest(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> int:
         """Write a manifest of the rows that are not bad. The files of the dataset are not changed.
 
         The manifest has the column ``path``, the columns of the source, and, if rows have them, ``label``,
@@ -246,14 +246,15 @@ class DatasetReport:
 
         Args:
             path: Output file, ``.csv`` or ``.jsonl``.
+            overwrite: Whether to replace an existing file. Files of the dataset are never replaced.
 
         Returns:
             Number of rows in the manifest.
 
         Raises:
-            InvalidArgumentError: if the path has another extension or is one of the checked files; if all rows are bad;
-                if a row is bytes in memory, which has no path; or if a subtitle file in a shard is too large or not
-                UTF-8 text.
+            InvalidArgumentError: if the path has another extension, is one of the checked files, or exists already; if
+                all rows are bad; if a row is bytes in memory, which has no path; or if a subtitle file in a shard is
+                too large or not UTF-8 text.
             ReadError: if a subtitle file in a shard cannot be read.
             WriteError: if the manifest cannot be written.
 
@@ -265,7 +266,7 @@ class DatasetReport:
             1
         """
         text = check_manifest_name(path)
-        check_outputs([text], files_of(self.items))
+        check_outputs([text], files_of(self.items), overwrite=overwrite, how="overwrite=True")
         rows = list(self._good_rows())
         if not rows:
             raise InvalidArgumentError("Every row is bad, so that there is nothing to write.")

@@ -16,7 +16,7 @@ from PIL import Image
 
 from ..._engine.common.checks import path_text
 from ..._engine.common.messages import json_bytes, progress, warn_user
-from ..._engine.sources.output_files import write_file
+from ..._engine.sources.output_files import check_outputs, write_file
 from ...errors import InvalidArgumentError, PageError
 from ..models import ocr_predictor
 from ..models._pages.preprocessing import page_sources
@@ -32,7 +32,12 @@ _PAGE_START = _PAGE.partition("<style>")[0]
 
 
 def export_lines(
-    pages: Any, folder: str | os.PathLike[str], reader: TextPredictor | None = None, *, name: str | None = None
+    pages: Any,
+    folder: str | os.PathLike[str],
+    reader: TextPredictor | None = None,
+    *,
+    name: str | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Cut out every line that a predictor finds, and store its image and text, for correction and training.
 
@@ -53,13 +58,15 @@ def export_lines(
         folder: Folder to write to; created if necessary.
         reader: Predictor that finds and reads the lines; by default ``ocr_predictor(pretrained=True)``.
         name: Start of the image names; by default the name of the file, or ``"page"``.
+        overwrite: Whether to replace a ``correct.html``, and images in a folder without ``lines.jsonl``, that this
+            function has not written. Lines in ``lines.jsonl`` are kept in either case.
 
     Returns:
         The path of ``lines.jsonl``, which `LineDataset` reads.
 
     Raises:
-        InvalidArgumentError: A page has an invalid type, or a line of an existing ``lines.jsonl`` is not an object with
-            ``file``.
+        InvalidArgumentError: A page has an invalid type, a line of an existing ``lines.jsonl`` is not an object with
+            ``file``, or a file would replace one that this function has not written.
         WriteError: A file cannot be written.
         PageError: A page cannot be read, and the predictor has ``on_error="raise"``. Otherwise the page is left out
             with a warning.
@@ -80,8 +87,17 @@ def export_lines(
         )
     sources = page_sources(pages)
     lines = LineFolder(folder)
-    reader = ocr_predictor(pretrained=True) if reader is None else reader
     source = os.fspath(pages) if is_path else stem
+    is_in_use = lines.file.exists()
+    check_outputs(
+        [lines.file, lines.page, *lines.pictures_of({source: stem})],
+        pages if isinstance(pages, Sequence) and not is_path else [pages],
+        overwrite=overwrite,
+        is_own=lambda _, existing: lines.is_own(existing) or (is_in_use and Path(existing) != lines.page),
+        how="overwrite=True",
+        makes_folders=True,
+    )
+    reader = ocr_predictor(pretrained=True) if reader is None else reader
     for number in progress(range(len(sources)), "pages", unit="page"):
         try:
             found = reader.cut_lines(sources[number])
