@@ -29,7 +29,7 @@ from places import file_size_limit, in_child, needs_fork
 FORMATS = ("txt", "json", "md", "html", "hocr", "alto", "tsv")
 #: The record of how the outputs of a folder were made.
 RECORD = ".mediatensor-ocr.jsonl"
-EXTENSIONS = {"hocr": "hocr", "alto": "alto.xml", "pdf": "ocr.pdf"}
+EXTENSIONS = {"chunks": "chunks.jsonl", "hocr": "hocr", "alto": "alto.xml", "pdf": "ocr.pdf"}
 
 
 class FakePredictor:
@@ -121,6 +121,8 @@ def test_text_can_keep_the_look_of_the_page(
     ]
     assert run(source, "-o", tmp_path, "--keep-look", "--format", "json") == 2
     assert "--keep-look is for text" in capsys.readouterr().err
+    assert run(source, "-o", tmp_path, "--values", "--format", "txt,xlsx") == 2
+    assert "--values is for csv, and the output is txt,xlsx; add --format csv." in capsys.readouterr().err
 
 
 def test_a_searchable_pdf_has_the_pages_of_the_pdf(tmp_path: Path, predictor: FakePredictor) -> None:
@@ -192,12 +194,17 @@ def test_a_folder_is_read_in_the_order_of_names(
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
-def test_a_folder_that_has_the_outputs_is_read_again(tmp_path: Path, predictor: FakePredictor) -> None:
+def test_a_folder_that_has_the_outputs_is_read_again(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
     Image.new("L", (40, 30), 1).save(tmp_path / "a.png")
     options = (tmp_path, "-o", tmp_path, "--format", "pdf,txt", "--overlay")
     assert run(*options) == 0
+    assert "left out" not in capsys.readouterr().err
     before = names(tmp_path)
     assert run(*options) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"{tmp_path}: left out 2 earlier outputs of ocr; to read such a file, name it"
     assert predictor.levels_read == [1]
     assert names(tmp_path) == before == [RECORD, "a.ocr.pdf", "a.page0001.png", "a.png", "a.txt"]
     Image.new("L", (40, 30), 2).save(tmp_path / "b.png")
@@ -719,7 +726,7 @@ def test_structure_in_all_formats(tmp_path: Path) -> None:
     parts.append("BT /F 12 Tf 60 640 Td (Goods sent today.) Tj ET")
     parts += [f"60 {500 - 30 * row} m 300 {500 - 30 * row} l S" for row in range(3)]
     parts += [f"{left} 500 m {left} 440 l S" for left in (60, 180, 300)]
-    cells = [["Item", "Price"], ["Tea", "12.50"]]
+    cells = [["Item", "Price"], ["Tea", "$12.50"]]
     parts += [
         f"BT /F 12 Tf {68 + 120 * column} {480 - 30 * row} Td ({text}) Tj ET"
         for row, texts in enumerate(cells)
@@ -727,15 +734,21 @@ def test_structure_in_all_formats(tmp_path: Path) -> None:
     ]
     source = tmp_path / "note.pdf"
     source.write_bytes(pdf_files.document(["\n".join(parts).encode()]))
-    formats = ("md", "adoc", "html", "csv", "xlsx", "json")
-    options = ("--layout", "--tables", "--text-layer", "--fields", "all", "--format", ",".join(formats))
-    assert run(source, "-o", tmp_path / "out", *options) == 0
+    formats = ("md", "adoc", "html", "csv", "xlsx", "json", "chunks.jsonl")
+    options = ("--layout", "--tables", "--text-layer", "--fields", "all", "--format")
+    kinds = [name.partition(".")[0] for name in formats]
+    assert run(source, "-o", tmp_path / "out", *options, ",".join(kinds)) == 0
+    assert run(source, "-o", tmp_path / "values", *options, "csv", "--values") == 0
+    assert (tmp_path / "values/note.csv").read_bytes() == b"Item,Price\r\nTea,12.50\r\n"
     written = {name: (tmp_path / "out" / f"note.{name}").read_bytes() for name in formats}
-    assert written["csv"] == b"Item,Price\r\nTea,12.50\r\n"
+    assert written["csv"] == b"Item,Price\r\nTea,$12.50\r\n"
+    text, table = map(json.loads, written["chunks.jsonl"].splitlines())
+    assert (text["text"], text["heading_path"]) == ("Delivery note\n\nGoods sent today.", ["Delivery note"])
+    assert (table["kind"], table["pages"], "| Tea | $12.50 |" in table["text"]) == ("Table", [0], True)
     assert written["md"].decode().startswith("# Delivery note\n\nGoods sent today.\n\n| Item | Price |")
     assert b"|===" in written["adoc"]
     assert b"<h1>Delivery note</h1>" in written["html"]
     assert written["xlsx"][:2] == b"PK"
     (page,) = json.loads(written["json"])["pages"]
     assert page["layout"][0]["type"] == "Title"
-    assert page["tables"][0]["cells"][3]["value"] == "12.50"
+    assert page["tables"][0]["cells"][3]["value"] == "$12.50"

@@ -37,6 +37,7 @@ FORMATS = {
     "tsv": ".tsv",
     "csv": ".csv",
     "xlsx": ".xlsx",
+    "chunks": ".chunks.jsonl",
     "pdf": ".ocr.pdf",
 }
 

@@ -33,6 +33,7 @@ from ._ocr_files import (
     load_predictor,
     open_pages,
     plan_tasks,
+    refuse_document_options,
     write_document,
     write_each,
 )
@@ -74,6 +75,7 @@ class ReadingOptions:
     fields: str | None
     text_layer: bool
     keep_look: bool
+    values: bool
 
 
 class TextReader:
@@ -133,7 +135,7 @@ class TextReader:
 def run(args: argparse.Namespace) -> int:
     formats, files = list(dict.fromkeys(args.format or [])), find_files(args.files, WrittenOutputs)
     if args.export_lines is not None:
-        _refuse_document_options(args)
+        refuse_document_options(args)
         tasks = plan_tasks(files, args.export_lines, [], args.every)
         check_options(args, tasks)
         run = _Run(args, args.export_lines, sys.stdout)
@@ -141,9 +143,6 @@ def run(args: argparse.Namespace) -> int:
         return run.read_all(tasks)
     tasks = plan_tasks(files, args.output, formats, args.every)
     check_options(args, tasks)
-    documents = [task for task in tasks if not task.is_video]
-    if args.keep_look and any("txt" not in task.formats for task in documents):
-        raise InvalidArgumentError(f"--keep-look is for text, and the output is {','.join(formats)}; add --format txt.")
     if str(args.output) != STANDARD:
         run = _Run(args, args.output, sys.stdout)
         run.check_outputs(tasks, files)
@@ -163,26 +162,6 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _refuse_document_options(args: argparse.Namespace) -> None:
-    """Raise an error if ``--export-lines`` is combined with options that only affect document outputs."""
-    given = {
-        "--format": args.format,
-        "--layout": args.layout,
-        "--tables": args.tables,
-        "--join-tables": args.join_tables,
-        "--fields": args.fields,
-        "--text-layer": args.text_layer,
-        "--keep-look": args.keep_look,
-        "--overlay": args.overlay,
-        "-o": args.output != args.parser.get_default("output"),
-    }
-    refused = [option for option, value in given.items() if value]
-    if refused:
-        raise InvalidArgumentError(
-            f"--export-lines writes lines instead of documents: leave out {', '.join(refused)}, or run ocr twice."
-        )
-
-
 class _Run:
     """One run of the command: its options, its OCR models, and the record of outputs that the command has written."""
 
@@ -193,7 +172,7 @@ class _Run:
             "pdf" in (args.format or []), args.overlay, args.dpi, args.every,
             args.det_arch, args.reco_arch, args.rotated, args.straighten, args.layout,
             args.tables or bool({"csv", "xlsx"} & set(args.format or [])), args.join_tables,
-            args.fields, args.text_layer, args.keep_look,
+            args.fields, args.text_layer, args.keep_look, args.values,
         )  # fmt: skip
         self._reader = TextReader(self._options, args.device)
         self._written = WrittenOutputs(folder)
@@ -336,7 +315,8 @@ class _Run:
         if kind == "pdf":
             _give_images(document, opened.images, store)
         name = shown_name(os.path.basename(task.source))
-        write_document(document, kind, output, name, opened.times, keep_look=self._options.keep_look)
+        options = {"keep_look": self._options.keep_look, "values": self._options.values}
+        write_document(document, kind, output, name, opened.times, **options)
         read = counted(len(numbers) - len(failures), "page")
         place = "standard output" if str(self._args.output) == STANDARD else output
         table_count = f", {counted(len(tables), 'table')}" if self._options.tables else ""

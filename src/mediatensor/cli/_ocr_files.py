@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._engine.common.devices import checked_device
-from .._engine.common.messages import json_bytes
+from .._engine.common.messages import counted, json_bytes
 from .._engine.images.formats import NUM_SNIFFED_BYTES, sniff
 from .._engine.sources.output_files import write_file
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
 from . import _text
 from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges, grid_frames
-from ._console import STANDARD, StopError, emit_error, error_text, output_stems, shown_name, unexpected_error
+from ._console import STANDARD, StopError, emit, emit_error, error_text, output_stems, shown_name, unexpected_error
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -179,7 +180,8 @@ class Task:
 def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[Path]]) -> list[str]:
     """Return the files to read. A folder in ``arguments`` stands for all images and PDF files in it, sorted by name.
 
-    Files that ``ocr`` itself has written are left out; ``outputs_in`` returns these files for a folder.
+    Files that ``ocr`` itself has written are left out, and counted in a message; ``outputs_in`` returns these files for
+    a folder.
 
     Raises:
         InvalidArgumentError: if a folder has no images or PDF files.
@@ -190,9 +192,11 @@ def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[
             files.append(argument)
             continue
         outputs = outputs_in(Path(argument))
-        inside = sorted(
-            path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES and path not in outputs
-        )
+        readable = sorted(path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES)
+        inside = [path for path in readable if path not in outputs]
+        if len(inside) < len(readable) and sys.stderr is not None:
+            left_out = counted(len(readable) - len(inside), "earlier output")
+            emit(f"{shown_name(argument)}: left out {left_out} of ocr; to read such a file, name it", sys.stderr)
         if not inside:
             raise InvalidArgumentError(f"There are no images and no PDF files in the folder {argument!r}.")
         files += map(str, inside)
@@ -231,7 +235,9 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 # Options of `ocr` that have an effect only on some kinds of files.
 _VIDEO_OPTIONS = ("kinds", "region", "languages")
-_PAGE_OPTIONS = ("pages", "layout", "tables", "join_tables", "fields", "keep_look", "overlay", "rotated", "straighten")
+# Options that have an effect only on outputs of documents, not on lines that are cut out.
+_DOCUMENT_OPTIONS = ("layout", "tables", "join_tables", "values", "fields", "keep_look", "overlay")
+_PAGE_OPTIONS = ("pages", "rotated", "straighten", *_DOCUMENT_OPTIONS)
 # Formats in which --join-tables joins tables. In the others, each cell has a position on its own page.
 JOINED_FORMATS = ("csv", "xlsx", "md", "adoc", "html")
 _PDF_OPTIONS = ("dpi", "password", "page_timeout", "text_layer")
@@ -251,12 +257,36 @@ def check_options(args: argparse.Namespace, tasks: Sequence[Task]) -> None:
         (_PDF_OPTIONS, "PDF files", None if has_pdf else first, "not one"),
         (("every",), "videos", document, "an image or a PDF file"),
     ):
-        given = [name for name in names if getattr(args, name) != args.parser.get_default(name)]
+        given = _given_options(args, names)
         if given and file is not None:
-            option = f"--{given[0].replace('_', '-')}"
-            raise InvalidArgumentError(f"{option} is for {purpose}, and {shown_name(file)} is {kind}: leave it out.")
+            raise InvalidArgumentError(f"{given[0]} is for {purpose}, and {shown_name(file)} is {kind}: leave it out.")
+    documents = [task.formats for task in tasks if not task.is_video]
+    for option, is_given, kind, purpose in (
+        ("--keep-look", args.keep_look, "txt", "text"),
+        ("--values", args.values, "csv", "csv"),
+    ):
+        lacking = next((formats for formats in documents if kind not in formats), None)
+        if is_given and lacking is not None:
+            raise InvalidArgumentError(
+                f"{option} is for {purpose}, and the output is {','.join(lacking)}; add --format {kind}."
+            )
     if args.join_tables:
-        _check_tables_are_joined(args, {name for task in tasks if not task.is_video for name in task.formats})
+        _check_tables_are_joined(args, {name for formats in documents for name in formats})
+
+
+def refuse_document_options(args: argparse.Namespace) -> None:
+    """Raise an error if ``--export-lines`` is combined with options that only affect document outputs."""
+    refused = _given_options(args, ("format", *_DOCUMENT_OPTIONS, "text_layer", "output"))
+    if refused:
+        raise InvalidArgumentError(
+            f"--export-lines writes lines instead of documents: leave out {', '.join(refused)}, or run ocr twice."
+        )
+
+
+def _given_options(args: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Return the options among ``names``, in the words of the command, that do not have their default value."""
+    given = [name for name in names if getattr(args, name) != args.parser.get_default(name)]
+    return ["-o" if name == "output" else f"--{name.replace('_', '-')}" for name in given]
 
 
 def _check_tables_are_joined(args: argparse.Namespace, formats: set[str]) -> None:
@@ -352,19 +382,29 @@ def join_tables(document: Document) -> Document:
 
 
 def write_document(
-    document: Document, kind: str, output: Path, name: str, times: Mapping[int, float], *, keep_look: bool = False
+    document: Document,
+    kind: str,
+    output: Path,
+    name: str,
+    times: Mapping[int, float],
+    *,
+    keep_look: bool = False,
+    values: bool = False,
 ) -> None:
     """Write a document to the file ``output``, atomically. ``kind`` is one of `FORMATS`.
 
     Pages need ``page_idx`` and, for ``"pdf"``, their images. ``name`` is the title in formats that have one. For a
     video, ``times`` is a dict from page index to seconds. With ``keep_look``, plain text keeps the layout of the pages.
+    With ``values``, CSV has numbers and dates as plain values.
     """
-    data = _export(document, kind, name, times, keep_look)
+    data = _export(document, kind, name, times, keep_look, values)
     # The title may be a file name that is not valid UTF-8.
     write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
 
 
-def _export(document: Document, kind: str, name: str, times: Mapping[int, float], keep_look: bool) -> str | bytes:
+def _export(
+    document: Document, kind: str, name: str, times: Mapping[int, float], keep_look: bool, values: bool
+) -> str | bytes:
     match kind:
         case "txt" if times:
             shown = [(times[page.page_idx], page.render(layout=keep_look)) for page in document.pages]
@@ -381,8 +421,10 @@ def _export(document: Document, kind: str, name: str, times: Mapping[int, float]
             return f"{document.export_as_markdown()}\n"
         case "adoc":
             return f"{document.export_as_asciidoc()}\n"
+        case "chunks":
+            return b"".join(json_bytes(asdict(chunk)) + b"\n" for chunk in document.chunks())
         case "csv":
-            return document.export_as_csv()
+            return document.export_as_csv(values=values)
         case "xlsx":
             return document.export_as_xlsx()
         case "html":

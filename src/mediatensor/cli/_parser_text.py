@@ -51,7 +51,8 @@ def add_ocr(commands: Any) -> None:
         ),
         notes=(
             "formats: txt, json (as docTR exports it), md, adoc, html, hocr, alto, tsv (as tesseract writes it), pdf "
-            "(pages with invisible text, to search and copy), csv and xlsx (tables). For videos: srt, vtt, ass "
+            "(pages with invisible text, to search and copy), csv and xlsx (tables), chunks (JSON Lines: parts of up "
+            "to 512 tokens for retrieval, with pages and boxes). For videos: srt, vtt, ass "
             "(captions; ass keeps places), json, csv (all text with times, places and kinds), md, pdf (slides).\n\n"
             "Run the same command again to resume: pages that were read, and the progress in a video, are kept in a "
             "hidden folder next to the output until the document is complete. A complete document is read again only "
@@ -75,6 +76,7 @@ def add_ocr(commands: Any) -> None:
     add_flag(parser, "--layout", "find regions: headings, lists, captions, headers and footers, in reading order")
     add_flag(parser, "--tables", "find tables (csv and xlsx always do)")
     add_flag(parser, "--join-tables", "join tables that continue on the next page, in csv, xlsx, md, adoc and html")
+    add_flag(parser, "--values", "write numbers, amounts and dates of tables as plain values in csv, as xlsx does")
     add_option(parser, "--fields NAME", str, "find keys with their values: invoice, receipt or all; written to json")
     add_flag(
         parser, "--text-layer", "take the words that a PDF file contains, and read only pages and pictures without them"

@@ -448,7 +448,8 @@ class _OpenEpisode:
         return decoder.get_frames_at(indices).data
 
     def frame_box(self, camera: str) -> tuple[int, int, int, int] | None:
-        return access_to(self._decoders[camera]).frame_box()
+        box: tuple[int, int, int, int] | None = access_to(self._decoders[camera]).frame_box()
+        return box
 
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
         """Return the image in a row of the episode's table, uint8 (C, H, W).
