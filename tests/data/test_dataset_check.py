@@ -177,6 +177,20 @@ def test_a_header_with_too_many_frames_is_a_finding(tmp_path: Path) -> None:
     assert "150 frames, and there are 100" in kinds_of(path)["frame-count"].message
 
 
+def test_headers_of_joined_and_fragmented_files(tmp_path: Path) -> None:
+    parts = [write(tmp_path / f"{num_frames}.avi", moving(num_frames)) for num_frames in (40, 30)]
+    joined = tmp_path / "joined.avi"
+    joined.write_bytes(b"".join(part.read_bytes() for part in parts))
+    assert len(VideoDecoder(joined)) == 70
+    assert "40 frames, and there are 70" in kinds_of(joined)["frame-count"].message
+    fragmented = tmp_path / "fragmented.mp4"
+    options = {"movflags": "frag_keyframe", "g": "10"}
+    VideoEncoder(moving(40), frame_rate=25).to_file(fragmented, codec="libx264", extra_options=options)
+    decoder = VideoDecoder(fragmented)
+    assert (decoder.metadata.num_frames_from_header or 0) < len(decoder) == 40  # only those before the fragments
+    assert "frame-count" not in kinds_of(fragmented)
+
+
 def as_muxed_by_others(data: bytes) -> bytes:
     """A Matroska file of FFmpeg, as if another program had written it."""
     assert data.count(b"Lavf") >= 1
@@ -481,7 +495,7 @@ def test_tar_shards_and_bytes_are_checked(tmp_path: Path) -> None:
     in_memory = check_dataset([good, good[:2000]], num_workers=0)
     assert in_memory.num_bad == 1
     with pytest.raises(InvalidArgumentError, match="bytes in memory"):
-        in_memory.save_manifest(tmp_path / "left.csv")
+        in_memory.save_manifest(tmp_path / "bytes.csv")
 
 
 def test_captions_in_shards_are_carried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -324,9 +324,6 @@ def test_export_lines_replaces_no_file_of_others(tmp_path: Path, name: str) -> N
     for overwrite in (True, False):  # the second time, all files are its own
         export_lines(page, folder, FakePredictor(), overwrite=overwrite)  # type: ignore[arg-type]
     assert (folder / name).read_bytes() != b"mine"
-    Image.fromarray(page[0]).save(folder / "images" / "page-0001.png")
-    with pytest.raises(InvalidArgumentError, match="is a file that is read"):
-        export_lines(folder / "images" / "page-0001.png", folder, FakePredictor(), name="page")  # type: ignore[arg-type]
 
 
 def test_exported_lines_are_a_dataset(tmp_path: Path) -> None:

@@ -176,6 +176,10 @@ def _check_video(
         # MP4 headers also count frames outside the edit list, and packets that contain half a frame.
         num_packets = None if index.num_packets is None else int(index.num_packets.max())
         is_explained = any("edit list" in text for text in index.anomalies) or promised == num_packets
+        # The header of a fragmented MP4 file may count only the frames before the first fragment.
+        if promised is not None and count > promised and metadata.average_fps_from_header:
+            seconds = metadata.duration_seconds_from_header or 0.0
+            is_explained |= abs(seconds * metadata.average_fps_from_header - count) < 1
         if not is_explained:
             findings += missing_frames(promised, count)
         if _BEGINS_BETWEEN_KEY_FRAMES in index.anomalies:
