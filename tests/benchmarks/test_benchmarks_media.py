@@ -6,6 +6,7 @@ That of images is in test_benchmarks_images.py.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from benchmarks.media import audio as audio_benchmark
-from benchmarks.media import sounds
+from benchmarks.media import sounds, speech_segments
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,6 +77,29 @@ def test_scenes(tmp_path: Path) -> None:
     for row in ours:
         assert (row["num_frames"], row["num_cuts"], row["found"], row["extra"]) == (50, 1, 1, 0), row
     assert "| PyAV, decoding only |" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng speaks the sentences")
+def test_speech_segments(tmp_path: Path) -> None:
+    printed, document = run_quickly("speech_segments", tmp_path)
+    ours = {row["sound"]: row for row in document["scores"] if row["way"] == "mediatensor"}
+    assert ours["clean"]["f1"] > 0.9
+    assert ours["white noise, 5 dB"]["f1"] > 0.9
+    assert ours["music alone"]["false_per_minute"] < 5
+    assert len(document["speed"]) == 4
+    assert "| min_pause_seconds | 0.1 |" in printed
+
+
+def test_scores_of_speech() -> None:
+    truth = [(1.0, 2.0), (3.0, 4.0)]
+    score = speech_segments.score("", "", [(0.9, 2.1), (8.0, 9.0)], truth, 10 * speech_segments.RATE)
+    assert (score.precision, score.recall) == (pytest.approx(1 / 2.2), 0.5)
+    assert (score.start_error, score.end_error) == (pytest.approx(-100), pytest.approx(100))
+    assert score.edges_missed == 0.5
+    assert score.false_per_minute == pytest.approx(60 * 1.2 / 8)
+    frames = speech_segments.frames_of(truth, 1000)
+    assert speech_segments.spans_of(frames) == truth
 
 
 def test_comparison_tells_wrong_sound() -> None:

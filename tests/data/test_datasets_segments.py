@@ -110,7 +110,7 @@ def test_a_manifest_says_where_segments_are(kind: str, names: tuple[str, str], v
     rows = [{"path": str(video), "label": i, names[0]: a, names[1]: b} for i, (a, b) in enumerate(spans)]
     source = rows if kind == "rows" else manifest_of(tmp_path, rows, kind)
     assert [(item.start_seconds, item.end_seconds) for item in as_items(source, kind="video")] == spans
-    dataset = VideoClips(source, lambda decoder: decoder.get_all_frames())
+    dataset = VideoClips(source, VideoDecoder.get_all_frames)
     assert [dataset[row].frame_indices.tolist() for row in range(3)] == [
         [5, 6, 7, 8, 9],
         [15, 16, 17, 18, 19],
@@ -184,7 +184,7 @@ def test_sound_lies_within_the_segment(sample_rate: int | None, counting: Path) 
         slack = 0 if sample_rate is None else 100  # resampling includes neighbouring samples
         assert numbers.min() >= 0.5 * RATE - slack
         assert numbers.max() < 1.25 * RATE + slack
-    whole = AudioClips([item], lambda decoder: decoder.get_all_samples())[0].audio
+    whole = AudioClips([item], AudioDecoder.get_all_samples)[0].audio
     expected = AudioDecoder(counting).get_samples_played_in_range(0.5, 1.25)
     assert torch.equal(whole.data, expected.data)
     assert whole.pts_seconds == 0.5

@@ -60,9 +60,10 @@ class AudioClips(MediaDataset):
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
         sampler: Function that takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of
             `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. Your own
-            function may also return `AudioSamples`; use ``AudioDecoder.get_all_samples`` to read whole files. The
-            default is `audio_clips_at_random_timestamps` with ``seconds_per_clip``. A file that is shorter than a clip
-            is padded with silence; ``Sample.num_valid_samples`` is then the number of samples before the padding.
+            function may also return `AudioSamples`; use ``AudioDecoder.get_all_samples`` to read whole files, or whole
+            segments. The default is `audio_clips_at_random_timestamps` with ``seconds_per_clip``. A file that is
+            shorter than a clip is padded with silence; ``Sample.num_valid_samples`` is then the number of samples
+            before the padding.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
         sample_rate: Sample rate of the clips in Hz. With ``None``, each clip has the sample rate of its file, so clips
             of equal duration may have different numbers of samples.

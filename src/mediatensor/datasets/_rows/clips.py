@@ -87,8 +87,10 @@ def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
 
     A user's own sampler draws from the global random generators, so these are seeded first.
     """
-    function, _, _ = unwrap_partial(sampler)
-    with nullcontext() if function in _WHOLE_FILE_SAMPLERS else random_for(function):
+    function, arguments, options = unwrap_partial(sampler)
+    if function in _WHOLE_FILE_SAMPLERS:  # a segment of a file has a method of the same name
+        return getattr(decoder, function.__name__)(*arguments, **options)
+    with random_for(function):
         return sampler(decoder)
 
 
