@@ -25,6 +25,11 @@ _BLOCK_LENGTH = 960 * WINDOW_LENGTH
 _BLOCK_SECONDS = _BLOCK_LENGTH / SAMPLE_RATE
 _WINDOW_SECONDS = WINDOW_LENGTH / SAMPLE_RATE
 
+# The default options are Silero's. `benchmarks.media.speech_segments` tried others on sentences in eight languages,
+# clean and with noise and music. The mean F1 is 0.954. It is 0.942 to 0.956 for thresholds from 0.3 to 0.7, 0.941 to
+# 0.955 for minimum durations from 0 to 0.5 s, 0.934 to 0.954 for minimum pauses from 0.03 to 0.5 s, and 0.883 to 0.959
+# for padding of 0 to 0.2 s.
+
 # Speech ends only if the probability drops to this much below the threshold. This is the rule of Silero VAD.
 _EXIT_MARGIN, _MIN_EXIT_THRESHOLD = 0.15, 0.01
 
