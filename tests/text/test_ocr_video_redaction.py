@@ -259,8 +259,9 @@ def test_wrong_calls_are_refused(gray_clip: Path, tmp_path: Path) -> None:
         (gray_clip, ["Meyer"], [], "a file that is read"),
         (tmp_path / "redacted.avi", ["Meyer"], [], "must be .mp4, .mov, .mkv or .webm"),
         (target, [], [], "nothing to redact"),
-        (target, [" "], [], "not blank"),
+        (target, [" "], [], "is empty"),
         (target, [5], [], "5 is not a text"),
+        (target, [re.compile(r"\d*")], [], "matches the empty text"),
         (target, [], [(0.2, 0.2, 0.1, 0.3)], "xmin < xmax"),
         (target, [], [(0.2, 0.2)], "xmin, ymin"),
     ):

@@ -188,19 +188,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[str]:
-    """Compile a pattern to search for. In plain text, a space matches any white space.
-
-    >>> _compile_pattern("error 503", False, False).search("An Error\\n503 came.") is not None
-    True
+    """Compile a pattern to search for.
 
     Raises:
         InvalidArgumentError: if the text is empty, or not a valid regular expression.
     """
-    if not text.strip():
-        raise InvalidArgumentError("TEXT is empty; give a text to find.")
-    expression = text if is_regex else r"\s+".join(map(re.escape, text.split()))
+    from ..ocr.utils._text_search import phrase_pattern
+
+    phrase = phrase_pattern(text, has_case=has_case)
+    return compile_regex(text, has_case=has_case) if is_regex else phrase
+
+
+def compile_regex(text: str, *, has_case: bool = True) -> re.Pattern[str]:
+    """Compile a regular expression that was given on the command line.
+
+    Raises:
+        InvalidArgumentError: if it is not valid.
+    """
     try:
-        return re.compile(expression, 0 if has_case else re.IGNORECASE)
+        return re.compile(text, 0 if has_case else re.IGNORECASE)
     except re.error as error:
         raise InvalidArgumentError(f"{text!r} is not a regular expression: {error}.") from error
 

@@ -21,6 +21,7 @@ from .elements import (
     Prediction,
     Table,
     TableCell,
+    TextMatch,
     UnreadLine,
     Word,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "Table",
     "TableCell",
     "TextExporter",
+    "TextMatch",
     "UnreadLine",
     "Word",
     "XMLExporter",

@@ -8,6 +8,7 @@ corners (x, y), clockwise, starting at the top left of the text.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -30,6 +31,7 @@ from ._elements.elements import (
     stored_list,
 )
 from ._elements.pages import Field, LayoutElement, PageBase, PageImage, Table, TableCell, page_pixels
+from ._redaction import Reader, RedactedRegions, TextMatch, find_texts, redact_document
 from .exporters import DocumentExportsMixin, KIEPageExportsMixin, PageExportsMixin
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Prediction",
     "Table",
     "TableCell",
+    "TextMatch",
     "UnreadLine",
     "Word",
 ]
@@ -237,6 +240,88 @@ class Document(DocumentExportsMixin):
         See `Page.synthesize` for the arguments.
         """
         return [page.synthesize(**kwargs) for page in self.pages]
+
+    def find(self, *texts: str | re.Pattern[str]) -> list[TextMatch]:
+        """Find words, phrases and regular expressions in the text.
+
+        Case, line ends, and hyphens at line ends are ignored in words and phrases, and ``"Meyer"`` is also found in
+        "Meyers". A compiled regular expression is searched as it is, in the text of lines that are joined by line
+        breaks. It is also searched where texts stand side by side, such as the cells of a row, with spaces between
+        them. Words that are divided at a line end are also searched as one word. Lines that were not read, tables and
+        fields are included.
+
+        Args:
+            *texts: Words or phrases as ``str``, or regular expressions from ``re.compile``.
+
+        Returns:
+            A match for each place, ordered by ``texts``.
+
+        Raises:
+            InvalidArgumentError: if there are no texts, a text is empty, or a regular expression matches the empty
+                text.
+
+        Example:
+            >>> import re
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> upright = {"value": 0, "confidence": None}
+            >>> words = [Word(text, 0.9, ((x, 0.1), (x + 0.2, 0.2)), 0.9, upright) for text, x in
+            ...          [("Anna", 0.1), ("Meyer,", 0.4), ("1987", 0.7)]]
+            >>> document = Document([Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line(words)])], 0, (80, 120))])
+            >>> [match.text for match in document.find("anna meyer", re.compile("[0-9]{4}"))]
+            ['Anna Meyer,', '1987']
+        """
+        return find_texts(self, texts)
+
+    def redact(
+        self,
+        *texts: str | re.Pattern[str],
+        regions: RedactedRegions | None = None,
+        predictor: Reader | None = None,
+    ) -> Self:
+        """Return a copy of the document without some of its text: it is black in the images, and gone from the text.
+
+        The result does not refer to the original files. `save_pdf` stores all of its pages as images, with the
+        remaining words as invisible text. Nothing else of a PDF file is kept, such as its text, metadata, attachments,
+        annotations, form fields and bookmarks. Its pages keep their size.
+
+        Redaction is complete words: a word that matches or touches a region only with a part is redacted as a whole. It
+        cannot know text that was not read, or was read differently: look at the result, or redact regions.
+
+        Args:
+            *texts: Words, phrases or regular expressions, as for `find`.
+            regions: Boxes (xmin, ymin, xmax, ymax), pairs of corners, or four points, relative to the page. They are
+                in lists by page, such as ``{0: [(0.1, 0.1, 0.5, 0.2)]}``, or in one list for all pages. Pages are
+                counted from 0; negative numbers count from the end.
+            predictor: The predictor that reads the result again, such as one of `ocr_predictor`. It must return
+                positions on the pages as they are, so it must not straighten pages. Text to redact that is found only
+                then is redacted as well. By default, the result is not read again.
+
+        Returns:
+            A new document. This document is not changed.
+
+        Raises:
+            InvalidArgumentError: if there is nothing to redact, a text is empty, a regular expression matches the empty
+                text, or a region is not one.
+            OutOfRangeError: if there is no page with the number of a region.
+            PageError: if the image of a page can no longer be read.
+            RedactionError: if text to redact can still be read in the result.
+
+        Warns:
+            UserWarning: if a text matches nothing.
+
+        Example:
+            >>> import numpy as np
+            >>> from mediatensor.ocr.io import Block, Document, Line, Page, Word
+            >>> upright = {"value": 0, "confidence": None}
+            >>> words = [Word(text, 0.9, ((x, 0.1), (x + 0.2, 0.2)), 0.9, upright) for text, x in
+            ...          [("by", 0.1), ("Anna", 0.4), ("Meyer", 0.7)]]
+            >>> document = Document([Page(np.full((80, 120, 3), 255, np.uint8), [Block([Line(words)])], 0, (80, 120))])
+            >>> redacted = document.redact("Anna Meyer")
+            >>> redacted.render(), redacted.pages[0].page[12, 60].tolist()
+            ('by', [0, 0, 0])
+        """
+        return redact_document(self, texts, regions, predictor)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], pages: Sequence[PageImage] | None = None, **kwargs: Any) -> Self:

@@ -219,9 +219,8 @@ class _Exports(Element, Generic[_HocrType]):
 
         Pages that come from PDF files are copied, and only the text layer is added. All other pages become images.
 
-        Exporting does not redact text: the text layer has all words that were recognised. Suppose you paint over a name
-        in ``page.page``, and export with ``keep_pages=False``, so that the changed image is used. The name is no longer
-        visible, but search and copy still find it. To redact the name, also remove its words from the page.
+        Painting over a name in ``page.page`` does not redact it: the text layer has all words that were recognised, and
+        copied pages have their own text. `Document.redact` removes both.
 
         Args:
             path: The file to write, if any. It appears under this name only when it is complete.
@@ -238,7 +237,7 @@ class _Exports(Element, Generic[_HocrType]):
         return _written(path, PDFExporter(**kwargs).export(self))
 
     def save_pdf(self, path: str | PathLike[str], **kwargs: Any) -> None:
-        """Write a searchable PDF to ``path``. This does not redact text. See `export_as_pdf` for the arguments."""
+        """Write a searchable PDF to ``path``. See `export_as_pdf` for the arguments."""
         self.export_as_pdf(path, **kwargs)
 
 

@@ -14,6 +14,7 @@ from ..._engine.sources.output_files import check_outputs
 from ...decoders import VideoDecoder
 from ...encoders._rewriting import rewrite_video
 from ...errors import InvalidArgumentError, RedactionError
+from ..utils._text_search import search_patterns
 from .tracks import Box, TextTrack
 
 #: What to redact: a word or phrase, a regular expression, or a track.
@@ -59,7 +60,7 @@ def redact_video(
     spans = [_Span(float("-inf"), float("inf"), _region(region)) for region in regions]
     if not texts and not spans:
         raise InvalidArgumentError("There is nothing to redact: give a text, a regular expression, a track or regions.")
-    patterns = [_pattern(text) for text in texts if not isinstance(text, TextTrack)]
+    patterns = search_patterns([text for text in texts if not isinstance(text, TextTrack)])
     chosen = [track for track in tracks if track in texts or any(_matches(one, track) for one in patterns)]
     chosen += [text for text in texts if isinstance(text, TextTrack) and text not in chosen]
     for pattern in patterns:
@@ -153,17 +154,6 @@ def _around(boxes: Sequence[Box], margin_x: float, margin_y: float) -> tuple[flo
 
 def _matches(pattern: re.Pattern[str], track: TextTrack) -> bool:
     return any(pattern.search(text) for text in (track.text, *(other.text for other in track.alternatives)))
-
-
-def _pattern(text: str | re.Pattern[str]) -> re.Pattern[str]:
-    """Return a regular expression. In a word or phrase, case is ignored, and a space matches any white space."""
-    if isinstance(text, re.Pattern) and isinstance(text.pattern, str):
-        return text
-    if isinstance(text, str) and text.strip():
-        return re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
-    raise InvalidArgumentError(
-        f"{shown(text)} is not a text to find; give a str that is not blank, a re.Pattern of a str, or a TextTrack."
-    )
 
 
 def _region(region: Sequence[float] | Box) -> tuple[float, float, float, float]:

@@ -6,6 +6,7 @@ import bisect
 import io
 import operator
 import os
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -192,8 +193,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
 
     Example:
         >>> import io
-        >>> from PIL import Image
-        >>> from mediatensor.ocr import DocumentFile
+        >>>         >>> from mediatensor.ocr import DocumentFile
         >>> files = []
         >>> for gray in (0, 255):
         ...     files.append(io.BytesIO())
@@ -381,3 +381,24 @@ class PageOfFile:
         """The document that the page comes from, and the page's number in it, counted from 0."""
         place: tuple[PageSource, int] = self.pages._locate(self.index)
         return place
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """A function object that decompresses an image each time it is called. It does not refer to any file.
+
+    ``packed`` are the pixels of an image of ``shape`` (H, W, 3), compressed without loss. ``dpi`` is the resolution if
+    the image was rendered from a PDF page, and ``None`` otherwise.
+    """
+
+    packed: bytes
+    shape: tuple[int, ...]
+    dpi: float | None = None
+
+    @classmethod
+    def of(cls, pixels: NDArray[np.uint8], dpi: float | None) -> StoredImage:
+        """Compress an image."""
+        return cls(zlib.compress(pixels.tobytes(), 1), pixels.shape, dpi)
+
+    def __call__(self) -> NDArray[np.uint8]:
+        return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.shape).copy()

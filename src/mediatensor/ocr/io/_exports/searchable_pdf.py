@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ....errors import EncodeError, InvalidArgumentError, PageError
 from .._documents.images import ImageDocument
-from .._documents.pages import PageOfFile
+from .._documents.pages import PageOfFile, StoredImage
 from .._documents.pdf import PdfDocument
 from .._documents.pdfium import (
     OpenPdf,
@@ -333,7 +333,7 @@ class PDFExporter:
     Args:
         dpi: Resolution of images in pixels per inch, which determines the paper size of their pages. The default, 144,
             is the default resolution of rendered PDF pages. If a page would become too large for a PDF, a higher value
-            is used. Pages that are copied from PDF files keep their size.
+            is used. Pages that are copied from PDF files keep their size, and so do pages of a redacted PDF file.
         quality: Quality of JPEG images, from 1 to 100.
         lossless: Whether to store images without loss instead of as JPEG. The file is then several times as large.
         direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
@@ -451,7 +451,8 @@ class PDFExporter:
                 height, width = image.shape[:2]
                 is_jpeg = not is_lossless and max(height, width) <= _MAX_JPEG_SIDE
                 picture = pixels_as_jpeg(image, self.quality) if is_jpeg else pixels_lossless(image)
-        scale = min(_POINTS_PER_INCH / self.dpi, _MAX_SIDE / max(height, width))
+        dpi = origin.dpi if isinstance(origin, StoredImage) and origin.dpi is not None else self.dpi
+        scale = min(_POINTS_PER_INCH / dpi, _MAX_SIDE / max(height, width))
         return _Sheet(page, None, (height, width), picture_pdf(picture, width * scale, height * scale), scale)
 
     def _add_texts(self, document: Any, index: int, sheet: _Sheet, letters: _OwnLetters) -> None:
