@@ -29,6 +29,10 @@ from ._interface import open_guarded as open_guarded
 from ._interface import scoped_registry as scoped_registry
 from ._interface import set_cuda_backend as set_cuda_backend
 from ._interface import why_not_guarded as why_not_guarded
+from ._tone_mapping import PQ as PQ
+from ._tone_mapping import ToneCurve as ToneCurve
+from ._tone_mapping import ToneMapping as ToneMapping
+from ._tone_mapping import ToneMappingConverter as ToneMappingConverter
 
 register_backend(CpuBackend())
 register_backend(CudaBackend())

@@ -108,6 +108,10 @@ class PlaneConverter:
         self._colours = PlaneColours(device, is_float=is_float)
         self._software = FrameConverter(steps, is_float=is_float)
 
+    def interpolate_chroma(self) -> None:
+        """From now on, interpolate chroma for each pixel, as libswscale does for planar RGB. Only for float32."""
+        self._colours = PlaneColours(self._device, is_float=True, interpolates_chroma=True)
+
     def orientation_of(self, picture: Any) -> Orientation:
         if is_frame(picture):
             return orientation_of(picture)
@@ -162,17 +166,22 @@ class PlaneConverter:
         coefficients = coefficients_of(surface.matrix, is_full_range=is_full_range)
         picture = Components(luma, tuple(chroma), layout, coefficients, repeats_chroma, surface.chroma_location)
         pixels = orientation.apply_to_tensor(self._colours.to_rgb(picture, size))
-        for number, step in enumerate(steps, start=1):
-            if isinstance(step, CropStep):
-                pixels = pixels[step.top : step.top + step.height, step.left : step.left + step.width]
-            elif isinstance(step, PadStep):
-                canvas = out if number == len(steps) else pixels.new_empty((step.height, step.width, 3))
-                fill_margins(step, canvas, *pixels.shape[:2]).copy_(pixels)
-                pixels = canvas
-            elif pixels.shape[:2] != (step.height, step.width):
-                pixels = self._colours.resized(pixels, step.height, step.width)
-        if pixels is not out:
-            out.copy_(pixels)
+        apply_steps(self._colours, steps, pixels, out)
+
+
+def apply_steps(colours: PlaneColours, steps: tuple[PixelStep, ...], pixels: Tensor, out: Tensor) -> None:
+    """Resize, crop and pad upright RGB (H, W, 3), and write the result to ``out``."""
+    for number, step in enumerate(steps, start=1):
+        if isinstance(step, CropStep):
+            pixels = pixels[step.top : step.top + step.height, step.left : step.left + step.width]
+        elif isinstance(step, PadStep):
+            canvas = out if number == len(steps) else pixels.new_empty((step.height, step.width, 3))
+            fill_margins(step, canvas, *pixels.shape[:2]).copy_(pixels)
+            pixels = canvas
+        elif pixels.shape[:2] != (step.height, step.width):
+            pixels = colours.resized(pixels, step.height, step.width)
+    if pixels is not out:
+        out.copy_(pixels)
 
 
 def _has_planes_of(surface: Surface, layout: Layout) -> bool:
@@ -257,8 +266,9 @@ class Components:
 class PlaneColours:
     """Converts and scales pictures on one device, to RGB in float32 in [0, 1] or in uint8. It caches filters."""
 
-    def __init__(self, device: torch.device, *, is_float: bool) -> None:
+    def __init__(self, device: torch.device, *, is_float: bool, interpolates_chroma: bool = False) -> None:
         self._device = device
+        self._interpolates_chroma = interpolates_chroma
         self._is_float = is_float
         self._filters: dict[Taps, tuple[Tensor, Tensor]] = {}
 
@@ -270,11 +280,12 @@ class PlaneColours:
         height, width = size or picture.luma.shape
         coefficients, shift = picture.coefficients, picture.layout.chroma_shift
         samples = (picture.luma, *picture.chroma)
-        if picture.repeats_chroma and height % 2 == 0 and (height, width) == picture.luma.shape:
+        repeats_chroma = picture.repeats_chroma and not self._interpolates_chroma
+        if repeats_chroma and height % 2 == 0 and (height, width) == picture.luma.shape:
             fast = TableArithmetic(coefficients, is_float=True) if self._is_float else LineArithmetic(coefficients)
             return _merged(fast, samples, shift)
         # If the RGB width is even, two pixels share chroma, unless the source has separate chroma for each pixel.
-        in_pairs = shift != (0, 0) and width % 2 == 0
+        in_pairs = shift != (0, 0) and width % 2 == 0 and not self._interpolates_chroma
         filters = _filters(picture, height, width, in_pairs=in_pairs, kernel="bilinear" if size else "bicubic")
         scaled = [self._scaled(s, picture.layout.bits, *f) for s, f in zip(samples, filters, strict=True)]
         if self._is_float:

@@ -15,6 +15,7 @@ from .._engine.index.frame_index import FrameIndex
 from .._engine.pyav.audio import Downmix
 from .._engine.sources.source import make_source
 from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
+from ..backends import ToneCurve
 from ..errors import InvalidArgumentError
 from ..frames import AudioVideoClip
 from ._access import AudioAccess
@@ -34,6 +35,7 @@ class _VideoOptions(TypedDict, total=False):
     frame_index: FrameIndex | str | os.PathLike[str] | None
     on_error: ErrorPolicy
     on_size_change: SizeChangePolicy
+    tone_mapping: ToneCurve | None
 
 
 class AudioVideoDecoder(Closing):
@@ -67,8 +69,8 @@ class AudioVideoDecoder(Closing):
         downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
         video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``decode_backend``,
             ``strict_device``, ``seek_mode``, ``transforms``, ``output_dtype``, ``custom_frame_mappings``,
-            ``frame_index``, ``on_error``, ``on_size_change``. ``device`` applies to frames; samples are always on the
-            CPU.
+            ``frame_index``, ``on_error``, ``on_size_change``, ``tone_mapping``. ``device`` applies to frames; samples
+            are always on the CPU.
 
     Attributes:
         video: The `VideoDecoder`.

@@ -26,7 +26,7 @@ from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
 from .._engine.video.exact import ExactFrames
 from .._engine.video.handles import HandleSpec
 from .._engine.video.stream import CpuFallbackStatus, OpenVideo, OutputOptions
-from ..backends import choose_backend
+from ..backends import ToneCurve, choose_backend
 from ..errors import InvalidArgumentError, MediaTensorError, StreamError
 from ..frames import Frame, FrameBatch
 from ._access import VideoAccess
@@ -103,6 +103,13 @@ class VideoDecoder(Closing):
         on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises `SizeChangeError`, whose
             message names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first
             frame.
+        tone_mapping: How to convert HDR frames (PQ or HLG) to SDR frames: RGB of BT.709 for displays of ITU-R BT.1886.
+            ``None`` does not convert them, so they look gray. ``"bt2390"`` is the curve of Report ITU-R BT.2390: it
+            keeps dark and medium tones, and compresses highlights into the range below 203 cd/m², the reference white
+            of ITU-R BT.2408. ``"hable"`` is the filmic curve of FFmpeg's filter ``tonemap``, which darkens all tones.
+            The peak luminance of PQ video comes from the metadata of the first frame (MaxCLL, otherwise the mastering
+            display); the default is 1,000 cd/m². The peak of HLG is 1,000 cd/m². Colours outside BT.709 are clipped.
+            SDR frames do not change. The CPU uses a table, so colours can differ more from those of a device.
         decode_backend: A name from `mediatensor.backends.available_backends`; ``None`` for the device's default. With a
             CUDA device, ``"cpu"`` decodes on the CPU and converts to RGB on the device. For a few small frames, this is
             faster than NVDEC.
@@ -149,6 +156,7 @@ class VideoDecoder(Closing):
         frame_index: FrameIndex | str | os.PathLike[str] | None = None,
         on_error: ErrorPolicy = "keep",
         on_size_change: SizeChangePolicy = "raise",
+        tone_mapping: ToneCurve | None = None,
         decode_backend: str | None = None,
         strict_device: bool = False,
     ) -> None:
@@ -167,12 +175,15 @@ class VideoDecoder(Closing):
         checks.check_choice("output_dtype", output_dtype, (torch.uint8, torch.float32, "auto"))
         checks.check_choice("on_error", on_error, ("keep", "raise", "skip", "nearest"))
         checks.check_choice("on_size_change", on_size_change, ("raise", "scale"))
+        checks.check_choice("tone_mapping", tone_mapping, (None, "bt2390", "hable"))
         resolved = resolve_device(device)
         backend = choose_backend(decode_backend, resolved).name
         self._video = OpenVideo(
             HandleSpec(make_source(source), stream_index, num_ffmpeg_threads, is_approximate, resolved, backend),
             OutputOptions(dimension_order == "NCHW", on_error, on_size_change, strict_device),
         )
+        if tone_mapping is not None:
+            self._video.map_tones(tone_mapping)
         if given_index is not None:
             video = self._video
             check_index_belongs(given_index, video.identify(), video.time_base, video.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 import sys
 import threading
 import zlib
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _UNSPECIFIED = 2  # matrix, primaries and transfer characteristics of H.273
-_UNSPECIFIED_RANGE, _LIMITED_RANGE = 0, 1  # FFmpeg's
+_UNSPECIFIED_RANGE, _LIMITED_RANGE, _FULL_RANGE = 0, 1, 2  # FFmpeg's
 # Matrix coefficients of H.273 that swscale accepts. Frames with other numbers are converted as BT.601, as in the ffmpeg
 # program, and those with BT.2020 constant luminance as BT.2020.
 _ACCEPTED_MATRICES = frozenset((0, 1, 2, 4, 5, 6, 7, 9))
@@ -61,6 +62,7 @@ _FORMATS_OF_PNG = frozenset((
     "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
 ))  # fmt: skip
 _NUM_KINDS_OF_SIDE_DATA = 48
+_LUMINANCES = (Type.CONTENT_LIGHT_LEVEL, Type.MASTERING_DISPLAY_METADATA)
 # FFmpeg's numbers for colour profiles, and for all types that PyAV has no name for, including types of later versions.
 _UNLISTED_SIDE_DATA = (
     Type.ICC_PROFILE.value,
@@ -96,9 +98,11 @@ def side_data_of(frame: Any, kind: Type) -> Any | None:
 
     ``kind`` is a key of ``_filters``.
     """
-    try:
-        side_data = _list_side_data(frame)
-    except ValueError:
+    side_data = None
+    if frame.format.name not in _FORMATS_OF_PNG:
+        with suppress(ValueError):
+            side_data = _list_side_data(frame)
+    if side_data is None:
         try:
             selected = _filters[kind].select(frame)
         except av.FFmpegError as error:
@@ -107,6 +111,25 @@ def side_data_of(frame: Any, kind: Type) -> Any | None:
             return None
         side_data = _list_side_data(selected)
     return next((item for item in side_data if item.type is kind), None)
+
+
+def peak_luminance_of(frame: Any) -> float | None:
+    """Return the peak luminance that a frame states, in cd/m²: of its content, otherwise of the mastering display."""
+    for kind in _LUMINANCES:
+        item = None
+        with suppress(DecodeError):
+            item = side_data_of(frame, kind)
+        if item is None:
+            continue
+        data = bytes(item)
+        if kind is Type.CONTENT_LIGHT_LEVEL:
+            peak = float(struct.unpack("=I", data[:4])[0])
+        else:  # 8 rational numbers of chromaticities, the lowest and highest luminance, and whether these are known
+            numerator, denominator, _, is_known = struct.unpack("=4i", data[72:88])
+            peak = numerator / denominator if is_known and denominator else 0.0
+        if peak > 0:
+            return peak
+    return None
 
 
 def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
@@ -158,7 +181,10 @@ class _SideDataFilter(threading.local):
         return selected
 
 
-_filters = {kind: _SideDataFilter(kind) for kind in (Type.DISPLAYMATRIX, Type.MOTION_VECTORS, Type.VIDEO_ENC_PARAMS)}
+_filters = {
+    kind: _SideDataFilter(kind)
+    for kind in (Type.DISPLAYMATRIX, Type.MOTION_VECTORS, Type.VIDEO_ENC_PARAMS, *_LUMINANCES)
+}
 
 
 def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
@@ -219,8 +245,8 @@ class FrameConverter(_Converter):
         self._dtype: type[np.generic] = np.uint16 if is_float else np.uint8
         # A reformatter keeps one context. If its sizes alternated, it would rebuild the context for every frame.
         self._to_rgb, self._to_components = VideoReformatter(), VideoReformatter()
-        self._filter = _ScaleFilter(self._format)
-        self._narrow_filter = _ScaleFilter("rgb24")
+        self._filter = ScaleFilter(self._format)
+        self._narrow_filter = ScaleFilter("rgb24")
         self._resizers: dict[int, VideoReformatter] = {}
         self._rows = RGBRows(_convert_by_filter)
 
@@ -424,7 +450,7 @@ def _conversion_error(picture: Any, error: av.FFmpegError) -> DecodeError:
     )
 
 
-class _ScaleFilter:
+class ScaleFilter:
     """Converts the colours of frames with libavfilter's ``scale`` filter, as the ``ffmpeg`` program does.
 
     PyAV's ``reformat`` is faster. But it treats chroma location and interlacing in another way, so its pixels differ
@@ -454,7 +480,7 @@ class _ScaleFilter:
 
 def _convert_by_filter(frame: Any) -> NDArray[np.uint8]:
     """Return the pixels (H, W, 3) that FFmpeg's filter gives, as a reference. Each call makes a new filter."""
-    return np.array(_view_pixels(_ScaleFilter("rgb24").convert(frame), np.uint8))
+    return np.array(_view_pixels(ScaleFilter("rgb24").convert(frame), np.uint8))
 
 
 def _matrix_of(frame: Any) -> int:
@@ -466,7 +492,7 @@ def _matrix_of(frame: Any) -> int:
 
 
 def _takes_the_fast_path(frame: Any) -> bool:
-    """Return whether PyAV's ``reformat`` gives the same RGB pixels as the slower `_ScaleFilter`.
+    """Return whether PyAV's ``reformat`` gives the same RGB pixels as the slower `ScaleFilter`.
 
     Both give the same pixels if chroma is not interpolated.
     """
@@ -474,6 +500,22 @@ def _takes_the_fast_path(frame: Any) -> bool:
     if name in ("yuv420p", "yuvj420p"):
         return not (frame.width % 2 or frame.height % 2 or frame.interlaced_frame)
     return bool(frame.format.is_rgb or name.startswith(("gray", "pal8", "mono")))
+
+
+def white_of(picture: Any, num_bits: int) -> float:
+    """Return the value of white in [0, 1] after libswscale's conversion of a frame or `Surface` to 16 bits.
+
+    libswscale shifts full-range samples to the left, and converts limited range as if it had 8 bits. ``num_bits`` is
+    used for pictures that do not state their number of bits.
+    """
+    pixel_format = getattr(picture, "format", None)
+    is_full_range = getattr(picture, "color_range", _UNSPECIFIED_RANGE) == _FULL_RANGE
+    if pixel_format is not None and pixel_format.components:
+        num_bits = max(component.bits for component in pixel_format.components)
+        is_full_range |= pixel_format.is_rgb or pixel_format.name.startswith(("yuvj", "gray", "ya"))
+    if not is_full_range:
+        num_bits = 8
+    return (((1 << num_bits) - 1) << (16 - num_bits)) / _MAX_LEVEL if num_bits <= 16 else 1.0
 
 
 def _lacks_last_column(frame: Any) -> bool:
@@ -496,6 +538,13 @@ def _view_pixels(picture: Any, dtype: type[np.generic]) -> NDArray[Any]:
     lines = np.frombuffer(plane, dtype, count=height * stride).reshape(height, stride)
     pixels = lines[:, : width * 3].reshape(height, width, 3)
     return pixels[::-1] if is_upside_down else pixels
+
+
+def frame_of_rgb(pixels: NDArray[Any]) -> Any:
+    """Return a frame with the pixels (H, W, 3), uint8 or float32 in [0, 1]."""
+    if pixels.dtype == np.uint8:
+        return av.VideoFrame.from_ndarray(pixels, format="rgb24")
+    return av.VideoFrame.from_ndarray((pixels * _MAX_LEVEL).round().astype(np.uint16), format="rgb48le")
 
 
 def fingerprint(frame: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from ...backends import (
     PictureConverter,
     PictureDecoder,
     StreamParameters,
+    ToneMapping,
+    ToneMappingConverter,
     get_backend,
     open_guarded,
     why_not_guarded,
@@ -126,6 +129,8 @@ class HandleSpec:
     steps: tuple[PixelStep, ...] = ()
     #: Number of bits of the stored luma to return; ``None`` for RGB.
     luma_bits: int | None = None
+    #: How to map HDR frames to SDR; ``None`` for not at all.
+    tone_mapping: ToneMapping | None = None
     #: What to return about the blocks of frames; ``None`` for pixels.
     exports: ExportKind | None = None
     #: Whether FFmpeg's own decoders are used. Only they report damage, and only their frames can be compared exactly.
@@ -171,7 +176,14 @@ class HandleSpec:
             return export_converter(self.exports)
         if self.luma_bits is not None:
             return LumaConverter(self.steps, self.luma_bits)
-        return get_backend(self.backend).converter(self.device, self.steps, is_float=self.is_float)
+        make_converter = get_backend(self.backend).converter
+        plain = make_converter(self.device, self.steps, is_float=self.is_float)
+        if self.tone_mapping is None:
+            return plain
+        make_exact = partial(make_converter, self.device, (), is_float=True)
+        return ToneMappingConverter(
+            plain, make_exact, self.tone_mapping, self.device, self.steps, is_float=self.is_float
+        )
 
 
 def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...backends import get_backend
+from ...backends import PQ, ToneCurve, ToneMapping, get_backend
 from ...errors import DeviceError, MediaTensorError
 from ...frames import Frame, FrameBatch, ReplacedFrame
 from ..common import stages
@@ -24,7 +24,7 @@ from ..common.pictures import Orientation, PixelStep, output_size
 from ..index.index_file import SourceIdentity, identify
 from ..index.scan import first_frame
 from ..pyav.exports import ExportKind
-from ..pyav.pixels import orientation_of
+from ..pyav.pixels import orientation_of, peak_luminance_of
 from ..pyav.reading import VideoReader
 from ..sources.source import Source
 from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
@@ -53,6 +53,7 @@ class OpenVideo:
         self.options = options
         self._size: tuple[int, int] | None = None
         self._orientation: Orientation | None = None
+        self._peak_luminance: float | None = None
         self._fallback_reason: str | None = None
         self._has_decoded = False
         self._use(spec)
@@ -62,7 +63,10 @@ class OpenVideo:
             formats = set(handle.stream.reader.format_name.split(","))
             self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
             parameters = stream_parameters(self.stream_info, handle.stream.reader.codec_context)
-        self.hdr_transfer = _HDR_TRANSFERS.get(self.stream_info.color_transfer_characteristic or "")
+        #: A description of the transfer characteristic of HDR frames that are not tone-mapped; ``None`` for all others.
+        self.hdr_transfer: str | None = None
+        if spec.tone_mapping is None:
+            self.hdr_transfer = _HDR_TRANSFERS.get(self.stream_info.color_transfer_characteristic or "")
         self.spec = replace(spec, stream_index=self.stream_info.index)
         reason = why_not(get_backend(spec.backend), parameters, spec.device, options.on_error)
         if reason is not None:
@@ -87,6 +91,20 @@ class OpenVideo:
             self.spec = spec
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
 
+    def map_tones(self, curve: ToneCurve) -> None:
+        """Map HDR frames to SDR from now on. The peak luminance of PQ video is read from its first frame."""
+        info = self.stream_info
+        if info.color_transfer_characteristic == PQ:
+            self.upright_size()
+        mapping = ToneMapping(curve, info.color_transfer_characteristic, info.color_primaries)
+        if info.bits_per_component is not None:
+            mapping = replace(mapping, bits=info.bits_per_component)
+        if self._peak_luminance is not None:
+            mapping = replace(mapping, peak=self._peak_luminance)
+        self.spec = spec = replace(self.spec, tone_mapping=mapping)
+        self.hdr_transfer = None
+        self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
+
     # Decoding
 
     @property
@@ -104,8 +122,9 @@ class OpenVideo:
         if self.hdr_transfer is not None:
             warn_once(
                 f"{self.name} is an HDR video ({self.hdr_transfer}), and its frames are not tone-mapped: as RGB for "
-                "screens they look gray. (metadata.color_transfer_characteristic identifies such files; the ffmpeg "
-                "program converts them with its filters zscale and tonemap.)",
+                "screens they look gray. (VideoDecoder converts them to SDR with tone_mapping='bt2390'; "
+                "metadata.color_transfer_characteristic identifies such files; the ffmpeg program converts them with "
+                "its filters zscale and tonemap.)",
                 subject=f"HDR {self.hdr_transfer}",
             )
 
@@ -226,6 +245,8 @@ class OpenVideo:
         if frame is not None:
             self._orientation = orientation_of(frame)
             self._size = self._orientation.size(frame.height, frame.width)
+            if self.stream_info.color_transfer_characteristic == PQ:
+                self._peak_luminance = peak_luminance_of(frame)
 
     # Batches
 
