@@ -210,6 +210,17 @@ def test_script_draws_its_picture(
     assert (drawn.int() - shown.int()).abs().float().mean() < 3
 
 
+def test_scenes_in_a_shard_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["write_shards.py"])
+    runpy.run_path(str(EXAMPLES / "write_shards.py"), run_name="__main__")
+    starts = [line.split("from ")[1].split(" s,")[0] for line in capsys.readouterr().out.splitlines()]
+    assert starts == ["0.00", "3.00", "6.00", "9.00"]
+
+
 def test_a_network_sees_where_slides_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

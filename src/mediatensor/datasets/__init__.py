@@ -20,6 +20,7 @@ from ._rows.dataset import MediaDataset, RowKey
 from ._rows.recipe import Recipe, RowSpec
 from ._rows.samples import Batch, ColumnDict, Failure, FailureReport, Sample, Skipped, Timing
 from ._rows.tar_samples import TarSamples
+from ._shards.writing import write_shards
 from ._sources.dispatch import as_items
 from ._sources.items import MEDIA_EXTENSIONS, Item
 from ._sources.tar_shards import TarItems
@@ -78,6 +79,7 @@ __all__ = [
     "shuffle_quality",
     "stack",
     "stack_columns",
+    "write_shards",
 ]
 
 __getattr__ = lazy_names(__name__, {"DocumentPages": ".._text_data.documents", "WordCrops": ".._text_data.documents"})

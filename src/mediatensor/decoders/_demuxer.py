@@ -374,6 +374,21 @@ def _stands_before(packets: PacketSource, stream_index: int, target: int) -> boo
     return False
 
 
+@contextmanager
+def packets_from(source: object, stream_index: int, seconds: float) -> Iterator[tuple[Any, Iterator[Any]]]:
+    """Open one stream at a key frame at or before a time.
+
+    Yield PyAV's stream, and an iterator of its packets. The stream is closed at the end of the ``with`` block.
+    """
+    container = _OpenContainer(make_source(source), [stream_index])
+    try:
+        with container.use() as packets:
+            _go_to(packets, 0, container.stream_infos[0], seconds)
+            yield packets.streams[0], iter(packets.read_packet, None)
+    finally:
+        container.close()
+
+
 def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
     with container.use():  # raises `ClosedError` if the container is closed
         source = container.source

@@ -123,6 +123,11 @@ class DecodedPicture:
     pts_seconds: float = 0.0
     duration_seconds: float = 0.0
 
+    @property
+    def decoded(self) -> Any:
+        """PyAV's frame."""
+        return self._picture
+
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
         """Return the luma plane (H, W), upright and read-only.
 

@@ -253,7 +253,7 @@ def find_captions(
             given = captions(item)
         if given is None:
             raise StreamError(f"{item.name!r} has no captions: the function captions gave None.")
-        return _read_captions(given, item)
+        return read_captions(given, item)
     except StreamError:
         raise
     except (MediaTensorError, OSError) as error:
@@ -269,7 +269,7 @@ def _find_in_column(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     is_empty = value is None or (isinstance(value, str) and not value.strip())
     if is_empty or (isinstance(value, float) and math.isnan(value)):
         return f"there is nothing in the column {CAPTIONS_COLUMN!r}"
-    return _read_captions(value, item)
+    return read_captions(value, item)
 
 
 def _find_in_sidecar(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
@@ -330,7 +330,7 @@ def _choose_by_language(choices: Sequence[tuple[Any, str]], languages: Sequence[
 # Forms of captions
 
 
-def _read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
+def read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
     if isinstance(given, str) and (given.lstrip()[:1] in ("[", "{") or "\n" in given or "-->" in given):
         if not _SUBTITLES.search(given):
             try:

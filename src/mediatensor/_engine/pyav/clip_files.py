@@ -1,0 +1,161 @@
+"""Write short media files in memory: from packets of other files, and from frames that are encoded without loss."""
+
+from __future__ import annotations
+
+import heapq
+import io
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+import av
+
+from ...errors import EncodeError
+from ..common.pictures import Orientation
+from ..containers.boxes import find_all
+from .encoding_video import WITHOUT_LOG
+from .opening import error_text
+
+#: For each container, the extension of its files. The first two store times exactly. They also hide audio before the
+#: first frame, which decoders need in order to start.
+EXTENSIONS = {"mp4": "mp4", "mov": "mov", "matroska": "mkv"}
+#: Containers of copied packets, and containers with the encoder of frames, in order of preference.
+COPIES = (("mp4", None), ("mov", None), ("matroska", None))
+ENCODINGS = (("mp4", "libx264"), ("mp4", "libx264rgb"), ("mov", "ffv1"), ("matroska", "ffv1"))
+_WITH_EDIT_LISTS = frozenset(("mp4", "mov"))
+
+# Options of the lossless encoders. With one thread, the result does not depend on the machine. Without
+# B-frames, packets are in the order of frames. A key frame at least every 48 frames keeps random access fast.
+_X264 = {"qp": "0", "preset": "veryfast", "bf": "0", "g": "48"}
+_ENCODERS = {"libx264": _X264, "libx264rgb": _X264, "ffv1": {"level": "3", "slices": "4", "g": "1"}}
+# Orders of red, green and blue. H.264 stores planes.
+_PACKED_RGB = frozenset(("rgb24", "bgr24", "rgb0", "bgr0", "0rgb", "0bgr"))
+_PLANAR_RGB = "gbrp"
+_NOMINAL_RATE = Fraction(30)
+
+# The display matrix in the header of an mp4 track, in 16.16 fixed point (ISO 14496-12, 8.3.2): its place by version of
+# the header.
+_ONE = 1 << 16
+_MATRIX_AT = {0: 40, 1: 52}
+
+
+@dataclass(frozen=True)
+class CopiedTrack:
+    """Packets of a stream of another file. ``stream`` is PyAV's stream; the packets have their new times."""
+
+    stream: Any
+    packets: list[Any]
+
+
+@dataclass(frozen=True)
+class EncodedTrack:
+    """Frames to be encoded. ``frames`` are PyAV's frames; their new times, and ``durations``, are in ``time_base``."""
+
+    frames: Iterable[Any]
+    durations: list[int]
+    time_base: Fraction
+    orientation: Orientation
+    pixel_aspect_ratio: Fraction | None
+
+
+def write_clip(
+    video: CopiedTrack | EncodedTrack, audio: CopiedTrack | None, container: str, encoder: str | None
+) -> bytes:
+    """Return a file with a video track and, if there is one, an audio track.
+
+    ``container`` and ``encoder`` are a pair in `COPIES` or `ENCODINGS`. In a container without edit lists, audio
+    packets before time 0 are left out.
+
+    Raises `EncodeError` if the container cannot hold a codec, or the encoder cannot store the frames.
+    """
+    file = io.BytesIO()
+    # The option prevents random identifiers and dates, so that equal clips are equal files.
+    output = av.open(file, "w", format=container, options={"fflags": "+bitexact"})
+    try:
+        with output:
+            if isinstance(video, EncodedTrack) and encoder is not None:
+                frames = iter(video.frames)
+                first = next(frames)
+                stream = _add_encoder(output, first, video, encoder)
+                timed = _encode(stream, first, frames, video.durations)
+            elif isinstance(video, CopiedTrack):
+                stream = _add_copy(output, video.stream)
+                timed = _retarget(stream, video.packets)
+            if audio is not None:
+                sound = _add_copy(output, audio.stream)
+                packets = [p for p in audio.packets if p.pts >= 0 or container in _WITH_EDIT_LISTS]
+                timed = heapq.merge(timed, _retarget(sound, packets), key=_seconds)
+            for packet in timed:
+                output.mux(packet)
+    except (av.FFmpegError, ValueError) as error:
+        raise EncodeError(f"The clip could not be written as {EXTENSIONS[container]} ({error_text(error)}).") from error
+    data = file.getvalue()
+    if isinstance(video, EncodedTrack) and video.orientation.turns:
+        data = _with_display_matrix(data, video.orientation)
+    return data
+
+
+def _add_copy(output: Any, template: Any) -> Any:
+    stream = output.add_stream_from_template(template, opaque=True)
+    stream.time_base = template.time_base
+    return stream
+
+
+def _retarget(stream: Any, packets: Iterable[Any]) -> Iterator[Any]:
+    for packet in packets:
+        packet.stream = stream
+        yield packet
+
+
+def _seconds(packet: Any) -> Fraction:
+    return Fraction((packet.pts if packet.dts is None else packet.dts) * packet.time_base)
+
+
+def in_storable_format(frame: Any) -> Any:
+    """Return a frame in a pixel format that an encoder stores without change, if it only needs another order."""
+    return frame.reformat(format=_PLANAR_RGB) if frame.format.name in _PACKED_RGB else frame
+
+
+def _add_encoder(output: Any, frame: Any, track: EncodedTrack, name: str) -> Any:
+    pixel_format = "rgb24" if name == "libx264rgb" and frame.format.name == _PLANAR_RGB else frame.format.name
+    if name not in av.codecs_available:
+        raise EncodeError(f"This build of FFmpeg has no encoder {name}.")
+    if pixel_format not in [one.name for one in av.Codec(name, "w").video_formats or ()]:
+        raise EncodeError(f"{name} does not store frames in the pixel format {frame.format.name}.")
+    stream = output.add_stream(name, rate=_NOMINAL_RATE)
+    context = stream.codec_context
+    stream.time_base = context.time_base = track.time_base
+    if track.pixel_aspect_ratio is not None:
+        context.sample_aspect_ratio = track.pixel_aspect_ratio
+    context.width, context.height, context.pix_fmt = frame.width, frame.height, pixel_format
+    context.color_range, context.colorspace = frame.color_range, frame.colorspace
+    context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
+    context.thread_count = 1
+    context.options = {**WITHOUT_LOG, **_ENCODERS[name]}
+    return stream
+
+
+def _encode(stream: Any, first: Any, frames: Iterable[Any], durations: list[int]) -> Iterator[Any]:
+    lasting = iter(durations)
+
+    def timed(packets: Iterable[Any]) -> Iterator[Any]:
+        for packet in packets:
+            packet.duration = next(lasting)
+            yield packet
+
+    for frame in chain([first], frames, [None]):
+        yield from timed(stream.encode(frame))
+
+
+def _with_display_matrix(data: bytes, orientation: Orientation) -> bytes:
+    """Return an mp4 or mov file whose first track has a display matrix; see `Orientation.from_display_matrix`."""
+    file = memoryview(bytearray(data))
+    header = find_all(file, b"moov", b"trak", b"tkhd")[0]
+    sign = {False: _ONE, True: -_ONE}
+    along_row, along_column = sign[orientation.flipped_horizontally], sign[orientation.flipped_vertically]
+    a, b, c, d = (0, along_column, along_row, 0) if orientation.transposed else (along_row, 0, 0, along_column)
+    struct.pack_into(">9i", header, _MATRIX_AT[header[0]], a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    return bytes(file)

@@ -1,0 +1,1 @@
+"""Writing rows to tar and Parquet shards."""

@@ -1,0 +1,246 @@
+"""Turn a row into the files and columns that a shard stores."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ..._engine.common.checks import shown
+from ..._engine.common.messages import json_bytes, subrip, text_lines
+from ..._engine.pyav.opening import read_container_info
+from ..._engine.sources.source import make_source
+from ...errors import InvalidArgumentError, MediaTensorError, OpenError, StreamError
+from .._rows.captions import FileCaption, read_captions
+from .._sources.items import MEDIA_EXTENSIONS, Item, MediaKind
+from .._sources.rows import CAPTIONS_COLUMN, segment_columns, sidecars_of
+from .._sources.tar_shards import is_subtitles
+from .clip_cutting import CutClip, cut_audio, cut_video
+
+# The first bytes of files whose names have no extension.
+_SIGNATURES = {b"\xff\xd8\xff": "jpg", b"\x89PNG": "png", b"GIF8": "gif", b"%PDF": "pdf"}
+# FFmpeg's names of formats that differ from the usual extension.
+_EXTENSION_OF_FORMAT = {"mov": "mp4", "matroska": "mkv", "mpegts": "ts", "mpeg": "mpg"}
+_SUFFIX = re.compile(r"[^/.\x00-\x1f][^/\x00-\x1f]*")
+_CHUNK_BYTES = 1 << 24
+
+
+@dataclass
+class RowContents:
+    """The contents of a row.
+
+    ``files`` are bytes by suffix (``mp4``, ``depth.png``, ``en.srt``). ``media`` has the suffixes of the files that are
+    media, and the name of their column in a table. ``arrays`` and ``columns`` are all other values by name; values of
+    ``columns`` can be stored as JSON.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    media: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    columns: dict[str, Any] = field(default_factory=dict)
+
+
+def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool) -> RowContents:
+    """Return the contents of a row: of an `Item`, or of a mapping from names to values.
+
+    ``place`` names the row in messages. ``kind`` is the kind of media of an item, if it is known. In a table, captions
+    from a subtitle file of an item become the column ``captions``. Raises
+    `InvalidArgumentError` for other rows, and errors of sources and decoders for media that cannot be read.
+    """
+    contents = RowContents()
+    if isinstance(row, Item):
+        _add_item(contents, row, place, kind, is_table=is_table)
+    elif isinstance(row, Mapping):
+        for name, value in row.items():
+            if not isinstance(name, str):
+                raise InvalidArgumentError(f"{place} has a column {name!r}: names of columns must be text.")
+            if not (name.startswith("__") and name.endswith("__")):
+                _add_value(contents, name, value, place, is_table=is_table)
+    else:
+        raise InvalidArgumentError(
+            f"{place} is a {type(row).__name__}: a row must be an Item, or a mapping from names to values, such as "
+            '{"jpg": data, "label": 3}.'
+        )
+    return contents
+
+
+# Rows that are mappings
+
+
+def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_table: bool) -> None:
+    if isinstance(value, Mapping) and isinstance(value.get("bytes"), bytes | bytearray | memoryview):
+        data = bytes(value["bytes"])
+        suffix = _extension(str(value.get("path") or ""), data, place)
+        _add_file(contents, f"{name}.{suffix}", data, place)
+        contents.media[f"{name}.{suffix}"] = name
+    elif isinstance(value, bytes | bytearray | memoryview):
+        _add_file(contents, name, bytes(value), place)
+    elif callable(getattr(value, "save", None)) and hasattr(value, "getbands"):  # an image of PIL
+        _add_image(contents, name, value, place)
+    elif isinstance(value, Tensor | np.ndarray) and value.ndim:
+        contents.arrays[name] = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+        if contents.arrays[name].dtype.hasobject:
+            raise InvalidArgumentError(f"{place} has an array of Python objects in the column {name!r}.")
+    elif isinstance(value, str) and not is_table and (name == "txt" or is_subtitles(name)):
+        contents.files[name] = value.encode()
+    elif name == "json" and isinstance(value, Mapping):
+        contents.columns = {**value, **contents.columns}
+    else:
+        if isinstance(value, Tensor | np.generic | np.ndarray):
+            value = value.item()
+        contents.columns["label" if name == "cls" else name] = _checked_json(value, name, place)
+
+
+def _add_file(contents: RowContents, suffix: str, data: bytes, place: str) -> None:
+    if not _SUFFIX.fullmatch(suffix):
+        raise InvalidArgumentError(
+            f"{place} has bytes in the column {suffix!r}, which cannot be the ending of a file name, such as 'jpg'."
+        )
+    contents.files[suffix] = data
+
+
+def _add_image(contents: RowContents, name: str, image: Any, place: str) -> None:
+    extension = name.rpartition(".")[2].lower()
+    file = io.BytesIO()
+    suffix = name if f".{extension}" in MEDIA_EXTENSIONS["image"] else f"{name}.png"
+    try:
+        image.save(file, {"jpg": "jpeg", "tif": "tiff"}.get(extension, extension) if suffix == name else "png")
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{place} has an image in the column {name!r} that PIL cannot save: {error}"
+        ) from None
+    _add_file(contents, suffix, file.getvalue(), place)
+    contents.media[suffix] = name
+
+
+def _checked_json(value: Any, name: str, place: str) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    try:
+        json_bytes(value)
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidArgumentError(
+            f"{place} has a {type(value).__name__} in the column {name!r} ({shown(value)}); a value must be bytes, "
+            "text, a number, a tensor, an image of PIL, or anything that JSON can store."
+        ) from None
+    return value
+
+
+# Rows that are items
+
+
+def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | None, *, is_table: bool) -> None:
+    is_segment = item.start_seconds is not None or item.end_seconds is not None
+    bounds = segment_columns(item.extra) if is_segment else ()
+    captions = item.extra.get(CAPTIONS_COLUMN)
+    for name, value in item.extra.items():
+        if name not in bounds and name != CAPTIONS_COLUMN:
+            _add_value(contents, name, value, place, is_table=is_table)
+    if item.label is not None:
+        _add_value(contents, "label", item.label, place, is_table=is_table)
+    cut = None
+    if is_segment:
+        cut = _cut(item, kind)
+        data, extension = cut.data, cut.extension
+        contents.columns |= {
+            "clip_source": item.name,
+            "clip_pts_seconds": cut.pts_seconds,
+            "clip_duration_seconds": cut.duration_seconds,
+            "clip_is_copied": cut.is_copied,
+        }
+    else:
+        data = _read(item)
+        extension = _extension(item.name, data, item.name)
+    contents.files[extension] = data
+    contents.media[extension] = kind or _kind_of(extension)
+    sidecars = sidecars_of(item)
+    if is_table and captions in (None, ""):
+        captions = next(iter(sidecars.values()), None)
+    if captions not in (None, ""):
+        contents.columns[CAPTIONS_COLUMN] = [_caption_columns(one) for one in _captions_of(captions, item, cut)]
+    for suffix, sidecar in () if is_table else sidecars.items():
+        if cut is None:
+            contents.files[suffix] = _bytes_of(sidecar)
+            continue
+        cues = (
+            (round(one.start_seconds * 1000), round(one.end_seconds * 1000), text_lines(one.text))
+            for one in _captions_of(sidecar, item, cut)
+        )
+        language = suffix.rpartition(".")[0]
+        contents.files.setdefault(f"{language}.srt" if language else "srt", subrip(cues).encode())
+
+
+def _cut(item: Item, kind: MediaKind | None) -> CutClip:
+    if kind == "audio" or os.path.splitext(item.name)[1].lower() in MEDIA_EXTENSIONS["audio"]:
+        return cut_audio(item)
+    try:
+        return cut_video(item)
+    except StreamError:
+        if kind == "video":
+            raise
+        return cut_audio(item)
+
+
+def _kind_of(extension: str) -> str:
+    return next((kind for kind, extensions in MEDIA_EXTENSIONS.items() if f".{extension}" in extensions), "video")
+
+
+def _read(item: Item) -> bytes:
+    return _bytes_of(item.source)
+
+
+def _bytes_of(given: Any) -> bytes:
+    source = make_source(given)
+    reader = source.open_bytes() or source.open()
+    if isinstance(reader, str):
+        raise OpenError(f"Could not read {source.describe()} as one file: FFmpeg opens it itself.")
+    with closing(reader):
+        chunks = []
+        while chunk := reader.read(_CHUNK_BYTES):
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _extension(name: str, data: bytes, place: str) -> str:
+    """Return the extension of a media file: from its name, otherwise from its contents."""
+    extension = os.path.splitext(name)[1].lower()
+    if any(extension in extensions for extensions in MEDIA_EXTENSIONS.values()):
+        return extension[1:]
+    for signature, known in _SIGNATURES.items():
+        if data.startswith(signature):
+            return known
+    try:
+        names = read_container_info(make_source(data)).format_name.split(",")
+    except MediaTensorError as error:
+        raise OpenError(
+            f"The format of {place} is unknown ({error}). Give the file a name with an extension, such as 'a.mp4'."
+        ) from None
+    return _EXTENSION_OF_FORMAT.get(names[0], names[0])
+
+
+# Captions
+
+
+def _captions_of(given: Any, item: Item, cut: CutClip | None) -> list[FileCaption]:
+    """Return captions with times in the clip. Captions outside of the clip are left out."""
+    captions = read_captions(given, item)
+    if cut is None:
+        return list(captions)
+    moved = []
+    for one in captions:
+        start = max(one.start_seconds - cut.pts_seconds, 0.0)
+        end = min(one.end_seconds - cut.pts_seconds, cut.duration_seconds)
+        if start < end:
+            moved.append(one._replace(start_seconds=start, end_seconds=end))
+    return moved
+
+
+def _caption_columns(caption: FileCaption) -> dict[str, Any]:
+    return {name: value for name, value in caption._asdict().items() if value is not None}

@@ -1,0 +1,262 @@
+"""`write_shards`, which writes the rows of a dataset to tar or Parquet shards."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain, count, islice
+from typing import Any, Literal, TypeVar
+
+from ..._engine.common.checks import check_choice, path_text, shown, whole_number
+from ..._engine.common.messages import counted, progress, warn_user
+from ..._engine.sources.output_files import check_outputs
+from ...errors import InvalidArgumentError, MediaTensorError, ReadError
+from .._audio_clips import AudioRecipe, VideoAudioRecipe
+from .._rows.dataset import MediaDataset, rank_and_number
+from .._sources.items import Item, MediaKind
+from .._video_clips import VideoRecipe
+from .contents import RowContents, contents_of
+from .files import keys_of_shard, open_shard_file
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_KEY_DIGITS = 9
+_MAX_REASONS = 3
+
+
+def write_shards(
+    source: Any,
+    pattern: str | os.PathLike[str],
+    *,
+    rows_per_shard: int = 1000,
+    num_workers: int = 0,
+    resume: bool = False,
+    on_error: Literal["raise", "skip"] = "raise",
+    rank: int | None = None,
+    num_ranks: int | None = None,
+) -> list[str]:
+    """Write the rows of a dataset to tar or Parquet shards.
+
+    For a dataset, each file or segment of its source is a row, whatever its sampler and transforms are. Files are
+    copied. A segment becomes a file with exactly the frames of the segment, and the audio of this time:
+
+    * If the segment begins at a key frame and its frames refer to no other frames, the packets of the video are copied.
+    * Otherwise its frames are encoded without loss: as H.264, or as FFV1 if their pixel format needs it. Both ways, the
+      decoded frames are bit-identical to the frames of the source.
+    * Packets of audio are copied. In mp4 and mov, earlier packets come along that the decoder needs; players skip them.
+      AAC is then exact except for its noise.
+    * Segments of audio files, and of `AudioClips`, are stored without loss as FLAC, or as 32-bit WAV if FLAC cannot
+      hold the samples.
+
+    The time 0 of the new file is the first frame of the segment. The columns ``clip_source``, ``clip_pts_seconds`` (the
+    time of the first frame in the source), ``clip_duration_seconds`` and ``clip_is_copied`` (whether packets of the
+    video were copied) replace the columns of the segment. Captions in a column or in subtitle files are limited to the
+    segment, and their times count from its start. Other streams of the file are left out.
+
+    **Tar shards** have WebDataset's layout. A row has the media file, the label in ``.cls`` if it is an integer,
+    subtitle files, and all other columns in ``.json``. **Parquet shards** have columns ``video``, ``audio`` or
+    ``image``, with structs of ``bytes`` and ``path``, a column for each other value, and the column ``key``. The names
+    of files, and the keys, are the numbers of the rows.
+
+    Each shard is written under a temporary name, and renamed when it is complete. Equal rows give shards with equal
+    bytes, whatever the number of workers and ranks, and whether or not the run was interrupted.
+
+    Args:
+        source: A dataset such as `VideoClips`, the result of `as_items`, or an iterable of rows. A row is an `Item`, or
+            a mapping from names to values: bytes, whose name is the ending of a file name (``"jpg"``); text, numbers
+            and anything else that JSON can store; tensors and arrays, stored as ``.npy`` or nested lists; images of
+            PIL, stored as PNG unless the name is another image format; or a mapping with ``bytes`` and
+            ``path``. Columns such as ``__key__`` are left out.
+        pattern: Path of the shards, with a field for their number, such as ``"out/train-{:06d}.tar"``. The ending is
+            ``.tar`` or ``.parquet``. A missing folder is made.
+        rows_per_shard: Number of rows in each shard; the last one can have fewer.
+        num_workers: Number of threads that read and cut files. With 0, the calling thread does this.
+        resume: Whether to keep existing shards, which must come from an interrupted call with the same arguments, and
+            write only the missing ones. By default, an existing shard is an error.
+        on_error: ``"raise"``, or ``"skip"`` to leave out rows whose media cannot be read, with a warning.
+        rank: Rank of this process. Each rank writes every ``num_ranks``-th shard. By default the rank in
+            torch.distributed, or 0.
+        num_ranks: Number of processes that write together; by default the number in torch.distributed, or 1.
+
+    Returns:
+        The paths of the shards of this rank, in order.
+
+    Raises:
+        InvalidArgumentError: if there are no rows, an argument or a row is not accepted, or a shard exists already.
+        WriteError: if a shard cannot be written.
+        EncodeError: if frames cannot be stored without loss, for example because their size changes.
+        MissingDependencyError: if pyarrow is needed but not installed.
+        MediaTensorError: any error of reading media, unless ``on_error`` is ``"skip"``.
+
+    Example:
+        >>> from mediatensor.datasets import VideoClips, write_shards
+        >>> moments = VideoClips([{"path": "video.mp4", "start": 1.6, "end": 3.2, "label": 7}], num_frames_per_clip=8)
+        >>> write_shards(moments, "shards/moments-{:03d}.tar")
+        ['shards/moments-000.tar']
+        >>> clips = VideoClips("shards/moments-000.tar", num_frames_per_clip=8)
+        >>> sample = clips[0]
+        >>> sample.frames.data.shape, sample.label, sample.extra["clip_pts_seconds"], sample.extra["clip_is_copied"]
+        (torch.Size([8, 3, 360, 640]), 7, 1.6, True)
+    """
+    name_shard = _checked_pattern(pattern)
+    rows_per_shard = whole_number("rows_per_shard", rows_per_shard, at_least=1)
+    num_workers = whole_number("num_workers", num_workers)
+    check_choice("on_error", on_error, ("raise", "skip"))
+    rank, num_ranks = rank_and_number(rank, num_ranks)
+    rows = _Rows(source)
+    if rows.num_rows is not None:  # find out before hours of work
+        num_shards = math.ceil(rows.num_rows / rows_per_shard)
+        _check_outputs(map(name_shard, range(rank, num_shards, num_ranks)), name_shard(num_shards), resume)
+    shards: list[str] = []
+    failures: list[str] = []
+    with ThreadPoolExecutor(max(1, num_workers)) as pool:
+        number = -1
+        for number in progress(count(), "shards", unit="shard"):
+            first = number * rows_per_shard
+            taken = rows.take(first, first + rows_per_shard)
+            if (row := next(taken, None)) is None:
+                break
+            path, taken = name_shard(number), chain([row], taken)
+            if number % num_ranks != rank:
+                deque(taken, maxlen=0)
+                continue
+            shards.append(path)
+            if os.path.lexists(path) and resume:
+                num_rows = sum(1 for _ in taken)
+                _check_keys(path, [_key(first + i) for i in range(num_rows)], has_all=on_error == "raise")
+                continue
+            _check_outputs([path], None, resume)
+            os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
+            make = partial(_make_contents, kind=rows.kind, is_table=_is_table(path), skips=on_error == "skip")
+            failures += _write_shard(path, _in_threads(make, enumerate(taken, first), pool, num_workers))
+    if not number:
+        raise InvalidArgumentError("There are no rows: the source is empty.")
+    _check_outputs((), name_shard(number), resume)
+    if failures:
+        reasons = "; ".join(failures[:_MAX_REASONS]) + ("; ..." if len(failures) > _MAX_REASONS else "")
+        warn_user(f"{counted(len(failures), 'row')} could not be read and left out of the shards: {reasons}")
+    return shards
+
+
+def _checked_pattern(pattern: str | os.PathLike[str]) -> Callable[[int], str]:
+    text = path_text("pattern", pattern)
+    try:
+        names = {text.format(number) for number in (0, 1, 10**6)}
+    except (IndexError, KeyError, ValueError, AttributeError):
+        names = set()
+    if len(names) != 3 or os.path.splitext(text)[1].lower() not in (".tar", ".parquet"):
+        raise InvalidArgumentError(
+            f"pattern must be a path with one field for the number of the shard, and the ending .tar or .parquet, such "
+            f"as 'out/{{:06d}}.tar' (got {text!r})."
+        )
+    return text.format
+
+
+def _is_table(path: str) -> bool:
+    return path.lower().endswith(".parquet")
+
+
+def _key(row: int) -> str:
+    return f"{row:0{_KEY_DIGITS}d}"
+
+
+class _Rows:
+    """The rows of a source, in order. ``num_rows`` is ``None`` if it is known only at the end."""
+
+    def __init__(self, source: Any) -> None:
+        self.kind: MediaKind | None = None
+        if isinstance(source, MediaDataset):
+            # The recipe of text clips is one of video clips.
+            kinds: dict[type, MediaKind] = {AudioRecipe: "audio", VideoAudioRecipe: "video", VideoRecipe: "video"}
+            self.kind = next((kind for recipe, kind in kinds.items() if isinstance(source.recipe, recipe)), None)
+            source = source.items
+        if isinstance(source, str | bytes | os.PathLike | Mapping | Item) or not (
+            isinstance(source, Iterable) or hasattr(source, "__getitem__")
+        ):
+            raise InvalidArgumentError(
+                f"source must be a dataset or an iterable of rows (got {shown(source)}). For a folder, a manifest or "
+                "shards, pass as_items(source, kind='video')."
+            )
+        is_indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+        self.num_rows: int | None = len(source) if is_indexed else None
+        self._source = source if is_indexed else iter(source)
+
+    def take(self, start: int, stop: int) -> Iterator[Any]:
+        """Return the rows from ``start`` to ``stop``, which are the next rows of an iterable."""
+        if self.num_rows is None:
+            return islice(self._source, stop - start)
+        return (self._source[row] for row in range(start, min(stop, self.num_rows)))
+
+
+def _check_outputs(paths: Iterable[str], next_path: str | None, resume: bool) -> None:
+    """Raise `InvalidArgumentError` if a shard exists that would be replaced, or read together with the new shards."""
+    if not resume:
+        check_outputs(paths, overwrite=False, how="resume=True keeps existing shards; nothing", makes_folders=True)
+    if next_path is not None and os.path.lexists(next_path):
+        raise InvalidArgumentError(f"{next_path!r} is a shard of other rows. Delete it, or choose another pattern.")
+
+
+def _check_keys(path: str, expected: list[str], *, has_all: bool) -> None:
+    keys = keys_of_shard(path)
+    if keys != expected if has_all else not set(keys) <= set(expected):
+        raise InvalidArgumentError(
+            f"{path!r} does not have rows {expected[0]} to {expected[-1]}, so another call wrote it. Delete it, or "
+            "choose another pattern."
+        )
+
+
+def _make_contents(
+    numbered: tuple[int, Any], kind: MediaKind | None, *, is_table: bool, skips: bool
+) -> tuple[str, RowContents | str]:
+    """Return the key of a row, and its contents; with ``skips``, the reason if it cannot be read."""
+    number, row = numbered
+    place = f"row {number}"
+    if not skips:
+        return _key(number), contents_of(row, place, kind, is_table=is_table)
+    try:
+        return _key(number), contents_of(row, place, kind, is_table=is_table)
+    except (MediaTensorError, OSError) as error:
+        name = getattr(row, "name", "")
+        return _key(number), f"{place}{f' ({name})' if name else ''}: {error}"
+
+
+def _write_shard(path: str, rows: Iterable[tuple[str, RowContents | str]]) -> list[str]:
+    """Write a shard, and return the reasons why rows were left out."""
+    reasons = []
+    with ExitStack() as stack:
+        shard = open_shard_file(path, stack)
+        num_written = 0
+        for key, contents in rows:
+            if isinstance(contents, str):
+                reasons.append(contents)
+                continue
+            shard.add(key, contents)
+            num_written += 1
+        if not num_written:
+            raise ReadError(f"No row of {path} could be read: {reasons[0]}")
+        shard.finish()
+    return reasons
+
+
+def _in_threads(make: Callable[[T], R], values: Iterable[T], pool: ThreadPoolExecutor, num_workers: int) -> Iterator[R]:
+    """Yield the results of ``make`` in the order of ``values``, a few of which are processed ahead in threads."""
+    if not num_workers:
+        yield from map(make, values)
+        return
+    waiting: deque[Future[R]] = deque()
+    try:
+        for value in values:
+            waiting.append(pool.submit(make, value))
+            if len(waiting) > 2 * num_workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

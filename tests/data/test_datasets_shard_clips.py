@@ -1,0 +1,132 @@
+"""Clips in shards: decoded by a plain decode, they have exactly the frames and samples of the segment of the source."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import media
+from mediatensor.datasets import AudioClips, Item, as_items, write_shards
+from mediatensor.decoders import AudioDecoder, VideoDecoder, get_container_metadata
+from mediatensor.encoders import AudioEncoder, Encoder
+from oracles import linear_decode_rgb
+
+# Segments as frame indices [start, stop). A star means that packets must be copied.
+CLIPS = {
+    "h264_b_pyramid": "*0-40 *12-24 *12-40 12-15 13-17 39-40",  # 12-15 ends at a frame that refers to later frames
+    "h264_open_gop": "*0-40 *12-40 12-24 24-27",  # 12-40 leaves out frames that are shown before frame 12
+    "h264_intra_refresh": "*0-40 12-24",  # frames after the key frame refer to earlier frames
+    "h264_rgb": "*12-24 13-17",
+    "h264_field_pairs_ts": "0-40 13-17",
+    "hevc_open_gop_mkv": "*0-40 *12-40 12-24 13-14",
+    "hevc_radl": "*12-40",
+    "h263p_avi": "*0-40 2-5",  # every frame is marked as a key frame
+    "prores_alpha": "2-5",  # mov stores alpha by a tag that is not copied
+    "vp8": "*20-40 *20-23 13-17",
+    "vp9": "*20-40 39-40",  # the size is odd
+    "av1": "*16-19 39-40",
+    "mpeg2_ts": "*12-40 24-36",
+    "vfr_mp4": "*0-40 13-17",
+    "edit_list_start": "0-5 5-9",
+    "rotated_90": "*0-40 13-17",
+    "rotated_270_flipped": "13-17",
+    "colour_bt709_full": "3-5",
+    "one_frame": "*0-1",
+}
+
+
+def read_clips(shard: str, folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Return the media file and the columns of each sample of a shard."""
+    with tarfile.open(shard) as archive:
+        archive.extractall(folder, filter="data")
+    files = sorted(path for path in folder.iterdir() if path.suffix != ".json")
+    return [(path, json.loads(path.with_suffix(".json").read_text())) for path in files]
+
+
+@pytest.mark.parametrize("name", CLIPS)
+def test_clips_have_the_frames_of_the_source(name: str, tmp_path: Path) -> None:
+    path = media.make(name, tmp_path)
+    _, source = linear_decode_rgb(path)
+    times = [*VideoDecoder(path).frame_index.pts_seconds.tolist(), None]
+    segments = [text.lstrip("*").split("-") for text in CLIPS[name].split()]
+    bounds = [(int(start), min(int(stop), len(times) - 1)) for start, stop in segments]
+    items = [Item(path, start_seconds=times[start], end_seconds=times[stop]) for start, stop in bounds]
+    (shard,) = write_shards(items, tmp_path / "{:03d}.tar")
+    clips = read_clips(shard, tmp_path / "out")
+    for (clip, columns), (start, stop), text in zip(clips, bounds, CLIPS[name].split(), strict=True):
+        _, frames = linear_decode_rgb(clip)
+        assert np.array_equal(frames, source[start:stop]), text
+        assert columns["clip_is_copied"] == text.startswith("*"), text
+        assert columns["clip_pts_seconds"] == times[start]
+        shown = VideoDecoder(clip).frame_index.pts_seconds
+        assert shown.tolist() == pytest.approx([time - times[start] for time in times[start:stop]], abs=1e-3), text
+
+
+def write_film(path: Path, codec: str, *, num_audio_seconds: float = 2.0) -> Path:
+    """Write 2 s of video with a tone that rises, so that each moment of the audio is different."""
+    encoder = Encoder()
+    video = encoder.add_video(height=48, width=64, frame_rate=10, extra_options={"g": 5, "bf": 0}, codec="libx264")
+    audio = encoder.add_audio(sample_rate=16_000, num_channels=1, codec=codec) if num_audio_seconds else None
+    with encoder.open_file(path):
+        video.add_frames(torch.arange(0, 200, 10, dtype=torch.uint8)[:, None, None, None].expand(20, 3, 48, 64))
+        if audio is not None:
+            seconds = torch.arange(int(16_000 * num_audio_seconds)) / 16_000
+            audio.add_samples((torch.sin(2000 * seconds**2) * 0.5)[None])
+    return path
+
+
+@pytest.mark.parametrize(("codec", "extension", "tolerance"), [("flac", "mkv", 0), ("aac", "mp4", 0.02)])
+@pytest.mark.parametrize(("start", "stop"), [(0.5, 1.5), (0.7, 1.1), (1.9, None)])
+def test_audio_stays_in_sync(
+    codec: str, extension: str, tolerance: float, start: float, stop: float | None, tmp_path: Path
+) -> None:
+    path = write_film(tmp_path / f"film.{extension}", codec)
+    (shard,) = write_shards([Item(path, start_seconds=start, end_seconds=stop)], tmp_path / "{}.tar")
+    ((clip, columns),) = read_clips(shard, tmp_path / "out")
+    whole = AudioDecoder(path).get_all_samples().data
+    samples = AudioDecoder(clip).get_samples_played_in_range(0, columns["clip_duration_seconds"])
+    first = round(columns["clip_pts_seconds"] * 16_000)
+    expected = whole[:, first : first + samples.data.shape[1]]
+    assert samples.pts_seconds == pytest.approx(0, abs=1 / 16_000)
+    assert samples.data.shape[1] >= (columns["clip_duration_seconds"] - 0.07) * 16_000
+    assert (samples.data - expected).abs().max() <= tolerance
+
+
+@pytest.mark.parametrize("num_audio_seconds", [0.0, 0.5])
+def test_clips_without_sound_have_no_audio(num_audio_seconds: float, tmp_path: Path) -> None:
+    path = write_film(tmp_path / "film.mp4", "aac", num_audio_seconds=num_audio_seconds)
+    (shard,) = write_shards([Item(path, start_seconds=1.0, end_seconds=1.5)], tmp_path / "{}.tar")
+    ((clip, columns),) = read_clips(shard, tmp_path / "out")
+    assert columns["clip_is_copied"]
+    assert [stream.media_type for stream in get_container_metadata(clip).streams] == ["video"]
+
+
+@pytest.mark.parametrize(("extension", "stored"), [("wav", ".flac"), ("mp3", ".wav")])
+def test_audio_segments_are_stored_without_loss(extension: str, stored: str, tmp_path: Path) -> None:
+    path = tmp_path / f"tone.{extension}"
+    data = torch.sin(torch.arange(32_000) ** 2 / 1e5)[None].repeat(2, 1) * 0.5
+    AudioEncoder(data, sample_rate=16_000).to_file(path)
+    whole = AudioDecoder(path).get_all_samples()
+    dataset = AudioClips([{"path": str(path), "start": 0.25, "end": 1.0}])
+    (shard,) = write_shards(dataset, tmp_path / "{}.tar")
+    ((clip, columns),) = read_clips(shard, tmp_path / "out")
+    assert clip.suffix == stored
+    first = round((columns["clip_pts_seconds"] - whole.pts_seconds) * 16_000)
+    assert torch.equal(AudioDecoder(clip).get_all_samples().data, whole.data[:, first : first + 12_000])
+    assert columns["clip_pts_seconds"] == pytest.approx(0.25, abs=1 / 16_000)
+    assert columns["clip_duration_seconds"] == pytest.approx(0.75)
+
+
+def test_segments_of_items_without_a_video_stream_are_audio(tmp_path: Path) -> None:
+    path = tmp_path / "tone.mkv"
+    AudioEncoder(torch.zeros(1, 16_000), sample_rate=16_000).to_file(path)
+    items = as_items([{"path": str(path), "start": 0.5}], kind="video")
+    (shard,) = write_shards(items, tmp_path / "{}.tar")
+    ((clip, columns),) = read_clips(shard, tmp_path / "out")
+    assert (clip.suffix, columns["clip_duration_seconds"]) == (".flac", pytest.approx(0.5, abs=0.1))

@@ -1,0 +1,226 @@
+"""`write_shards`: webdataset, pyarrow and the library read its shards; interrupted runs give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import signal
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from forked import run_program
+from mediatensor.datasets import Item, TarItems, VideoAudioClips, VideoClips, as_items, write_shards
+from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
+from training_set import make_videos
+
+SUBTITLES = "1\n00:00:00,500 --> 00:00:01,200\nFirst.\n\n2\n00:00:02,000 --> 00:00:02,300\nSecond.\n"
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two videos of 2.4 s with a key frame every 0.8 s, the first with subtitles, and a list of segments."""
+    folder = tmp_path_factory.mktemp("videos")
+    make_videos(folder, 2)
+    (folder / "000.srt").write_text(SUBTITLES)
+    rows = ["path,start,end,label,place", "000.mp4,0.8,1.6,run,Oslo", "000.mp4,0.9,1.3,jump,", "001.mp4,,,run,Rome"]
+    (folder / "moments.csv").write_text("\n".join(rows))
+    return folder
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("extension", ["tar", "parquet"])
+def test_datasets_over_shards_have_the_same_rows(extension: str, videos: Path, tmp_path: Path) -> None:
+    dataset = VideoClips(videos / "moments.csv", num_frames_per_clip=3, seed=4)
+    (shard,) = write_shards(dataset, tmp_path / f"{{:02d}}.{extension}", num_workers=2)
+    again = VideoClips(shard, num_frames_per_clip=3, seed=4)
+    assert len(again) == 3
+    assert again.class_names == ["jump", "run"]
+    for first, second in zip(dataset, again, strict=True):
+        assert torch.equal(first.frames.data, second.frames.data)
+        assert (first.label, first.extra["place"] or "") == (second.label, second.extra["place"])
+        start = second.extra.get("clip_pts_seconds") or 0.0
+        assert torch.allclose(first.frames.pts_seconds, second.frames.pts_seconds + start)
+    extras = [again.spec(row).item.extra for row in range(3)]
+    assert [extra.get("clip_is_copied") for extra in extras] == [True, False, None]
+    assert [extra.get("clip_duration_seconds") for extra in extras] == [pytest.approx(0.8), pytest.approx(0.4), None]
+    captions = VideoAudioClips(shard, seconds_per_clip=0.4, captions="any", missing="pad", sample_rate=8000)
+    texts = [[(one.text, one.start_seconds) for one in captions[row].captions] for row in (0, 1)]
+    assert all(text == "First." for clip in texts for text, _ in clip)
+    assert texts[1] == [("First.", pytest.approx(captions[1].frames.pts_seconds[0].item(), abs=0.11))]
+
+
+def test_whole_files_and_subtitles_are_copied_unchanged(videos: Path, tmp_path: Path) -> None:
+    (shard,) = write_shards([Item(videos / "000.mp4", 3), Item(b"%PDF-", name="x")], tmp_path / "{}.tar")
+    with tarfile.open(shard) as archive:
+        contents = {member.name: archive.extractfile(member).read() for member in archive}
+    assert contents == {
+        "000000000.mp4": (videos / "000.mp4").read_bytes(),
+        "000000000.srt": SUBTITLES.encode(),
+        "000000000.cls": b"3",
+        "000000001.pdf": b"%PDF-",
+    }
+
+
+def rows(count: int) -> Iterator[dict[str, Any]]:
+    """Rows with a value of every kind, as a generator."""
+    for number in range(count):
+        yield {
+            "__key__": "ignored",
+            "png": Image.new("RGB", (4, 3), (number, 1, 2)),
+            "thumb": {"bytes": b"\x89PNG" + bytes([number]), "path": None},
+            "depth": torch.full((2, 3), number / 2),
+            "cls": number,
+            "txt": f"text {number}",
+            "score": np.float32(0.5),
+            "tags": ["a", number],
+            "size": {"width": 4},
+        }
+
+
+def test_webdataset_reads_tar_shards(tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset", reason="needs the webdataset package")
+    shards = write_shards(rows(5), tmp_path / "{:03d}.tar", rows_per_shard=2, num_workers=1)
+    assert [Path(shard).name for shard in shards] == ["000.tar", "001.tar", "002.tar"]
+    samples = list(webdataset.WebDataset(shards, shardshuffle=False).decode("rgb8", only=["png", "cls", "npy", "json"]))
+    assert [sample["__key__"] for sample in samples] == [f"{number:09d}" for number in range(5)]
+    for number, sample in enumerate(samples):
+        assert sample["png"][0, 0].tolist() == [number, 1, 2]
+        assert sample["thumb.png"] == b"\x89PNG" + bytes([number])
+        array = (
+            np.load(io.BytesIO(sample["depth.npy"])) if isinstance(sample["depth.npy"], bytes) else sample["depth.npy"]
+        )
+        assert array.tolist() == [[number / 2] * 3] * 2
+        assert sample["cls"] == number
+        assert sample["txt"] == f"text {number}".encode()
+        assert sample["json"] == {"score": 0.5, "tags": ["a", number], "size": {"width": 4}}
+
+
+def test_pyarrow_reads_parquet_shards(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    mixed = ({**row, "tags": [1.5]} for row in rows(5))
+    shards = write_shards(mixed, tmp_path / "{:03d}.parquet", rows_per_shard=3)
+    table = parquet.read_table(tmp_path)
+    assert len(shards) == 2
+    assert table.column("key").to_pylist() == [f"{number:09d}" for number in range(5)]
+    assert table.column("label").to_pylist() == list(range(5))
+    assert table.column("txt")[4].as_py() == "text 4"
+    assert table.column("depth")[3].as_py() == [[1.5] * 3] * 2
+    assert table.column("size")[0].as_py() == {"width": 4}
+    assert table.column("thumb")[2].as_py() == {"bytes": b"\x89PNG\x02", "path": "000000002.thumb.png"}
+    assert Image.open(io.BytesIO(table.column("png")[4].as_py()["bytes"])).getpixel((0, 0)) == (4, 1, 2)
+    metadata = parquet.ParquetFile(shards[0]).metadata.row_group(0)
+    assert {metadata.column(i).compression for i in range(metadata.num_columns)} == {"UNCOMPRESSED"}
+
+
+# Interrupted and shared runs
+
+
+KILLED_RUN = """
+import os, signal, sys
+from mediatensor.datasets import write_shards
+
+def rows():
+    for number in range(8):
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield {"txt": str(number), "n": number}
+
+write_shards(rows(), sys.argv[1], rows_per_shard=2)
+"""
+
+
+@pytest.mark.parametrize("extension", ["tar", "parquet"])
+def test_killed_run_resumes_with_the_same_bytes(extension: str, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    numbers = [{"txt": str(number), "n": number} for number in range(8)]
+    write_shards(numbers, whole / f"{{}}.{extension}", rows_per_shard=2)
+    pattern = killed / f"{{}}.{extension}"
+    assert run_program(KILLED_RUN, pattern).returncode == -signal.SIGKILL
+    complete = [path for path in killed.iterdir() if path.suffix == f".{extension}"]
+    assert len(complete) == 2
+    times = {path: path.stat().st_mtime_ns for path in complete}
+    assert len(write_shards(iter(numbers), pattern, rows_per_shard=2, resume=True)) == 4
+    assert {path: path.stat().st_mtime_ns for path in complete} == times
+    for path in killed.glob(".*.part"):
+        path.unlink()
+    assert digests(killed) == digests(whole)
+
+
+def test_bytes_do_not_depend_on_workers_and_ranks(videos: Path, tmp_path: Path) -> None:
+    items = [*as_items(videos / "moments.csv", kind="video")] * 2
+    write_shards(items, tmp_path / "one" / "{}.tar", rows_per_shard=1)
+    for rank in (1, 0):
+        shards = write_shards(
+            items, tmp_path / "two" / "{}.tar", rows_per_shard=1, num_workers=3, rank=rank, num_ranks=2
+        )
+        assert [Path(shard).name for shard in shards] == [f"{number}.tar" for number in range(rank, 6, 2)]
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+def test_resume_rejects_other_or_incomplete_shards(tmp_path: Path) -> None:
+    numbers = [{"n": number} for number in range(4)]
+    pattern = tmp_path / "{}.tar"
+    write_shards(numbers, pattern, rows_per_shard=2)
+    with pytest.raises(InvalidArgumentError, match=r"exists already; resume=True keeps"):
+        write_shards(numbers, pattern, rows_per_shard=2)
+    with pytest.raises(InvalidArgumentError, match="does not have rows 000000000 to 000000000"):
+        write_shards(numbers, pattern, rows_per_shard=1, resume=True)
+    with pytest.raises(InvalidArgumentError, match=r"1\.tar' is a shard of other rows"):
+        write_shards(numbers[:2], pattern, rows_per_shard=2, resume=True)
+    first = tmp_path / "0.tar"
+    first.write_bytes(first.read_bytes()[:700])
+    with pytest.raises(InvalidArgumentError, match=r"0\.tar is not a complete shard"):
+        write_shards(numbers, pattern, rows_per_shard=2, resume=True)
+
+
+# Unreadable rows and invalid arguments
+
+
+def test_unreadable_rows_are_skipped_or_raise(videos: Path, tmp_path: Path) -> None:
+    cut_short = tmp_path / "short.tar"
+    write_shards([Item(videos / "000.mp4"), Item(videos / "001.mp4")], tmp_path / "{}.tar")
+    cut_short.write_bytes((tmp_path / "0.tar").read_bytes()[:-12_000])
+    items = [*TarItems(cut_short), Item("missing.mp4"), Item(videos / "001.mp4", start_seconds=9.0)]
+    with pytest.raises(ReadError):
+        write_shards(items, tmp_path / "a{}.tar")
+    with pytest.raises(SourceNotFoundError):
+        write_shards(items[2:], tmp_path / "b{}.tar")
+    with pytest.warns(UserWarning, match=r"3 rows could not be read .*row 1.*row 2 \(missing\.mp4\)"):
+        (shard,) = write_shards(items, tmp_path / "c{}.tar", on_error="skip", num_workers=1)
+    assert [Path(item.name).name for item in TarItems(shard)] == ["000000000.mp4"]
+    with pytest.raises(ReadError, match="No row of"):
+        write_shards(items[1:], tmp_path / "d{}.tar", on_error="skip")
+    assert [path.name for path in tmp_path.iterdir() if path.name[0] in "abd."] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "pattern", "message"),
+    [
+        ([], "{}.tar", "There are no rows"),
+        (iter([]), "{}.parquet", "There are no rows"),
+        ("videos", "{}.tar", "as_items"),
+        ([{"n": 1}], "shard.tar", "one field"),
+        ([{"n": 1}], "{}.zip", "ending"),
+        ([{"n": 1}], "{a}.tar", "one field"),
+        ([3], "{}.tar", "row 0 is a int"),
+        ([{"n": object()}], "{}.tar", "in the column 'n'"),
+        ([{"a/b": b""}], "{}.tar", "ending of a file name"),
+        ([{1: b""}], "{}.tar", "must be text"),
+        ([{"n": 1}, {"n": "a"}], "{}.parquet", "do not have one type"),
+        ([{"key": 1}], "{}.parquet", "the name 'key'"),
+    ],
+)
+def test_invalid_sources_name_the_problem(source: Any, pattern: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        write_shards(source, tmp_path / pattern)
+    assert list(tmp_path.iterdir()) == []
