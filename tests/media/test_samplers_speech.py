@@ -19,7 +19,7 @@ from mediatensor import AudioSamples
 from mediatensor.datasets import AudioClips
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioEncoder
-from mediatensor.errors import ClosedError, InvalidArgumentError, SourceTypeError, WeightsError
+from mediatensor.errors import ClosedError, DecodeError, InvalidArgumentError, SourceTypeError, WeightsError
 from mediatensor.samplers import SpeechSegment, _speech_network, speech_segments
 from mediatensor.samplers._speech_network import SpeechWindows
 from real_files import TEST_DATA
@@ -239,6 +239,11 @@ def test_bad_audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder.close()
     with pytest.raises(ClosedError):
         speech_segments(decoder)
+    flac = tmp_path / "cut.flac"
+    AudioEncoder(torch.from_numpy(noise(4 * RATE))[None], sample_rate=RATE).to_file(flac)
+    flac.write_bytes(flac.read_bytes()[:-200])
+    with pytest.raises(DecodeError):
+        speech_segments(AudioDecoder(flac))
     (tmp_path / "weights.npz").write_bytes(b"PK")
     _speech_network._load_weights.cache_clear()
     monkeypatch.setattr(_speech_network, "FILE", tmp_path / "weights.npz")
