@@ -733,7 +733,7 @@ def test_no_flipped_byte_of_a_state_changes_the_report(tmp_path: Path) -> None:
     second = whole.index(b"\n") + 1
     for at in [
         second + 3,
-        whole.index(b"picture_hash") + 20,
+        whole.index(b"picture_signature") + 20,
         whole.index(b"digest") + 12,
         *range(second, len(whole), 97),
     ]:

@@ -86,7 +86,7 @@ def plant(folder: Path) -> dict[str, set[str]]:
     write(add("slow.mkv"), slow, sound)
     write(add("pause.mkv"), torch.cat([frames(50), frames(50)[49:].expand(30, -1, -1, -1), frames(20)]), sound)
 
-    still = frames(200)
+    still = scene(200, seed=100)  # pause.mkv has the seed of its row, so that both would share a part
     still[20:95], still[100:160] = still[20], 0
     write(add("still.mkv", "frozen", "black"), still, tone(8.0))
     write(add("dropped.mkv", "dropped-frames"), repeated(frames(), [20, 33, 50, 51, 78]), sound)

@@ -24,9 +24,9 @@ from .report import MOST_FILES_ON_PAGE, DatasetReport
 
 _Result = TypeVar("_Result")
 
-_HEADER = b'{"mediatensor check": 4}\n'
+_HEADER = b'{"mediatensor check": 5}\n'
 # States of older versions have results of other rules. They are discarded, and every file is checked again.
-_OLD_HEADERS = tuple(b'{"mediatensor check": %d}\n' % version for version in (1, 2, 3))
+_OLD_HEADERS = tuple(b'{"mediatensor check": %d}\n' % version for version in (1, 2, 3, 4))
 
 
 def check_dataset(

@@ -24,14 +24,16 @@ from .._sources.items import Item
 from .._sources.lerobot import Episode, EpisodeFiles, LeRobotFormat, open_lerobot
 from .._sources.lerobot_tables import seconds_of_rows, table_rows
 from .contents import spans_of
+from .copies import SharedPart, find_shared_parts
 from .findings import CheckedFile, Finding, MediaFacts
 
 # With fewer files, no file counts as "odd". With more, at least this share of files must agree.
 _MIN_FILES, _MIN_SHARE = 10, 0.9
-# Hashes have 512 bits. Encoding a video again changes a few bits. Different videos differ in about half of the bits.
-_MAX_BITS_APART = 40
-_MAX_SHARE_APART = 0.02
-_ROWS_AT_A_TIME = 256
+# Two rows are near copies if they share at least this share of the shorter one. Films of a series share shorter parts,
+# such as titles.
+_MIN_SHARED = 0.2
+# A part is reported once: a second file with the same part is left out if more than this share of the part is known.
+_MAX_REPORTED = 0.5
 # Files with the same value in one of these columns are cameras of one episode. They start and stop up to two frames
 # apart.
 _EPISODE_COLUMNS = ("episode", "episode_index", "episode_id")
@@ -43,7 +45,7 @@ _MAX_UNLABELLED = 0.5
 # If a smaller share of labels is fractional, this counts as a mistake; otherwise labels are not classes.
 _MAX_FRACTIONAL = 0.1
 _LABELS_NAMED = 5
-_MAX_SECONDS_APART = 0.5
+_MAX_SECONDS_APART, _MAX_SHARE_APART = 0.5, 0.02
 _MAX_FRAMES_APART = 2
 
 
@@ -118,25 +120,56 @@ def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: _
 def _find_near_duplicates(
     files: Sequence[CheckedFile], rows: Sequence[Row], copies: set[int], added: _Findings
 ) -> None:
-    numbers = [number for number, file in enumerate(files) if file.facts.picture_hash and number not in copies]
-    if len(numbers) < 2:
-        return
-    hashes = [bytes.fromhex(files[number].facts.picture_hash or "") for number in numbers]
-    bits = np.unpackbits(np.frombuffer(b"".join(hashes), np.uint8).reshape(len(numbers), -1), axis=1)
-    signs = bits.astype(np.float32) * 2 - 1
-    seconds = np.array([files[number].facts.duration_seconds or 0.0 for number in numbers])
-    for top in range(0, len(numbers), _ROWS_AT_A_TIME):
-        part = slice(top, top + _ROWS_AT_A_TIME)
-        apart = (signs.shape[1] - signs[part] @ signs.T) / 2
-        longer = np.maximum(seconds[part, None], seconds[None])
-        is_as_long = np.abs(seconds[part, None] - seconds[None]) <= _MAX_SHARE_APART * longer
-        is_near = (apart <= _MAX_BITS_APART) & is_as_long
-        for row, column in zip(*np.nonzero(np.tril(is_near, top - 1)), strict=True):
-            number, earlier = numbers[top + row], numbers[column]
-            is_first = all(finding.kind != "near-duplicate" for finding in added.get(number, ()))
-            if is_first and rows[number].key != rows[earlier].key:
-                text = f"the same pictures as {files[earlier].name} ({int(apart[row, column])} of 512 bits differ)"
-                added.add(number, "near-duplicate", text)
+    """Add a finding for each part of a file that is also in an earlier file. Longer parts come first."""
+    rows_of: dict[str, list[int]] = defaultdict(list)
+    for number, (file, row) in enumerate(zip(files, rows, strict=True)):
+        if file.facts.picture_signature and number not in copies:
+            rows_of[row.key].append(number)
+    videos = list(rows_of.values())
+    reported: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for part in find_shared_parts([files[numbers[0]].facts.picture_signature or "" for numbers in videos]):
+        for number in videos[part.later]:
+            for other in videos[part.earlier]:
+                found = _describe_copy(part, files[number], rows[number], files[other], rows[other])
+                if found is None:
+                    continue
+                start, end = found.start_seconds or 0.0, found.end_seconds or 0.0
+                known = sum(max(min(end, b) - max(start, a), 0.0) for a, b in reported[number])
+                if known <= _MAX_REPORTED * (end - start):
+                    reported[number].append((start, end))
+                    added[number].append(found)
+                break
+
+
+def _describe_copy(part: SharedPart, file: CheckedFile, row: Row, other: CheckedFile, other_row: Row) -> Finding | None:
+    """Return a finding about a part of two files, if their rows have it; otherwise ``None``."""
+    row_start, row_end = _span_of(file, row)
+    other_start, other_end = _span_of(other, other_row)
+    begin = (file.facts.begin_seconds or 0.0) + part.start_seconds
+    shift = (other.facts.begin_seconds or 0.0) + part.earlier_start_seconds - begin
+    start = max(begin, row_start, other_start - shift)
+    end = min(begin + part.end_seconds - part.start_seconds, row_end, other_end - shift)
+    shorter = min(row_end - row_start, other_end - other_start)
+    if end <= start or end - start < _MIN_SHARED * shorter:
+        return None
+    text = f"copy of {other.name} from {start + shift:.1f} s to {end + shift:.1f} s"
+    return Finding(
+        "near-duplicate",
+        f"{text}, mirrored" if part.is_mirrored else text,
+        start,
+        end,
+        other_name=other.name,
+        other_start_seconds=start + shift,
+        other_end_seconds=end + shift,
+    )
+
+
+def _span_of(file: CheckedFile, row: Row) -> tuple[float, float]:
+    """Return the (start, end) in seconds of the part of a file that a row stands for."""
+    begin = file.facts.begin_seconds or 0.0
+    end = begin + (file.facts.duration_seconds or 0.0)
+    start, stop = row.segment
+    return begin if start is None else max(begin, start), end if stop is None else min(end, stop)
 
 
 def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> None:

@@ -6,7 +6,7 @@ All of them are pure functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,9 +40,6 @@ _JUMP = 1.4
 # share of the file.
 _MIN_REGULAR, _REGULAR_SHARE, _REGULAR_SPREAD = 5, 0.9, 0.5
 _FRAMES_NAMED = 5
-_NUM_HASHED, _HASH_ROWS, _HASH_COLUMNS = 8, 8, 8
-# With less contrast, a hash would describe only noise.
-_MIN_HASHED_CONTRAST = 4.0
 
 
 @dataclass(frozen=True)
@@ -267,27 +264,6 @@ def spans_of(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 def _edges_of(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8))).reshape(-1, 2)
-
-
-def hashed_frames(num_frames: int) -> list[int]:
-    """Return the indices of the eight frames to pass to `hash_of_pictures`, spread evenly over the video."""
-    return [(2 * part + 1) * num_frames // (2 * _NUM_HASHED) for part in range(_NUM_HASHED)]
-
-
-def hash_of_pictures(pictures: Sequence[NDArray[np.float32]]) -> str | None:
-    """Return a perceptual hash of eight frames in hexadecimal, or ``None`` if the frames have little contrast.
-
-    The hash hardly changes if the video is encoded again. Each bit is 1 if a part of a frame is brighter than the part
-    to its right (difference hash).
-    """
-    if len(pictures) != _NUM_HASHED or max(float(picture.std()) for picture in pictures) < _MIN_HASHED_CONTRAST:
-        return None
-    bits = []
-    for picture in pictures:
-        rows = np.array_split(picture, _HASH_ROWS, axis=0)
-        cells = [[part.mean() for part in np.array_split(row, _HASH_COLUMNS + 1, axis=1)] for row in rows]
-        bits.append(np.diff(np.array(cells), axis=1) < 0)
-    return np.packbits(np.array(bits).ravel()).tobytes().hex()
 
 
 # Sound

@@ -101,7 +101,8 @@ FINDING_KINDS: dict[str, FindingKind] = {
     "silent": FindingKind("there is nothing to hear", "look", "Use the file without its sound, or leave it out."),
     "duplicate": FindingKind("another file has the same bytes", "look", "Keep one of them, and never in two splits."),
     "near-duplicate": FindingKind(
-        "another file shows the same pictures", "look", "Keep one of them, and never in two splits."),
+        "a part shows the same pictures as a part of another file", "look",
+        "Keep one of them, and never in two splits."),
     "two-labels": FindingKind("the same file has another label in another row", "look", "Find out which one is right."),
     "missing-label": FindingKind(
         "the row has no label, and most rows have one", "look", "Label it, or leave it out."),
@@ -150,6 +151,9 @@ class Finding:
         end_frame: One past the index of the last frame of this part.
         episode: Number of the episode in a LeRobot dataset.
         row: Row of the table in a LeRobot dataset (column ``index``).
+        other_name: Name of the other file, if the finding is that this part is a copy of a part of another file.
+        other_start_seconds: Start of the part of the other file.
+        other_end_seconds: End of the part of the other file.
 
     Example:
         >>> from mediatensor.datasets import Finding
@@ -165,6 +169,9 @@ class Finding:
     end_frame: int | None = None
     episode: int | None = None
     row: int | None = None
+    other_name: str | None = None
+    other_start_seconds: float | None = None
+    other_end_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,8 @@ class MediaFacts:
         sample_rate: Samples per second.
         num_channels: Number of channels.
         peak: Largest absolute value of a sample, where full scale is 1.
-        picture_hash: A perceptual hash of eight frames, in hexadecimal. Videos that look alike have similar hashes.
+        picture_signature: How the video changes over time, as text of about 300 bytes for each second. Videos that
+            share a part have similar signatures there. JSON reports do not include it.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -218,7 +226,7 @@ class MediaFacts:
     sample_rate: int | None = None
     num_channels: int | None = None
     peak: float | None = None
-    picture_hash: str | None = None
+    picture_signature: str | None = None
 
 
 @dataclass(frozen=True)

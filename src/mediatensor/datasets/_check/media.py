@@ -21,7 +21,7 @@ from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder
 from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError, ReadError, StreamError
-from ...frames import ReplacedFrame
+from ...frames import FrameBatch, ReplacedFrame
 from ...transforms import Resize
 from . import contents
 from .comparing import EpisodeTimes, compare_with_table
@@ -35,6 +35,7 @@ from .contents import (
     stated_lengths,
 )
 from .findings import CheckedFile, Finding, MediaFacts
+from .signatures import SignatureMaker
 
 _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64
@@ -154,7 +155,7 @@ def _check_video(
         num_ffmpeg_threads=1,
     ) as decoder:
         try:
-            statistics, replaced, picture_hash = _decode_all(decoder) if decodes else (None, {}, None)
+            statistics, replaced, signature = _decode_all(decoder) if decodes else (None, {}, None)
             index = decoder.frame_index  # decoding has corrected the index
         except StreamError as error:
             findings.append(Finding("nothing-decodes", str(error)))
@@ -213,7 +214,7 @@ def _check_video(
             longest_gop=int(times.gop_lengths.max(initial=0)),
             random_access_frames=round(contents.random_access_frames(times.gop_lengths), 1),
             random_access_bytes=mean_bytes,
-            picture_hash=picture_hash,
+            picture_signature=signature,
         )
         return facts, times
 
@@ -222,26 +223,23 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
     replaced: dict[int, ReplacedFrame] = {}
     rows: list[np.ndarray[Any, Any]] = []
     before: torch.Tensor | None = None
-    hashed: dict[int, Any] = {}
-    numbers = contents.hashed_frames(len(decoder))
+    maker = SignatureMaker()
     for start, batch in _batches(decoder, replaced):
-        gray = batch.float().mean(1)
+        gray = batch.data.float().mean(1)
         changes = (gray - torch.cat([gray[:1] if before is None else before, gray[:-1]])).abs()
         before = gray[-1:]
         mean_change, most_change = changes.mean((1, 2)), changes.amax((1, 2))
         if start == 0:
             mean_change[0] = most_change[0] = torch.inf
         rows.append(torch.stack([gray.mean((1, 2)), gray.amax((1, 2)), mean_change, most_change]).numpy())
-        hashed |= {number: gray[number - start].numpy() for number in numbers if start <= number < start + len(gray)}
+        maker.add(batch.pts_seconds.numpy(), gray.numpy())
     if not rows:
         raise StreamError("not one frame of the video can be decoded")
-    statistics = PictureStatistics(*np.concatenate(rows, 1))
-    found = [hashed[number] for number in numbers if number in hashed]
-    return statistics, replaced, contents.hash_of_pictures(found)
+    return PictureStatistics(*np.concatenate(rows, 1)), replaced, maker.finish()
 
 
-def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Decode the video in batches of frames, and yield each as (index of its first frame, frames).
+def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, FrameBatch]]:
+    """Decode the video in batches of frames, and yield each as (index of its first frame, batch).
 
     Reports on frames that could not be decoded are added to ``replaced``, by frame index. Decoding continues until no
     frame is left, because the number of frames in the index can be wrong.
@@ -255,7 +253,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
         if not len(batch.data):
             return
         replaced |= {report.index: report for report in batch.replaced if not report.num_missing}
-        yield start, batch.data
+        yield start, batch
         start += len(batch.data)
 
 

@@ -202,7 +202,7 @@ class DatasetReport:
         files = []
         for number, file in enumerate(self.files):
             plain = asdict(file)
-            del plain["thumbnail"]
+            del plain["thumbnail"], plain["facts"]["picture_signature"]
             plain["findings"] = [self._plain(finding) for finding in file.findings]
             files.append({"row": number, "name": file.name, "is_bad": self.is_bad(file), **plain})
         return {
