@@ -348,12 +348,12 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
         # FFmpeg makes up the time stamps of some formats, and they differ after a seek.
         if packets.has_no_timestamps or not packets.seek(round((seconds - step) / time_base), number):
             break
-        if _stands_before(packets, info.index, target):
+        if _is_before_target(packets, info.index, target):
             return
     packets.reopen()
 
 
-def _stands_before(packets: PacketSource, stream_index: int, target: int) -> bool:
+def _is_before_target(packets: PacketSource, stream_index: int, target: int) -> bool:
     """Return whether the next key frame after a seek is shown at or before ``target``, a time in ticks of the stream.
 
     In a container without an index, a seek usually ends between key frames. Therefore this function reads packets up to

@@ -106,7 +106,7 @@ class Guard:
                 answer = Response(status_code=303, headers={"Location": "./", "Cache-Control": "no-store"})
                 answer.set_cookie(cookie, _cookie_value(self._token), httponly=True, samesite="strict")
                 return answer
-        elif self._is_known(headers, cookie):
+        elif self._has_token(headers, cookie):
             return None
         if scope["path"] == "/" and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
             return HTMLResponse(_ASK_FOR_TOKEN, 401, {"WWW-Authenticate": "Bearer"})
@@ -118,7 +118,7 @@ class Guard:
             {"WWW-Authenticate": "Bearer"},
         )
 
-    def _is_known(self, headers: Headers, cookie: str) -> bool:
+    def _has_token(self, headers: Headers, cookie: str) -> bool:
         assert self._token is not None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):

@@ -206,9 +206,9 @@ class Jobs:
         num_own = sum(map(len, self._waiting.get(client.owner, {}).values()))
         num_own += sum(other.owner == client.owner for other in self._arrivals.values())
         if num_own >= MAX_QUEUED_JOBS_OF_ONE:
-            raise _busy(429, "TooManyJobs", f"{num_own} of your jobs wait already")
+            raise _busy_error(429, "TooManyJobs", f"{num_own} of your jobs wait already")
         if self._num_waiting + len(self._arrivals) >= MAX_QUEUED_JOBS:
-            raise _busy(503, "QueueFull", f"{MAX_QUEUED_JOBS} jobs wait already")
+            raise _busy_error(503, "QueueFull", f"{MAX_QUEUED_JOBS} jobs wait already")
         arrival = Arrival(self, client, Path(tempfile.mkdtemp(prefix="job-", dir=self._folder)))
         self._arrivals[arrival] = client
         try:
@@ -229,15 +229,17 @@ class Jobs:
             ServeError: 429 if ``owner`` would exceed the storage limit of one owner, 503 if the whole storage is full.
         """
         if num_bytes > self.max_bytes_of_one:
-            raise _busy(429, "StorageFull", f"one client may store {self.max_bytes_of_one} bytes")
+            raise _busy_error(429, "StorageFull", f"one client may store {self.max_bytes_of_one} bytes")
         while self._stored_bytes().get(owner, 0) + num_bytes > self.max_bytes_of_one:
             if not self._forget_oldest(owner):
-                raise _busy(429, "StorageFull", f"your uploads and results fill the {self.max_bytes_of_one} bytes")
+                raise _busy_error(
+                    429, "StorageFull", f"your uploads and results fill the {self.max_bytes_of_one} bytes"
+                )
         while sum((stored := self._stored_bytes()).values()) + num_bytes > self._settings.max_stored_bytes:
             wanted = stored.get(owner, 0) + num_bytes
             larger = [other for other in sorted(stored, key=stored.__getitem__, reverse=True) if stored[other] > wanted]
             if not any(self._forget_oldest(other) for other in (*larger, owner)):
-                raise _busy(503, "StorageFull", "the storage for uploads is full")
+                raise _busy_error(503, "StorageFull", "the storage for uploads is full")
 
     @property
     def max_bytes_of_one(self) -> int:
@@ -278,27 +280,27 @@ class Jobs:
             raise stopping_error()
         job.jobs = self
         self._jobs[job.id] = job
-        self._wait(job)
+        self._enqueue(job)
 
     def give_way(self, job: Job) -> None:
         """Put a running job back to the front of its client's queue, so that jobs of other clients run first."""
         job.show(state="queued")
-        self._wait(job, is_first=True)
+        self._enqueue(job, is_first=True)
 
-    def _wait(self, job: Job, *, is_first: bool = False) -> None:
+    def _enqueue(self, job: Job, *, is_first: bool = False) -> None:
         queues = self._waiting.setdefault(job.client.owner, OrderedDict())
         queue = queues.setdefault(job.client.name, deque())
         queue.insert(0 if is_first else len(queue), job)
         self._has_waiting.set()
         self._update_messages()
 
-    def _turns(self) -> Iterator[Job]:
+    def _jobs_in_turn(self) -> Iterator[Job]:
         """Return all waiting jobs in the order in which they will run if no job is added."""
         return _interleave(_interleave(queues.values()) for queues in self._waiting.values())
 
     def _update_messages(self) -> None:
         """Tell each waiting job, in its message, how many jobs are before it."""
-        for place, job in enumerate(self._turns()):
+        for place, job in enumerate(self._jobs_in_turn()):
             message = "waiting" if not place else f"waiting: {counted(place, 'job')} before this one"
             if not job.facts and job.message != message:
                 job.show(message=message)
@@ -306,7 +308,7 @@ class Jobs:
     async def take(self) -> Job:
         """Wait until a job can run, remove it from the queue, and return it."""
         while True:
-            job = next((job for job in self._turns() if not self.has_to_wait(job)), None)
+            job = next((job for job in self._jobs_in_turn() if not self.has_to_wait(job)), None)
             if job is not None:
                 self._leave_queue(job)
                 owner, name = job.client
@@ -342,7 +344,7 @@ class Jobs:
             self._waiting.pop(owner, None)
 
     def others_wait(self, job: Job) -> bool:
-        return any(other.client != job.client for other in self._turns())
+        return any(other.client != job.client for other in self._jobs_in_turn())
 
     @contextmanager
     def working(self, job: Job, task: asyncio.Task[Any]) -> Iterator[None]:
@@ -433,7 +435,7 @@ def _delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _busy(status: int, kind: str, reason: str) -> ServeError:
+def _busy_error(status: int, kind: str, reason: str) -> ServeError:
     return ServeError(
         status, kind, f"{reason[0].upper()}{reason[1:]}; try again later.", {"Retry-After": str(_RETRY_SECONDS)}
     )

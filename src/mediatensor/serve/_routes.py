@@ -104,7 +104,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return error_answer(error)
 
 
-class _File(FileResponse):
+class _FileAnswer(FileResponse):
     """A response with a file. If the client requests an invalid byte range, the error is JSON, as in other routes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,7 +135,7 @@ def _add_page(app: FastAPI) -> None:
         if name not in files:
             raise ServeError(404, "NotFound", "There is no such page.")
         media_type = _PAGE_TYPES[files[name].suffix]
-        return _File(files[name], media_type=media_type, headers={"Cache-Control": "no-cache"})
+        return _FileAnswer(files[name], media_type=media_type, headers={"Cache-Control": "no-cache"})
 
     @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
@@ -177,7 +177,7 @@ def _add_calls(app: FastAPI, service: Service) -> None:
             description=f"{options.__doc__ or ''}\n\n{example}",
             responses={**_ERRORS, 200: success},
             response_class=Response,
-            openapi_extra={"requestBody": _form(options)},
+            openapi_extra={"requestBody": _describe_form(options)},
         )(call)
 
     add("/ocr", "page", schemas.PageOptions, schemas.PagesResult, "The text of an image or a PDF file",
@@ -224,19 +224,19 @@ def _answer(service: Service, job: Job, name: str) -> Response:
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
         return Response(b"", media_type="text/csv", background=forget)  # the document has no tables
-    return _File(media_path(job, name), media_type=media_type_of(name), background=forget)
+    return _FileAnswer(media_path(job, name), media_type=media_type_of(name), background=forget)
 
 
-def _form(options: type[BaseModel]) -> dict[str, Any]:
+def _describe_form(options: type[BaseModel]) -> dict[str, Any]:
     """Return the OpenAPI description of a request form that consists of a file and ``options``."""
     schema = options.model_json_schema()
     file = {"type": "string", "format": "binary", "description": "An image, a PDF file, or a video."}
-    properties = {"file": file, **{name: _as_form(one) for name, one in schema.get("properties", {}).items()}}
+    properties = {"file": file, **{name: _without_null(one) for name, one in schema.get("properties", {}).items()}}
     form = {"type": "object", "required": ["file"], "properties": properties, "additionalProperties": False}
     return {"required": True, "content": {"multipart/form-data": {"schema": form}}}
 
 
-def _as_form(schema: dict[str, Any]) -> dict[str, Any]:
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Remove null from the types in an option's ``schema``, because forms omit a field instead of sending null."""
     if "anyOf" in schema:
         (non_null,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
@@ -257,7 +257,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         summary="Read an upload; ask for the result later",
         responses={202: {"model": schemas.JobStatus, "description": "The job, which waits or runs."}, **_ERRORS},
         response_class=JSONResponse,
-        openapi_extra={"requestBody": _form(schemas.JobOptions)},
+        openapi_extra={"requestBody": _describe_form(schemas.JobOptions)},
     )
     async def create_job(request: Request) -> Response:
         job = await service.accept(request, check)
@@ -317,7 +317,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
         response_class=Response,
     )
     async def get_result(job_id: str) -> Response:
-        return _File(media_path(done_job(job_id), "result.json"), media_type="application/json")
+        return _FileAnswer(media_path(done_job(job_id), "result.json"), media_type="application/json")
 
     @app.get(
         "/jobs/{job_id}/download/{name}",
@@ -328,7 +328,7 @@ def _add_jobs(app: FastAPI, service: Service) -> None:
     async def get_download(job_id: str, name: str) -> Response:
         job = done_job(job_id)
         stem = re.sub(r"\.[^.]*$", "", job.name) or job.name
-        return _File(media_path(job, name), media_type=media_type_of(name), filename=f"{stem}.{name}")
+        return _FileAnswer(media_path(job, name), media_type=media_type_of(name), filename=f"{stem}.{name}")
 
     _add_pictures(app, service, not_found)
 
@@ -343,12 +343,12 @@ def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None
     async def get_page(
         request: Request, job_id: str, index: int, max_width: int | None = Query(None, ge=16, le=4096)
     ) -> Response:
-        job = _of_kind(service.jobs[job_id], "pages")
+        job = _check_kind(service.jobs[job_id], "pages")
         if not 0 <= index < job.facts["num_pages"]:
             raise ServeError(404, "UnknownPage", f"The document has pages 0 to {job.facts['num_pages'] - 1}.")
         straightened = job.folder / f"{index:06d}.png"
         if job.options.get("straighten") and max_width is None and straightened.is_file():
-            return _File(straightened, media_type="image/png")
+            return _FileAnswer(straightened, media_type="image/png")
         return await service.draw(
             request, job, "image/png", pages.page_picture, str(job.folder), index, job.options, max_width
         )
@@ -365,7 +365,7 @@ def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None
         seconds: float | None = Query(None, allow_inf_nan=False),
         max_width: int | None = Query(None, ge=16, le=4096),
     ) -> Response:
-        job = _of_kind(service.jobs[job_id], "video")
+        job = _check_kind(service.jobs[job_id], "video")
         return await service.draw(request, job, "image/jpeg", media.frame_picture, seconds, max_width)
 
     @app.head("/jobs/{job_id}/media", include_in_schema=False)
@@ -380,10 +380,10 @@ def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None
         media_type = job.facts.get("media_type")
         if media_type not in _SHOWN_TYPES:
             media_type = "application/octet-stream"
-        return _File(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
+        return _FileAnswer(job.upload, media_type=media_type, headers={"Content-Security-Policy": "sandbox"})
 
 
-def _of_kind(job: Job, kind: str) -> Job:
+def _check_kind(job: Job, kind: str) -> Job:
     if not job.facts:
         raise ServeError(409, "NotDone", "The upload was not opened yet.")
     if job.facts["kind"] != kind:

@@ -13,7 +13,7 @@ _MAX_ITEMS = 1000
 _PAGES = re.compile(r"[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?(,[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?){0,99}")
 
 
-def _items(value: Any) -> Any:
+def _split_items(value: Any) -> Any:
     """Split text at commas, because forms send a list as one text. Return other values unchanged."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",", _MAX_ITEMS)]
@@ -21,7 +21,7 @@ def _items(value: Any) -> Any:
     return value
 
 
-def _fields(value: Any) -> Any:
+def _parse_fields(value: Any) -> Any:
     """Convert the value of ``fields`` in a form, which is always text: "true" to "all", "false" and "" to None."""
     if isinstance(value, str):
         return {"true": "all", "1": "all", "on": "all", "": None, "false": None, "0": None, "none": None}.get(
@@ -30,11 +30,11 @@ def _fields(value: Any) -> Any:
     return value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_items), Field(max_length=32)]
-Fields = Annotated[Literal["all", "invoice", "receipt"] | None, BeforeValidator(_fields)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_items), Field(max_length=32)]
+Fields = Annotated[Literal["all", "invoice", "receipt"] | None, BeforeValidator(_parse_fields)]
 PageRanges = Annotated[str, Field(pattern=f"^{_PAGES.pattern}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
-Region = Annotated[tuple[Share, Share, Share, Share], BeforeValidator(_items)]
+Region = Annotated[tuple[Share, Share, Share, Share], BeforeValidator(_split_items)]
 
 
 class _Options(BaseModel):
@@ -81,10 +81,10 @@ class ProbeOptions(_Options):
 class FramesOptions(_Options):
     """Options of `/video/frames`."""
 
-    seconds: Annotated[tuple[float, ...], BeforeValidator(_items), Field(max_length=MAX_FRAMES)] = Field(
+    seconds: Annotated[tuple[float, ...], BeforeValidator(_split_items), Field(max_length=MAX_FRAMES)] = Field(
         (), description="Times of the frames in seconds."
     )
-    indices: Annotated[tuple[int, ...], BeforeValidator(_items), Field(max_length=MAX_FRAMES)] = Field(
+    indices: Annotated[tuple[int, ...], BeforeValidator(_split_items), Field(max_length=MAX_FRAMES)] = Field(
         (), description="Indices of the frames; negative ones count from the end."
     )
     image: Literal["png", "jpg"] = Field("png", description="Format of the images; PNG is exact.")

@@ -452,12 +452,12 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
         raise InvalidArgumentError(
             "Invalid custom frame mappings. The input is empty or missing the required 'frames' key."
         )
-    rows = [_row(frame, number) for number, frame in enumerate(frames)]
+    rows = [_parse_mapping(frame, number) for number, frame in enumerate(frames)]
     return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
-def _row(frame: Any, number: int) -> tuple[int, int, bool]:
-    names = [_name_in(frame, _PTS_NAMES), _name_in(frame, _DURATION_NAMES), "key_frame"]
+def _parse_mapping(frame: Any, number: int) -> tuple[int, int, bool]:
+    names = [_key_in(frame, _PTS_NAMES), _key_in(frame, _DURATION_NAMES), "key_frame"]
     try:
         pts, duration, is_key = (int(frame[name]) for name in names)
     except (KeyError, TypeError):
@@ -473,5 +473,5 @@ def _row(frame: Any, number: int) -> tuple[int, int, bool]:
     return pts, duration, bool(is_key)
 
 
-def _name_in(frame: Any, names: Sequence[str]) -> str:
+def _key_in(frame: Any, names: Sequence[str]) -> str:
     return next((name for name in names if isinstance(frame, dict) and frame.get(name) is not None), names[0])

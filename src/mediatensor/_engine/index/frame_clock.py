@@ -110,16 +110,16 @@ class FrameClock:
 
         ``seconds`` is the start of a grid of requested times.
         """
-        return self._exact(seconds, self.quantum / 2)
+        return self._snap_to_step(seconds, self.quantum / 2)
 
     def exact_end(self, seconds: float) -> float:
         """If ``seconds`` is near the start or end of a frame, return that exact time. Otherwise return ``seconds``.
 
         ``seconds`` is the end of a range of requested times. "Near" means at most twice the `quantum` away.
         """
-        return self._exact(seconds, 2 * self.quantum)
+        return self._snap_to_step(seconds, 2 * self.quantum)
 
-    def _exact(self, seconds: float, farthest: float) -> float:
+    def _snap_to_step(self, seconds: float, farthest: float) -> float:
         if self.step is None:
             return seconds
         frame, step = int(self.played_at(np.array([seconds]))[0]), float(self.step)

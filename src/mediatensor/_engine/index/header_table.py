@@ -97,7 +97,7 @@ def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYT
             if has_blocks:
                 table, payloads = _packets_of_blocks(reader, read_at, file_size)
             else:
-                table = _table(reader, read_at, file_size)
+                table = _read_packet_table(reader, read_at, file_size)
                 payloads = table.position
         except MalformedBoxError:
             return None
@@ -115,7 +115,7 @@ def header_table(reader: VideoReader, *, small_file_bytes: int = _SMALL_FILE_BYT
     return _prove(reader, table, num_compared, makes_up_dts=has_blocks)
 
 
-def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
+def _read_packet_table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
     moov, fragments = _header_boxes(read_at, file_size)
     track = find_track(moov, reader.track_id)
     time_base = reader.stream_info().time_base
@@ -129,7 +129,7 @@ def _table(reader: VideoReader, read_at: ReadAt, file_size: int) -> PacketTable:
     table = packets_of_fragments(track, reader.track_id, moov, fragments, read_at, file_size)
     demuxed = _demuxed_samples(reader)  # so far only the first fragments
     at = np.searchsorted(table.position, demuxed.position).clip(max=len(table) - 1)
-    if not _agree(table, at, demuxed):
+    if not _are_entries_equal(table, at, demuxed):
         raise MalformedBoxError("the demuxer reads the fragments differently")
     return table
 
@@ -199,10 +199,10 @@ def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> Demux
     if reader.is_intra_only:
         expected.is_key[:] = True
     numbers = entries_to_compare(expected.is_key)
-    return expected if _agree(expected, numbers, _demuxed_samples(reader, numbers.tolist())) else None
+    return expected if _are_entries_equal(expected, numbers, _demuxed_samples(reader, numbers.tolist())) else None
 
 
-def _agree(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
+def _are_entries_equal(ours: DemuxedSamples | PacketTable, at: NDArray[np.int64], theirs: DemuxedSamples) -> bool:
     """Return whether the entries of ``ours`` at the indices ``at`` equal ``theirs``, from the demuxer's list."""
     return all(
         bool((getattr(ours, name)[at] == getattr(theirs, name)).all())

@@ -188,7 +188,7 @@ def pack_numbers(numbers: NDArray[np.int64]) -> PackedNumbers:
     if len(numbers) == 0:
         return PackedNumbers(0, 0, b"")
     steps = numbers[1:] - numbers[:-1]  # may wrap around, and unpacking wraps back
-    width = next(width for width in WIDTHS if _fits(steps, width))
+    width = next(width for width in WIDTHS if _fits_into_width(steps, width))
     if width == 0:
         return PackedNumbers(int(numbers[0]), 0, b"")
     by_bytes = np.ascontiguousarray(steps, f"<i{width}").view(np.uint8).reshape(-1, width)
@@ -209,7 +209,7 @@ def unpack_numbers(steps: bytes, first: int, width: int, count: int) -> NDArray[
     return numbers
 
 
-def _fits(steps: NDArray[np.int64], width: int) -> bool:
+def _fits_into_width(steps: NDArray[np.int64], width: int) -> bool:
     if len(steps) == 0:
         return True
     limit = 1 << (8 * width - 1) if width else 0
@@ -341,7 +341,7 @@ def _decode(header: bytes, payload: bytes) -> dict[str, Any]:
     offset = 0
     for (name, dtype, count, first, width), size in zip(plan, sizes, strict=True):
         data = raw[offset : offset + size]
-        arrays[name] = unpack_numbers(data, first, width, count) if dtype == INT64 else _array(data, dtype)
+        arrays[name] = unpack_numbers(data, first, width, count) if dtype == INT64 else _parse_array(data, dtype)
         offset += size
     index = {
         **arrays,
@@ -436,7 +436,7 @@ def _layout(num_frames: int, num_key_frames: int, num_holes: int, settled: bool)
     return frames + key_frames + holes
 
 
-def _array(data: bytes, dtype: str) -> NDArray[Any]:
+def _parse_array(data: bytes, dtype: str) -> NDArray[Any]:
     if dtype == "|b1":
         # NumPy treats bools inconsistently if their byte is neither 0 nor 1.
         values = np.frombuffer(data, np.uint8)

@@ -44,7 +44,7 @@ def index_stream(source: Source, lend_reader: LendReader, before_decoding: Calla
         table = _read_table(reader)
         if len(table) == 0:
             raise StreamError(f"{source.describe()}: the video stream has no packets, so there is no frame.")
-        index, reasons = from_packets(table, *_clock(reader))
+        index, reasons = from_packets(table, *_time_base_and_rate(reader))
     return _index_frames(source, lend_reader, before_decoding, table, reasons) if reasons else index
 
 
@@ -94,7 +94,7 @@ def _index_frames(
         codec = reader.stream_info().codec
         probed = frozenset[int]() if is_proven(codec) else probed_key_frames(np.flatnonzero(table.is_key))
         records, refused, are_keys = scan_frames(reader, probed)
-        time_base, frame_rate = _clock(reader)
+        time_base, frame_rate = _time_base_and_rate(reader)
         is_image = reader.format_name.endswith(_SUFFIX_OF_IMAGE_FORMATS)
     if not records:
         hint = " It is an image: decode_image may read it, or an animation." if is_image else ""
@@ -114,7 +114,7 @@ def _rewind(reader: VideoReader) -> None:
         reader.reopen()
 
 
-def _clock(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
+def _time_base_and_rate(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
     """Return (seconds per tick, frames per second) of the stream, according to its header."""
     info = reader.stream_info()
     return info.time_base or Fraction(1, 1), info.frame_rate
@@ -131,7 +131,7 @@ def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex
     _rewind(reader)
     if not counts or has_header_table(reader):
         return None, False
-    time_base, frame_rate = _clock(reader)
+    time_base, frame_rate = _time_base_and_rate(reader)
     scan = PacketScan(reader)
     first: FrameIndex | None = None
     for num_packets in counts:
@@ -143,7 +143,7 @@ def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex
         first = certain_frames(table, time_base, frame_rate)
         if first is None or len(first) >= num_frames:
             break
-    if first is None or len(first) < num_frames or (reader.times_may_restart and not _runs_on(reader, table)):
+    if first is None or len(first) < num_frames or (reader.times_may_restart and not _do_times_continue(reader, table)):
         return None, False
     return first, False
 
@@ -182,7 +182,7 @@ def certain_frames(table: PacketTable, time_base: Fraction, frame_rate: Fraction
     return replace(index, **{name: getattr(index, name)[:count] for name in columns})
 
 
-def _runs_on(reader: VideoReader, table: PacketTable) -> bool:
+def _do_times_continue(reader: VideoReader, table: PacketTable) -> bool:
     """Return whether times never decrease in the rest of the file, judging by packets at some places.
 
     This moves the reader. If two files were joined, times can start again in the second file, so they drop at the
@@ -285,7 +285,7 @@ def cached_index(identify: Callable[[], SourceIdentity], make: Callable[[], Fram
         return make()
     identity = identify()
     path = _path_of(identity)
-    index = None if path is None else _load(path, identity)
+    index = None if path is None else _load_cached(path, identity)
     if index is None:
         index = make()
         store_index(index, lambda: identity)
@@ -309,7 +309,7 @@ def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> No
     if path is None or index.is_cut_short or index.is_authoritative:
         return
     # Another process may have stored an index made by decoding, which an index made from packets must not replace.
-    if not index.settled and _load(path, index.made_from) is not None:
+    if not index.settled and _load_cached(path, index.made_from) is not None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -327,7 +327,7 @@ def _path_of(identity: SourceIdentity) -> Path | None:
     return None if folder is None or key is None else Path(folder, f"{key}.index")
 
 
-def _load(path: Path, identity: SourceIdentity) -> FrameIndex | None:
+def _load_cached(path: Path, identity: SourceIdentity) -> FrameIndex | None:
     """Return the index that is cached at ``path``.
 
     Return ``None`` if it is missing, invalid or belongs to another source.

@@ -1,8 +1,8 @@
 """Execute a plan: seek, feed packets, drain the codec, and yield exactly the wanted frames.
 
 Decoding all packets in order, from the first to the last, is called a linear decode. The place of a frame is its
-position in the output of a linear decode. After a seek, a `_Promise` finds the place of each frame that comes out of
-the codec. How it does so depends on how the index was made::
+position in the output of a linear decode. After a seek, a `_FrameMatcher` finds the place of each frame that comes out
+of the codec. How it does so depends on how the index was made::
 
     from packets             the pts of each frame must be the next pts in the index, else `IndexMismatchError`
     by a linear decode       pts and fingerprint must equal those of a frame that the linear decode recorded
@@ -58,8 +58,8 @@ class FrameStream:
         self._is_at_end = False
         self._index: FrameIndex | None = None
         # The check for the index, and the current check. They differ in segments that count frames instead.
-        self._index_promise: _Promise = _CountedPromise()
-        self._promise: _Promise = self._index_promise
+        self._index_matcher: _FrameMatcher = _CountingMatcher()
+        self._matcher: _FrameMatcher = self._index_matcher
         # Number of starts of the current segment, and key frames that decoding must not start from.
         self._num_starts = 0
         self._useless_key_frames: set[int] = set()
@@ -73,7 +73,7 @@ class FrameStream:
         frame.
         """
         if index is not self._index:
-            self._use(index)
+            self._use_index(index)
         if len(places) == 1 and places[0] == self.position:
             return [Segment(None, (places[0],), drains and self.reader.exports is None)]
         max_skipped = self.reader.reorder_depth + max(0, self._num_threads - 1)
@@ -93,10 +93,10 @@ class FrameStream:
         does not come out of the codec.
         """
         if index is not self._index:
-            self._use(index)
+            self._use_index(index)
         for segment in segments:
             wanted = set(segment.places)
-            self._begin(segment, wanted)
+            self._begin_segment(segment, wanted)
             while wanted:
                 mismatch = None
                 try:
@@ -104,15 +104,15 @@ class FrameStream:
                 except IndexMismatchError as error:
                     found, mismatch = None, error
                 if found is not None:
-                    self.may_keep = not (self._promise.counts_frames and wanted)
+                    self.may_keep = not (self._matcher.counts_frames and wanted)
                     yield found
                     del found  # release the codec's buffer before the next frame is decoded
                 elif not self._start_elsewhere(index, segment, wanted, mismatch):
                     self.position = None
                     raise MissingFrameError(min(wanted))
             self.may_keep = True
-            if self._promise is not self._index_promise:
-                self._promise = self._index_promise  # this also releases the last frame
+            if self._matcher is not self._index_matcher:
+                self._matcher = self._index_matcher  # this also releases the last frame
             if self._is_at_end:
                 self.position = None
 
@@ -121,7 +121,7 @@ class FrameStream:
 
         Return ``None`` if the codec is at another position, or if its output contradicts the index. Then use `run`.
         """
-        if self.position != place or index is not self._index or not self._promise.is_of_packets:
+        if self.position != place or index is not self._index or not self._matcher.is_of_packets:
             return None
         if not self._feed.feeds_all:
             self._feed.go_on(None)
@@ -153,19 +153,19 @@ class FrameStream:
 
     # Starting, and starting again after a failure
 
-    def _use(self, index: FrameIndex) -> None:
+    def _use_index(self, index: FrameIndex) -> None:
         is_of_packets = not (index.settled or index.is_authoritative)
         self._index = index
         self._feed.use(index, checks_packets=is_of_packets)
         self.position = None
         self._useless_key_frames = set()
         if is_of_packets:
-            self._index_promise = _PacketPromise(index, self._feed)
+            self._index_matcher = _PacketMatcher(index, self._feed)
         elif index.settled:
-            self._index_promise = _LinearPromise(index)
+            self._index_matcher = _LinearMatcher(index)
         else:
-            self._index_promise = _TablePromise(index)
-        self._promise = self._index_promise
+            self._index_matcher = _TableMatcher(index)
+        self._matcher = self._index_matcher
         if self.decodes_in_software:
             if not is_of_packets:
                 self.reader.decode_leniently()
@@ -175,8 +175,8 @@ class FrameStream:
                 "frames must be compared with the output of a software decoder."
             )
 
-    def _begin(self, segment: Segment, wanted: set[int]) -> None:
-        self._promise = self._index_promise
+    def _begin_segment(self, segment: Segment, wanted: set[int]) -> None:
+        self._matcher = self._index_matcher
         self._num_starts = 1
         key_frame = segment.key_frame
         if key_frame is None:
@@ -184,14 +184,14 @@ class FrameStream:
             return
         while key_frame in self._useless_key_frames:
             key_frame -= 1
-        self._start(segment, key_frame, wanted)
+        self._start_at_key_frame(segment, key_frame, wanted)
 
-    def _start(self, segment: Segment, key_frame: int, wanted: set[int]) -> None:
+    def _start_at_key_frame(self, segment: Segment, key_frame: int, wanted: set[int]) -> None:
         self.position = None
         self._feed.start(segment, key_frame, wanted)
         self._frames, self._is_at_end = [], False
         self._decode = self.reader.decoder.decode
-        self.position = self._promise.start(self._feed)
+        self.position = self._matcher.start(self._feed)
 
     def _start_elsewhere(
         self, index: FrameIndex, segment: Segment, wanted: set[int], mismatch: IndexMismatchError | None
@@ -204,17 +204,17 @@ class FrameStream:
         if mismatch is not None:
             self._start_with_more_frames(segment, key_frame, wanted, mismatch)
             return True
-        if index.is_authoritative or self._promise.counts_frames:
+        if index.is_authoritative or self._matcher.counts_frames:
             return False
         # The index was made by decoding. After splices and damage, frames decoded from a key frame may not match it.
         # Decoding from the beginning of the stream gives every frame.
         self._num_starts += 1
         if segment.key_frame is None and self._num_starts == 2:
-            self._start(segment, key_frame, wanted)
+            self._start_at_key_frame(segment, key_frame, wanted)
         else:
             self.reader.reopen()  # frames decoded earlier can affect how a codec conceals damage
-            self._promise = _CountedPromise()
-            self._start(segment, 0, wanted)
+            self._matcher = _CountingMatcher()
+            self._start_at_key_frame(segment, 0, wanted)
         return True
 
     def _start_with_more_frames(
@@ -230,13 +230,13 @@ class FrameStream:
         if not isinstance(mismatch, DamagedPacketError):
             if self._num_starts == 1 and feed.left_out:
                 self._num_starts, feed.leaves_out = 2, False
-                self._start(segment, key_frame, wanted)
+                self._start_at_key_frame(segment, key_frame, wanted)
                 return
             feed.leaves_out = True
             if self._num_starts < 3 and key_frame > 0:
                 self._num_starts = 3
                 self._useless_key_frames.add(key_frame)
-                self._start(segment, key_frame - 1, wanted)
+                self._start_at_key_frame(segment, key_frame - 1, wanted)
                 return
         if self.decodes_in_software:
             raise mismatch
@@ -247,12 +247,12 @@ class FrameStream:
 
         Return ``None`` if no such frame comes out of the codec.
         """
-        feed, promise = self._feed, self._promise
-        max_packets = None if promise.is_of_packets else promise.max_packets(min(wanted))
+        feed, matcher = self._feed, self._matcher
+        max_packets = None if matcher.is_of_packets else matcher.max_packets(min(wanted))
         while True:
             while not self._frames:
                 if self._is_at_end or (max_packets is not None and feed.num_read > max_packets):
-                    if promise.is_of_packets:
+                    if matcher.is_of_packets:
                         raise IndexMismatchError("packets that give no frame")
                     if self._is_at_end:
                         self.position = None
@@ -264,7 +264,7 @@ class FrameStream:
                 except UndecodablePacketError:
                     feed.check_refused(packet)
             frame = self._frames.pop(0)
-            place = promise.place_of(frame, self.position)
+            place = matcher.place_of(frame, self.position)
             if place is not None:
                 self.position = place + 1
                 if place in wanted:
@@ -273,7 +273,7 @@ class FrameStream:
             del frame
 
 
-class _Promise(ABC):
+class _FrameMatcher(ABC):
     """Finds the place of each frame that comes out of the codec, and checks that the frame agrees with the index."""
 
     is_of_packets = False
@@ -298,7 +298,7 @@ class _Promise(ABC):
         """Return the place of a frame, or ``None`` if it must be dropped. ``position`` is the place expected next."""
 
 
-class _PacketPromise(_Promise):
+class _PacketMatcher(_FrameMatcher):
     """Finds places with an index made from packets: expects one frame per packet, in order of presentation times."""
 
     is_of_packets = True
@@ -326,7 +326,7 @@ class _PacketPromise(_Promise):
         return position
 
 
-class _LinearPromise(_Promise):
+class _LinearMatcher(_FrameMatcher):
     """Finds places with an index made by a linear decode: identifies frames by their recorded pts and fingerprints."""
 
     def __init__(self, index: FrameIndex) -> None:
@@ -355,7 +355,7 @@ class _LinearPromise(_Promise):
         return next((place for place in candidates if place >= earliest), next(iter(candidates), None))
 
 
-class _TablePromise(_Promise):
+class _TableMatcher(_FrameMatcher):
     """Finds places with an index made from the user's table: identifies frames by their pts."""
 
     def __init__(self, index: FrameIndex) -> None:
@@ -370,7 +370,7 @@ class _TablePromise(_Promise):
         return self._places.get(NO_PTS if frame.pts is None else frame.pts)
 
 
-class _CountedPromise(_Promise):
+class _CountingMatcher(_FrameMatcher):
     """Finds the place of a frame by counting frames from the beginning of the stream.
 
     If data are missing, some codecs leave old content of a reused buffer in a frame. The codec chooses a buffer that no

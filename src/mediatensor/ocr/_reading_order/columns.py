@@ -150,7 +150,7 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     if len(pairs) == 0:
         return alone
     columns = _look_like_gutters(boxes, heights, height, pairs)
-    return _connect(number, pairs[~_vote_with_near_gaps(columns, boxes, pairs, height)])
+    return _component_roots(number, pairs[~_vote_with_near_gaps(columns, boxes, pairs, height)])
 
 
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
@@ -221,7 +221,7 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
             below = int(candidates[boxes[candidates, 1].argmin()])
             if not spans(index, below) and not spans(below, index):
                 links.append((index, below))
-    stacks = _connect(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
+    stacks = _component_roots(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
     begins = np.ones(len(boxes), dtype=bool)
     begins[[second for _, second in links]] = False
     is_prose = np.zeros(len(boxes), dtype=bool)
@@ -243,7 +243,7 @@ def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarr
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2
-    chains = _connect(len(boxes), pairs)[pairs[:, 0]]
+    chains = _component_roots(len(boxes), pairs)[pairs[:, 0]]
     agreed = np.empty(len(pairs), dtype=bool)
     for index in range(len(pairs)):
         common = np.minimum(ends, ends[index]) - np.maximum(starts, starts[index])
@@ -255,7 +255,7 @@ def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarr
     return agreed
 
 
-def _connect(number: int, links: np.ndarray) -> np.ndarray:
+def _component_roots(number: int, links: np.ndarray) -> np.ndarray:
     """Return int64 ``(N,)``: for each of ``number`` nodes, the lowest index in its connected component of ``links``."""
     parents = list(range(number))
 

@@ -132,15 +132,15 @@ class _Page:
         self, content: PageContent, rows: Sequence[Row], rules: Sequence[FieldRule], day_first: bool | None
     ) -> None:
         self.content, self.rows, self.day_first = content, rows, day_first
-        wanted = {_squashed(label) for rule in rules for label in (*rule.labels, *rule.not_labels)}
-        wanted |= {_squashed(label) for label in (*_CASH, *_CHANGE)}
+        wanted = {_squash_text(label) for rule in rules for label in (*rule.labels, *rule.not_labels)}
+        wanted |= {_squash_text(label) for label in (*_CASH, *_CHANGE)}
         self.labels = _find_labels(rows, wanted - {""})
 
     def labels_of(self, labels: Sequence[str]) -> Iterator[_Label]:
         """Yield each occurrence of the given labels on the page. If some overlap, only the longest is yielded."""
         found: list[_Label] = []
         for rank, text in enumerate(labels):
-            for row, start, end, sureness in self.labels.get(_squashed(text), ()):
+            for row, start, end, sureness in self.labels.get(_squash_text(text), ()):
                 found.append(_Label(row, start, end, rank, sureness))
         # An exact match is better than a fuzzy match that contains letters of neighbouring words.
         sure = {(label.row, label.rank) for label in found if label.sureness == 1}
@@ -156,7 +156,7 @@ class _Page:
                 yield label
 
 
-def _squashed(text: str) -> str:
+def _squash_text(text: str) -> str:
     squashed = "".join(re.findall(r"[^\W_]+", plain(text))).translate(_ALIKE)
     return squashed.replace("rn", "m").replace("vv", "w")
 
@@ -164,7 +164,7 @@ def _squashed(text: str) -> str:
 def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[int, int, int, float]]]:
     """Find where labels occur in the rows of a page, even with one or two misread letters.
 
-    ``wanted`` are labels that `_squashed` has normalised. The result maps each of them to its occurrences, as (row
+    ``wanted`` are labels that `_squash_text` has normalised. The result maps each of them to its occurrences, as (row
     index, start and end in the text of the row, confidence).
     """
     by_ends: dict[str, list[str]] = defaultdict(list)
@@ -182,7 +182,7 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
             near = {*by_ends.get("^" + text[:2], ()), *by_ends.get(text[-2:] + "$", ())} - {text}
             for label in near:
                 allowed = 1 if len(label) < 12 else 2
-                edits = _edits(text, label, allowed)
+                edits = _edit_distance(text, label, allowed)
                 if edits <= allowed:
                     found.append((label, 1 - 0.12 * edits))
         return tuple(found)
@@ -190,7 +190,7 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
     labels: dict[str, list[tuple[int, int, int, float]]] = defaultdict(list)
     for number, row in enumerate(rows):
         tokens = [(match.start(), match.end(), match.group()) for match in re.finditer(r"[^\W_]+", row.text)]
-        squashed = [_squashed(token) for _, _, token in tokens]
+        squashed = [_squash_text(token) for _, _, token in tokens]
         for first, (start, _, first_token) in enumerate(tokens):
             text = ""
             for last, (_, end, last_token) in enumerate(tokens[first : first + _LONGEST_LABEL], first):
@@ -205,7 +205,7 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
     return labels
 
 
-def _edits(first: str, second: str, limit: int) -> int:
+def _edit_distance(first: str, second: str, limit: int) -> int:
     """Return the edit distance of two texts, or ``limit`` + 1 if the distance is greater than ``limit``."""
     if abs(len(first) - len(second)) > limit:
         return limit + 1
@@ -228,7 +228,7 @@ def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
         candidates = list(_find_by_form(page, rule))
     if not candidates:
         return None
-    best = _choose(page, rule, candidates)
+    best = _choose_candidate(page, rule, candidates)
     row = page.rows[best.row]
     words = row.words_between(best.start, best.end)
     key = ""
@@ -305,10 +305,10 @@ def _find_labelled(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
         if rule.where in ("right", "any"):
             for start, end in _values_right(page, rule, label):
                 found = True
-                yield _candidate(page, rule, label.row, start, end, label, sureness)
+                yield _make_candidate(page, rule, label.row, start, end, label, sureness)
         if rule.where == "below" or (rule.where == "any" and not found):
             for number, start, end, nearness in _values_below(page, rule, label):
-                yield _candidate(page, rule, number, start, end, label, sureness * nearness)
+                yield _make_candidate(page, rule, number, start, end, label, sureness * nearness)
 
 
 def _excludes(row: Row, bar: _Label, label: _Label) -> bool:
@@ -318,7 +318,7 @@ def _excludes(row: Row, bar: _Label, label: _Label) -> bool:
     return not re.search(r"\d[.,]\d\d|  ", between)
 
 
-def _values(rule: FieldRule, text: str) -> Iterator[tuple[int, int]]:
+def _value_spans(rule: FieldRule, text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each substring of ``text`` that has the form that the rule describes."""
     text = text[:MAX_LINE]
     for pattern in (rule.compiled,) if rule.compiled is not None else value_pattern(rule.kind):
@@ -349,7 +349,7 @@ def _values_right(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
         if rest:
             yield begin, begin + len(rest)
         return
-    values = [(begin + start, begin + end) for start, end in _values(rule, rest)]
+    values = [(begin + start, begin + end) for start, end in _value_spans(rule, rest)]
     if rule.prefer != "largest":
         # A few other words may follow a label ("Invoice to: ..."), but not a sentence.
         values = [value for value in values[:1] if value[0] - begin <= 40]
@@ -384,7 +384,7 @@ def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
             below = y0 > (top + bottom) / 2 and min(right, x1) - max(left, x0) > 0.3 * min(right - left, x1 - x0)
             if not below and not beside:
                 continue
-            for first, last in _values(rule, row.text[start:end]):
+            for first, last in _value_spans(rule, row.text[start:end]):
                 whole = (last - first) / max(1, end - start)
                 distance = max(0.0, y0 - bottom) / height if below else 0.3
                 yield number, start + first, start + last, (0.75 - 0.1 * distance) * (0.7 + 0.3 * whole)
@@ -393,11 +393,11 @@ def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
 
 def _find_by_form(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
     for number, row in enumerate(page.rows):
-        for start, end in _values(rule, row.text):
-            yield _candidate(page, rule, number, start, end, None, 0.9 if rule.compiled else 0.5)
+        for start, end in _value_spans(rule, row.text):
+            yield _make_candidate(page, rule, number, start, end, None, 0.9 if rule.compiled else 0.5)
 
 
-def _candidate(
+def _make_candidate(
     page: _Page, rule: FieldRule, row: int, start: int, end: int, label: _Label | None, score: float
 ) -> _Candidate:
     text = page.rows[row].text[start:end]
@@ -414,7 +414,7 @@ def _candidate(
     return _Candidate(row, start, end, label, score, amount)
 
 
-def _choose(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _Candidate:
+def _choose_candidate(page: _Page, rule: FieldRule, candidates: Sequence[_Candidate]) -> _Candidate:
     if rule.prefer == "largest":
         paid = _amounts_due(page)
         agreeing = [candidate for candidate in candidates if candidate.amount is not None and candidate.amount in paid]

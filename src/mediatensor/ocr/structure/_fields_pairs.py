@@ -249,12 +249,12 @@ def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_fol
     is_mark = _MARKS.match(text) is not None
     heights = content.boxes[list(words), 3] - content.boxes[list(words), 1]
     return _Part(
-        words, box, text, row, as_key, as_value, has_colon, digits > 0.3, is_mark, _cell(content, box),
+        words, box, text, row, as_key, as_value, has_colon, digits > 0.3, is_mark, _cell_of_rules(content, box),
         float(np.median(heights)),
     )  # fmt: skip
 
 
-def _cell(content: PageContent, box: Box) -> Box:
+def _cell_of_rules(content: PageContent, box: Box) -> Box:
     """Return the box formed by the nearest rules (straight lines) around ``box``. A side without a rule is infinite."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)

@@ -178,13 +178,13 @@ def _join_rows(
         shared = min(key[:, 3].max(), value[:, 3].max()) - max(key[:, 1].min(), value[:, 1].min())
         if shared < 0.5 * min(np.ptp(key[:, [1, 3]]), np.ptp(value[:, [1, 3]])):
             continue
-        first, last = sorted((_root(leader, one), _root(leader, other)))
-        roots = np.array([_root(leader, number) for number in range(len(regions))])
+        first, last = sorted((_find_root(leader, one), _find_root(leader, other)))
+        roots = np.array([_find_root(leader, number) for number in range(len(regions))])
         if first != last and not _encloses_another(frames, np.isin(roots, (first, last))):
             leader[last] = first
     members: dict[int, list[int]] = {}
     for number in range(len(regions)):
-        members.setdefault(_root(leader, number), []).append(number)
+        members.setdefault(_find_root(leader, number), []).append(number)
     return tuple(
         regions[own[0]] if len(own) == 1 else _join_regions(content, [regions[number] for number in own])
         for own in members.values()
@@ -200,7 +200,7 @@ def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) ->
     return bool((sides.clip(0).prod(axis=1) > _MAX_COVERED * areas).any())
 
 
-def _root(leader: list[int], number: int) -> int:
+def _find_root(leader: list[int], number: int) -> int:
     while leader[number] != number:
         leader[number] = leader[leader[number]]
         number = leader[number]

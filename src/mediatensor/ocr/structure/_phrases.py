@@ -70,7 +70,7 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
             space = boxes[index, 0] - boxes[last, 2]
             together = (
                 content.line_ids[last] == content.line_ids[index]
-                and -2 * height < space <= gap * _size(content, last, index)
+                and -2 * height < space <= gap * _type_size(content, last, index)
                 and _overlap(boxes[last], boxes[index]) > 0.3 * height
             )
             if together and len(rules):
@@ -89,7 +89,7 @@ def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
     return phrases
 
 
-def _size(content: PageContent, first: int, second: int) -> float:
+def _type_size(content: PageContent, first: int, second: int) -> float:
     """Estimate the type size of two neighbouring words from their heights and their mean character width."""
     heights = content.boxes[[first, second], 3] - content.boxes[[first, second], 1]
     widths = content.boxes[[first, second], 2] - content.boxes[[first, second], 0]

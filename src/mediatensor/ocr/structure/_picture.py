@@ -176,7 +176,7 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
     together, and of the axes and the frame around them. Words, backgrounds of words, and other rules (straight lines)
     do not belong to it.
     """
-    pieces, is_flat, darkness = _pieces(ink, words, rules, em)
+    pieces, is_flat, darkness = _find_pieces(ink, words, rules, em)
     found = []
     for box in merge_boxes(pieces, _MAX_GAP * em):
         own = np.all(pieces[:, :2] >= box[:2] - 1, axis=1) & np.all(pieces[:, 2:] <= box[2:] + 1, axis=1)
@@ -194,7 +194,7 @@ def find_pictures(ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxe
     return merge_boxes(np.array(found).reshape(-1, 4), 0.0)
 
 
-def _pieces(
+def _find_pieces(
     ink: NDArray[np.uint8], words: Boxes, rules: tuple[Boxes, Boxes], em: float
 ) -> tuple[Boxes, NDArray[np.bool_], NDArray[np.float64]]:
     """Find pieces of pictures: areas of connected ink, except words, backgrounds of words, and rules (straight lines).
@@ -349,7 +349,7 @@ def bold_words(
     weight = np.full(len(words), np.nan)
     for start in range(0, len(words), _WORDS_AT_ONCE):
         part = slice(start, start + _WORDS_AT_ONCE)
-        weight[part] = _weights(ink, words[part], heights[part])
+        weight[part] = _measure_boldness(ink, words[part], heights[part])
     num_letters = np.array([sum(map(str.isalnum, text)) for text in texts], np.int64)
     weight[num_letters == 0] = np.nan
     known: NDArray[np.bool_] = np.isfinite(weight)
@@ -379,7 +379,7 @@ def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float
     return heights
 
 
-def _weights(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _measure_boldness(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a measure of how bold each word looks, float64 (N,); NaN for words without contrast.
 
     ``heights`` are the line heights. The result is the share of ink in the fullest pixel rows of a word, times the

@@ -213,7 +213,7 @@ def _split_column(stack: list[TextLine], usual_step: float) -> list[Block]:
         if steps[index] > _MAX_STEP * usual or _changes_type(stack, index):
             parts.append([])
         parts[-1].append(below)
-    left, right = _edges(stack)
+    left, right = _column_edges(stack)
     return [block for part in parts for block in _paragraphs(part, (left, right))]
 
 
@@ -239,7 +239,7 @@ def _usual_size(lines: list[TextLine]) -> float:
     return float(np.median([line.size for line in lines]))
 
 
-def _edges(lines: list[TextLine]) -> tuple[float, float]:
+def _column_edges(lines: list[TextLine]) -> tuple[float, float]:
     """Return the left and right edge of a column of lines. Up to a tenth of the lines can extend beyond each edge."""
     lefts, rights = sorted(line.box[0] for line in lines), sorted(line.box[2] for line in lines)
     return lefts[len(lefts) // 10], rights[-1 - len(rights) // 10]
@@ -253,7 +253,7 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
     if len(lines) == 1:
         return [Block((lines[0],), column)]
     size = float(np.median([line.size for line in lines]))
-    left, right = _edges(lines)
+    left, right = _column_edges(lines)
     indents = np.array([(line.box[0] - left) / size for line in lines])
     rests = np.array([(right - line.box[2]) / size for line in lines])
     marks = np.array([_is_marked(line) for line in lines])

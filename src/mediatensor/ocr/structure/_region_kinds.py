@@ -134,7 +134,7 @@ def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     for top in (True, False):
         # Footers are found as headers of the page turned upside down.
         parts, others, rules = (
-            _turned_over(np.array(boxes).reshape(-1, 4), not top)
+            _flip_boxes(np.array(boxes).reshape(-1, 4), not top)
             for boxes in ([block.box for block in blocks], [*look.pictures, *look.tables], look.rules)
         )
         last = None
@@ -161,7 +161,7 @@ def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 kinds[index] = ("Page-header" if top else "Page-footer", sure)
 
 
-def _turned_over(boxes: Boxes, is_turned: bool) -> Boxes:
+def _flip_boxes(boxes: Boxes, is_turned: bool) -> Boxes:
     return boxes[:, [0, 3, 2, 1]] * [1, -1, 1, -1] if is_turned else boxes
 
 

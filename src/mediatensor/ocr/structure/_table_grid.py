@@ -152,14 +152,14 @@ class _Grid:
                 per_band[int(np.searchsorted(inner, run.middle))].append(run)
         bands = []
         for runs, bottom in zip(per_band, ruled_ys[1:], strict=True):
-            bands.append(([self._line(line) for line in lines_of(runs)], float(bottom)))
+            bands.append(([self._make_line(line) for line in lines_of(runs)], float(bottom)))
         return bands
 
-    def _line(self, runs: Sequence[Run]) -> _Line:
+    def _make_line(self, runs: Sequence[Run]) -> _Line:
         line = _Line([])
         for run in runs:
             for part in self._split_run(run):
-                first, last = self._span(part)
+                first, last = self._columns_of_run(part)
                 line.runs.append(part)
                 line.spans.append((first, last))
                 if first == last and is_number(self._text(part)):
@@ -210,7 +210,7 @@ class _Grid:
         near = np.abs(posts[:, 0] - self.xs[at]) < 0.6 * self.em
         return bool((near & (posts[:, 1] <= y) & (posts[:, 2] >= y)).any())
 
-    def _span(self, run: Run) -> tuple[int, int]:
+    def _columns_of_run(self, run: Run) -> tuple[int, int]:
         xs, last = self.xs, self.num_columns - 1
         home = min(max(int(np.searchsorted(xs, (run.x0 + run.x1) / 2)) - 1, 0), last)
         first = end = home
@@ -303,9 +303,9 @@ class _Grid:
         level = [at for at, many in counts.items() if many >= len(numeric)]
         if not columns or 2 * len(level) <= len(counts):
             return [list(band)]
-        return self._rows_from(band, numeric)
+        return self._rows_at_starts(band, numeric)
 
-    def _rows_from(self, band: Sequence[_Line], starts: Sequence[_Line]) -> list[list[_Line]]:
+    def _rows_at_starts(self, band: Sequence[_Line], starts: Sequence[_Line]) -> list[list[_Line]]:
         rows: list[list[_Line]] = []
         begins = {id(line) for line in starts}
         pending: list[_Line] = []

@@ -230,20 +230,22 @@ def _round_times(
 
 
 def _render_srt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
-    timed = _timed_lines([_stages(track)[0] for track in tracks], 1000, offset_seconds)
+    timed = _timed_lines([_split_roll_up(track)[0] for track in tracks], 1000, offset_seconds)
     return subrip((start, end, lines) for lines, start, end, _ in timed)
 
 
 def _render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
     parts = ["WEBVTT\n"]
-    for lines, start, end, track in _timed_lines([_stages(track)[0] for track in tracks], 1000, offset_seconds):
+    for lines, start, end, track in _timed_lines([_split_roll_up(track)[0] for track in tracks], 1000, offset_seconds):
         text = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
         parts.append(f"{clock(start, '.')} --> {clock(end, '.')}{_vtt_place(track)}\n{text}\n")
     return "\n".join(parts)
 
 
 def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seconds: float = 0.0) -> str:
-    tracks = sorted((stage for track in tracks for stage in _stages(track)), key=lambda stage: stage.start_seconds)
+    tracks = sorted(
+        (stage for track in tracks for stage in _split_roll_up(track)), key=lambda stage: stage.start_seconds
+    )
     sizes: dict[TextKind, list[int]] = {}
     for track in tracks:
         sizes.setdefault(track.kind, []).append(_font_size(track, height))
@@ -261,7 +263,7 @@ def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_sec
     return _ASS_HEADER.format(height=height, width=width, styles="\n".join(styles)) + "".join(events)
 
 
-def _stages(track: TextTrack) -> list[TextTrack]:
+def _split_roll_up(track: TextTrack) -> list[TextTrack]:
     """Split a roll-up caption, whose text moves up, into one track for each position. Return other tracks unchanged.
 
     Only ASS uses all of these tracks. SubRip and WebVTT use only the first one, so that the text is not repeated.

@@ -47,7 +47,7 @@ class Alternative:
     share: float
 
     def __post_init__(self) -> None:
-        _set(self, text=_text("text", self.text), share=_share("share", self.share))
+        _set_attributes(self, text=_check_text("text", self.text), share=_check_share("share", self.share))
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class TrackLine:
     confidence: float
 
     def __post_init__(self) -> None:
-        _set(
+        _set_attributes(
             self,
-            text=_text("text", self.text),
-            geometry=_box("geometry", self.geometry),
-            confidence=_share("confidence", self.confidence),
+            text=_check_text("text", self.text),
+            geometry=_check_box("geometry", self.geometry),
+            confidence=_check_share("confidence", self.confidence),
         )
 
 
@@ -98,11 +98,11 @@ class Place:
     geometry: Box
 
     def __post_init__(self) -> None:
-        _set(
+        _set_attributes(
             self,
             frame=whole_number("frame", self.frame, at_least=0, at_most=MAX_INT),
             seconds=check_seconds("seconds", self.seconds),
-            geometry=_box("geometry", self.geometry),
+            geometry=_check_box("geometry", self.geometry),
         )
 
 
@@ -152,15 +152,15 @@ class TextTrack:
     places: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
-        _set(
+        _set_attributes(
             self,
-            text=_text("text", self.text),
+            text=_check_text("text", self.text),
             kind=check_kind(self.kind),
-            geometry=_box("geometry", self.geometry),
-            confidence=_share("confidence", self.confidence),
-            lines=_all_of("lines", self.lines, TrackLine),
-            alternatives=_all_of("alternatives", self.alternatives, Alternative),
-            places=_all_of("places", self.places, Place),
+            geometry=_check_box("geometry", self.geometry),
+            confidence=_check_share("confidence", self.confidence),
+            lines=_check_items("lines", self.lines, TrackLine),
+            alternatives=_check_items("alternatives", self.alternatives, Alternative),
+            places=_check_items("places", self.places, Place),
         )
         _check_extent(self)
         if self.appears not in get_args(Appearance):
@@ -215,7 +215,7 @@ class Slide:
     page: Page
 
     def __post_init__(self) -> None:
-        _set(self, number=whole_number("number", self.number, at_least=0, at_most=MAX_INT))
+        _set_attributes(self, number=whole_number("number", self.number, at_least=0, at_most=MAX_INT))
         _check_extent(self)
         if not isinstance(self.page, Page):
             raise InvalidArgumentError(f"page must be a Page of mediatensor.ocr.io (got {shown(self.page)}).")
@@ -252,7 +252,7 @@ def check_seconds(name: str, value: Any) -> float:
     return seconds
 
 
-def _set(owner: object, **values: Any) -> None:
+def _set_attributes(owner: object, **values: Any) -> None:
     """Set attributes of a frozen dataclass object. Use this only in its constructor."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
@@ -263,7 +263,7 @@ def _check_extent(owner: TextTrack | Slide) -> None:
 
     The end must not be before the start.
     """
-    _set(
+    _set_attributes(
         owner,
         start_seconds=check_seconds("start_seconds", owner.start_seconds),
         end_seconds=check_seconds("end_seconds", owner.end_seconds),
@@ -280,13 +280,13 @@ def _check_extent(owner: TextTrack | Slide) -> None:
         )
 
 
-def _text(name: str, value: Any) -> str:
+def _check_text(name: str, value: Any) -> str:
     if isinstance(value, str) and value.strip():
         return str(value)
     raise InvalidArgumentError(f"{name} must be a str that is not blank (got {shown(value)}).")
 
 
-def _share(name: str, value: Any) -> float:
+def _check_share(name: str, value: Any) -> float:
     share = finite_number(name, value)
     # Means of shares may have rounding errors.
     if -1e-6 <= share <= 1 + 1e-6:
@@ -294,7 +294,7 @@ def _share(name: str, value: Any) -> float:
     raise InvalidArgumentError(f"{name} must be a number from 0 to 1 (got {shown(value)}).")
 
 
-def _box(name: str, value: Any) -> Box:
+def _check_box(name: str, value: Any) -> Box:
     try:
         (left, top), (right, bottom) = ((float(x), float(y)) for x, y in value)
     except (TypeError, ValueError, OverflowError):
@@ -304,7 +304,7 @@ def _box(name: str, value: Any) -> Box:
     raise InvalidArgumentError(f"{name} must be ((xmin, ymin), (xmax, ymax)) of finite numbers (got {shown(value)}).")
 
 
-def _all_of(name: str, values: Any, kind: type) -> tuple[Any, ...]:
+def _check_items(name: str, values: Any, kind: type) -> tuple[Any, ...]:
     if isinstance(values, Iterable) and not isinstance(values, str):
         items = tuple(values)
         if all(isinstance(item, kind) for item in items):

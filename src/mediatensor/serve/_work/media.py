@@ -78,7 +78,7 @@ def probe(path: str, options: Options) -> dict[str, bytes]:
     try:
         return {"result.json": as_json(_probe(path, scan=bool(options.get("scan", True))))}
     except OpenError:
-        raise _not_media(path) from None
+        raise _unknown_file_error(path) from None
 
 
 def _probe(path: str, *, scan: bool) -> dict[str, Any]:
@@ -93,10 +93,10 @@ def _open_video(path: str) -> VideoDecoder:
     try:
         return VideoDecoder(Path(path))
     except OpenError:
-        raise _not_media(path) from None
+        raise _unknown_file_error(path) from None
 
 
-def _not_media(path: str) -> OpenError:
+def _unknown_file_error(path: str) -> OpenError:
     with open(path, "rb") as file:
         head = file.read(NUM_SNIFFED_BYTES)
     return OpenError(
