@@ -139,11 +139,13 @@ def drawn_pages(num_pages: int) -> Iterable[tuple[str, npt.NDArray[np.uint8], li
         yield "drawn", page.image, [(word.text, _box(word.quad)) for word in page.words], []
 
 
-def pages_of(folders: Sequence[Path]) -> Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]:
+def pages_of(
+    folders: Sequence[Path], known: Path | None = None
+) -> Iterable[tuple[str, npt.NDArray[np.uint8], list[Any], list[Any]]]:
     """Load annotated pages, see ``ocr_truth.load_sets``."""
     from PIL import Image
 
-    for name, pages in load_sets(folders).items() if folders else ():
+    for name, pages in load_sets(folders, known=known).items() if folders else ():
         for page in pages:
             image = np.asarray(Image.open(page.image).convert("RGB"))
             words = [(word.text, word.box) for word in page.words] if page.has_word_boxes else []
@@ -420,11 +422,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, read, report."""
     parser = make_parser("benchmarks.calibration.confidences", __doc__)
     parser.add_argument("--pages", nargs="+", type=Path, default=[], metavar="FOLDER", help="as of benchmarks.text.ocr")
+    parser.add_argument("--known", type=Path, metavar="FILE", help="as of benchmarks.text.ocr")
     parser.add_argument("--drawn", type=int, default=60, metavar="N", help="pages to draw (default: 60)")
     parser.add_argument("--fit", action="store_true", help="print constants fitted to these pages")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a diagram there")
     options = parser.parse_args(arguments)
-    read = read_lines([*drawn_pages(options.drawn), *pages_of(options.pages)])
+    read = read_lines([*drawn_pages(options.drawn), *pages_of(options.pages, options.known)])
     table, rows = report(read)
     print(table)
     if options.fit:

@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.languages is not None or options.numbers or options.holes:
         return
     with tempfile.TemporaryDirectory() as folder:
-        sets = load_sets(options.pages, limit) if options.pages else draw_pages(Path(folder), limit)
+        sets = load_sets(options.pages, limit, options.known) if options.pages else draw_pages(Path(folder), limit)
         files = [page.image for pages in sets.values() for page in pages]
         runs, notes = run_readers(options.readers, files, effort, say)
     accuracies, speeds = _accuracies(sets, runs), _speeds(sets, runs)
@@ -294,6 +294,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--pages", nargs="+", type=Path, metavar="FOLDER",
         help="images/ and annotations/ in the layout of FUNSD or SROIE, or a folder of such folders (default: drawn)",
     )  # fmt: skip
+    parser.add_argument(
+        "--known", type=Path, metavar="FILE", help="list of images on which rules were made: a set apart"
+    )
     parser.add_argument(
         "--languages", nargs="*", metavar="CODE", help="draw pages in these languages (default: all) and print a table"
     )

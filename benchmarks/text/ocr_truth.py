@@ -37,33 +37,51 @@ class TruePage:
     has_word_boxes: bool
 
 
-def load_sets(folders: Sequence[Path], limit: int | None = None) -> dict[str, list[TruePage]]:
+def load_sets(
+    folders: Sequence[Path], limit: int | None = None, known: Path | None = None
+) -> dict[str, list[TruePage]]:
     """Return pages by the name of their folder. A folder may also contain several such folders.
+
+    Args:
+        folders: The folders.
+        limit: The number of pages of each set, by default all.
+        known: A file that lists images, as in ``funsd/images/1.png``, on which rules of the reader were made. The
+            pages of a folder become two sets: ``"funsd, known"`` and ``"funsd, unseen"``.
 
     Raises:
         FileNotFoundError: if there is no annotated page.
         ValueError: if an annotation has neither of the two layouts.
     """
-    sets = {}
+    listed = set(known.read_text(encoding="utf-8").split()) if known else set()
+    sets: dict[str, list[TruePage]] = {}
     for folder in folders:
         for inner in [folder] if (folder / "annotations").is_dir() else sorted(folder.glob("*/")):
-            annotations = sorted((inner / "annotations").glob("*.json"))[:limit]
-            if annotations:
-                sets[inner.name] = [_load_page(inner, path) for path in annotations]
+            for path in sorted((inner / "annotations").glob("*.json")):
+                image = _image_of(inner, path)
+                name = inner.name
+                if known:
+                    name += ", known" if f"{inner.name}/images/{image.name}" in listed else ", unseen"
+                pages = sets.setdefault(name, [])
+                if limit is None or len(pages) < limit:
+                    pages.append(_load_page(image, path))
     if not sets:
         raise FileNotFoundError(f"no images/ and annotations/*.json in {', '.join(map(str, folders))}")
     return sets
 
 
-def _load_page(folder: Path, annotation: Path) -> TruePage:
+def _image_of(folder: Path, annotation: Path) -> Path:
     images = [path for path in (folder / "images").glob(f"{annotation.stem}.*") if path.suffix in _IMAGE_SUFFIXES]
     if len(images) != 1:
         raise FileNotFoundError(f"{len(images)} images for {annotation}, where one is expected")
+    return images[0]
+
+
+def _load_page(image: Path, annotation: Path) -> TruePage:
     try:
         words, lines = parse_annotation(json.loads(annotation.read_text(encoding="utf-8")))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{annotation} is not a FUNSD or SROIE annotation: {error!r}") from error
-    return TruePage(images[0], words, lines, has_word_boxes=not lines)
+    return TruePage(image, words, lines, has_word_boxes=not lines)
 
 
 def parse_annotation(document: dict[str, Any]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:

@@ -47,6 +47,13 @@ def test_folders_of_both_layouts(tmp_path: Path) -> None:
     assert receipt.lines == (Word("TAX INVOICE", (1, 2, 40, 9)),)
     assert [word.text for word in receipt.words] == ["TAX", "INVOICE"]
     assert len(ocr_truth.load_sets([tmp_path / "forms"], limit=1)["forms"]) == 1
+    (tmp_path / "known.txt").write_text("forms/images/b.png\nforms/images/c.png\n")
+    split = ocr_truth.load_sets([tmp_path], known=tmp_path / "known.txt")
+    assert {name: [page.image.name for page in pages] for name, pages in split.items()} == {
+        "forms, unseen": ["a.png"],
+        "forms, known": ["b.png"],
+        "receipts, unseen": ["c.png"],
+    }
 
 
 def test_folders_that_hold_no_truth(tmp_path: Path) -> None:
