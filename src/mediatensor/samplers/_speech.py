@@ -92,7 +92,6 @@ def speech_segments(
     Raises:
         InvalidArgumentError: if an argument is invalid, or the sample rate of the audio cannot be converted to 16 kHz.
         SourceTypeError: if ``audio`` is neither an `AudioDecoder` nor `AudioSamples`, for example a path.
-        MissingDependencyError: if silero-vad, which the extra ``speech`` installs, is missing.
         WeightsError: if the file of weights in this package is missing or damaged.
         DecodeError, StreamError, ReadError, ClosedError: if the audio cannot be decoded.
 
