@@ -220,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     document = {"machine": stamp, "accuracy": [asdict(row) for row in accuracies], "notes": notes}
     document |= {"speed": [asdict(row) for row in speeds], "runs": {k: _times(run) for k, run in runs.items()}}
     draw = partial(draw_panels, "Reading pages", _panels(accuracies, speeds)) if speeds else None
-    write_report(options.output, "ocr", document, text, draw)
+    write_report(options.output, "ocr_known" if options.known else "ocr", document, text, draw)
 
 
 def _by_language(codes: Sequence[str], limit: int | None, effort: Effort, output: Path | None) -> None:
