@@ -407,6 +407,8 @@ class VideoTrack:
         stream.width, stream.height, stream.pix_fmt = settings.width, settings.height, self._pixel_format
         stream.codec_context.flags |= av.codec.context.Flags.frame_duration
         self._colour.tag(stream.codec_context)
+        if codec.canonical_name == "hevc" and container_name in MP4_FAMILY:
+            stream.codec_context.codec_tag = "hvc1"  # Apple's players do not open FFmpeg's default, hev1
         if settings.pixel_aspect_ratio is not None:
             stream.codec_context.sample_aspect_ratio = settings.pixel_aspect_ratio
         if settings.display_matrix is not None:
