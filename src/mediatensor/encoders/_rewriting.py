@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -19,7 +19,7 @@ from .._engine.video.batch import DecodedPicture
 from ..decoders import VideoDecoder
 from ..decoders._access import access_to
 from ..errors import DecodeError, InvalidArgumentError, SizeChangeError
-from ._session import even_frame_rate, mean_frame_rate
+from ._session import NOMINAL_FRAME_RATE, even_frame_rate, mean_frame_rate
 from ._target import FileTarget
 
 # Containers that store the time of each frame.
@@ -125,11 +125,13 @@ def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> Vid
     stream = decoder._video.stream_info
     codecs = [codec for codec in (stream.codec, *_ENCODERS) if codec in _ENCODERS and muxer.can_store(codec)]
     codec, options = _ENCODERS[codecs[0]]
-    index = decoder.frame_index
-    pts, durations = index.pts_seconds.numpy(), index.duration_seconds.numpy()
-    rate = even_frame_rate(pts, durations)
+    rate, mean_rate = None, stream.frame_rate or NOMINAL_FRAME_RATE
+    with suppress(InvalidArgumentError):  # in approximate mode there is no index
+        index = decoder.frame_index
+        pts, durations = index.pts_seconds.numpy(), index.duration_seconds.numpy()
+        rate, mean_rate = even_frame_rate(pts, durations), mean_frame_rate(pts)
     common: dict[str, Any] = {
-        "frame_rate": rate or mean_frame_rate(pts),
+        "frame_rate": rate or mean_rate,
         "time_base": stream.time_base or Fraction(1, 90_000),
         "is_variable": rate is None,
         "codec": codec,
