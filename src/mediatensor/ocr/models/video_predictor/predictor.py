@@ -517,7 +517,7 @@ class TextStream(Iterator[TextTrack]):
         """Discard the times of frames that no current text refers to, so that long videos do not fill the memory."""
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
-        kept.update(frame for line in lines for frame, _ in line.places)
+        kept.update(frame for line in lines for frame, _ in (*line.places, *line.absorbed_places))
         self._starts = {
             number: seconds
             for number, seconds in self._starts.items()
@@ -592,11 +592,13 @@ class TextStream(Iterator[TextTrack]):
             )
             for row in map(TrackGroup, group.rows)
         )
-        places = tuple(
-            Place(frame, self._starts.get(frame, start), self._geometry(box))
-            for line in group.lines
-            for frame, box in (_rolled_places(line) if group.has_rolled else line.places)
-        )
+        if any(line.has_drifted for line in group.lines):
+            boxes = _drifting_places(group)
+        else:
+            boxes = [
+                place for line in group.lines for place in (_rolled_places(line) if group.has_rolled else line.places)
+            ]
+        places = tuple(Place(frame, self._starts.get(frame, start), self._geometry(box)) for frame, box in boxes)
         return TextTrack(
             text="\n".join(line.text for line in lines),
             kind=kind,
@@ -637,6 +639,22 @@ def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
         for number, stage in enumerate(stages)
         if number == 0 or stage.rolled_from is not None
     ]
+
+
+def _drifting_places(group: TrackGroup) -> list[tuple[int, Box]]:
+    """Return the positions of a text that moves slowly, each as (first frame at this position, box of all lines)."""
+    moves = sorted(
+        (frame, number, box)
+        for number, line in enumerate(group.lines)
+        for frame, box in (line.absorbed_places or [(line.first_frame, line.box)])
+    )
+    places: dict[int, Box] = {}
+    boxes: dict[int, Box] = {}
+    for frame, number, box in moves:
+        boxes[number] = box
+        lefts, tops, rights, bottoms = zip(*boxes.values(), strict=True)
+        places[frame] = min(lefts), min(tops), max(rights), max(bottoms)
+    return list(places.items())
 
 
 def _check_region(region: Sequence[float] | None) -> Region:
