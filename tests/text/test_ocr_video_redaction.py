@@ -73,6 +73,7 @@ def black_frames(path: Path, x: float, y: float) -> list[int]:
         ("anna  MEYER", [True, False]),  # over a line break
         ("Meier", [True, False]),  # an alternative
         (re.compile(r"\d{4}"), [False, True]),
+        ("Callers", [False, False]),
         (re.compile("meyer"), [False, False]),
         (track("Call 1234", 1.5, 2.0, ((0.7, 0.8), (0.9, 0.9))), [False, True]),
     ],

@@ -14,7 +14,7 @@ from ..._engine.sources.output_files import check_outputs
 from ...decoders import VideoDecoder
 from ...encoders._rewriting import rewrite_video
 from ...errors import InvalidArgumentError, RedactionError
-from ..utils._text_search import search_patterns
+from ..utils._text_search import find_words, search_patterns
 from .tracks import Box, TextTrack
 
 #: What to redact: a word or phrase, a regular expression, or a track.
@@ -153,7 +153,8 @@ def _around(boxes: Sequence[Box], margin_x: float, margin_y: float) -> tuple[flo
 
 
 def _matches(pattern: re.Pattern[str], track: TextTrack) -> bool:
-    return any(pattern.search(text) for text in (track.text, *(other.text for other in track.alternatives)))
+    texts = (track.text, *(other.text for other in track.alternatives))
+    return any(find_words(pattern, [line.split() for line in text.split("\n")]) for text in texts)
 
 
 def _region(region: Sequence[float] | Box) -> tuple[float, float, float, float]:

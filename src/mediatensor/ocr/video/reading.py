@@ -313,8 +313,9 @@ class VideoReading:
             path: Path of the new file, which must end in ``.mp4``, ``.mov``, ``.mkv`` or ``.webm``. The file appears
                 when it is complete.
             *texts: Words or phrases (``str``), regular expressions, and tracks. The whole track of a text is covered,
-                even if only a part matches. Upper and lower case of a ``str`` are the same, and its spaces match any
-                white space. `TextTrack.alternatives` are searched, too.
+                even if only a part matches. They are compared as by `Document.redact`: case is ignored in a ``str``,
+                its spaces match any white space, and hyphens at line ends are joined. `TextTrack.alternatives` are
+                searched as well.
             regions: Boxes (xmin, ymin, xmax, ymax) to cover in all frames, relative to the upright frame.
             predictor: Predictor that reads the result again, from `video_text_predictor`. A ``str`` or regular
                 expression that is found again is covered as well, and the result is read once more, up to three times.
