@@ -102,7 +102,7 @@ class VideoDecoder(Closing):
             another ``device`` is requested. Approximate mode does not detect holes.
         on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises `SizeChangeError`, whose
             message names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first
-            frame.
+            frame. Frames that are too small for a crop in ``transforms`` raise `SizeChangeError` in both cases.
         tone_mapping: How to convert HDR frames (PQ or HLG) to SDR frames: RGB of BT.709 for displays of ITU-R BT.1886.
             ``None`` does not convert them, so they look gray. ``"bt2390"`` is the curve of Report ITU-R BT.2390: it
             keeps dark and medium tones, and compresses highlights into the range below 203 cd/m², the reference white
