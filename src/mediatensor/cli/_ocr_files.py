@@ -236,7 +236,9 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 # Options of `ocr` that have an effect only on some kinds of files.
 _VIDEO_OPTIONS = ("kinds", "region", "languages")
 # Options that have an effect only on outputs of documents, not on lines that are cut out.
-_DOCUMENT_OPTIONS = ("layout", "tables", "join_tables", "values", "fields", "keep_look", "overlay")
+_DOCUMENT_OPTIONS = (
+    "layout", "tables", "join_tables", "values", "fields", "keep_look", "overlay", "redact", "redact_pattern",
+)  # fmt: skip
 _PAGE_OPTIONS = ("pages", "rotated", "straighten", *_DOCUMENT_OPTIONS)
 # Formats in which --join-tables joins tables. In the others, each cell has a position on its own page.
 JOINED_FORMATS = ("csv", "xlsx", "md", "adoc", "html")

@@ -42,6 +42,7 @@ def add_ocr(commands: Any) -> None:
             ("mediatensor ocr scan.pdf --format pdf --dpi 200 --pages 1-20", ""),
             ("mediatensor ocr scan.pdf -o out --format txt,pdf", "scan.txt and scan.ocr.pdf"),
             ("mediatensor ocr report.pdf --layout --tables --format md,xlsx", ""),
+            ("mediatensor ocr in.pdf --format pdf --redact Meyer --redact-pattern '\\d{4}'", ""),
             ("mediatensor ocr talk.mp4 -o text", "text/talk.srt: captions with times"),
             ("mediatensor ocr talk.mp4 -o text --format json,pdf", "all text; slides"),
             ("mediatensor ocr talk.mp4 --region 0,0.7,1,1 --format vtt", ""),
@@ -59,6 +60,9 @@ def add_ocr(commands: Any) -> None:
             "if the options or the file changed (a hidden file in the folder records both). An output that was written "
             "by something else, or edited since, is replaced only with --overwrite. If a file or a page could not be "
             "read, the exit code is 2; running again retries those pages.\n\n"
+            "--redact and --redact-pattern ignore case, as `find` does. Each page is read again after redaction, and "
+            "left out if the text can still be read. Text that was not read is not redacted: look at the result. "
+            "Repeating the command reads everything again, because the texts are stored nowhere.\n\n"
             "--export-lines cuts out every line that is found. FOLDER/lines.jsonl has an object for each line: file, "
             "text, confidence, source, page, box; the least certain lines come first. Correct the texts there, or in a "
             "browser with FOLDER/correct.html, and train on the result. Lines in the file stay as they are when "
@@ -83,6 +87,14 @@ def add_ocr(commands: Any) -> None:
     )
     add_flag(parser, "--keep-look", "keep the look of the pages in text files, with columns side by side")
     add_flag(parser, "--overlay", "write pictures of the pages with the text found")
+    add_option(
+        parser, "--redact TEXT", str, "black out a word or phrase, and leave it out of all outputs; repeatable",
+        action="append",
+    )  # fmt: skip
+    add_option(
+        parser, "--redact-pattern REGEX", str, "black out all matches of a regular expression of Python; repeatable",
+        action="append",
+    )  # fmt: skip
     add_option(
         parser, "--export-lines FOLDER", Path,
         "write pictures of all lines, with texts to correct, instead of documents",

@@ -199,7 +199,7 @@ def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[st
     return compile_regex(text, has_case=has_case) if is_regex else phrase
 
 
-def compile_regex(text: str, *, has_case: bool = True) -> re.Pattern[str]:
+def compile_regex(text: str, *, has_case: bool = False) -> re.Pattern[str]:
     """Compile a regular expression that was given on the command line.
 
     Raises:
