@@ -49,8 +49,10 @@ Reader: TypeAlias = Callable[[list[NDArray[np.uint8]]], DocumentBase]
 _Element: TypeAlias = Word | TableCell | UnreadLine | Field
 _Document = TypeVar("_Document", bound=DocumentBase)
 
-# The box of a word is blackened with a margin of this share of its height on every side.
-_MARGIN = 0.12
+# The box of a word is blackened with a margin of these shares of its height: along the text, and across it. Without the
+# margin, ink was left of one in 98 words of five generated pages, and at 0.12 across, descenders were left on another
+# page. At these values, 2 of 608 other words lost more than 2 % of their ink; at 0.4 across, 22.
+_MARGINS = 0.12, 0.25
 # Maximum number of times that a page is read again.
 _MAX_READINGS = 3
 _POINTS_PER_INCH = 72.0
@@ -440,8 +442,10 @@ def _black_out(image: NDArray[np.uint8], areas: Iterable[tuple[Quad, bool]]) -> 
         lengths = np.hypot(*along), np.hypot(*down)
         along = along / lengths[0] if lengths[0] else np.array([1.0, 0.0])
         down = down / lengths[1] if lengths[1] else np.array([-along[1], along[0]])
-        margin = max(1.0, _MARGIN * lengths[1] / 2) if has_margin else 1.0
-        moves = np.array([-along - down, along - down, along + down, down - along]) * margin
+        height_of_text = lengths[1] / 2
+        along *= max(1.0, _MARGINS[0] * height_of_text) if has_margin else 1.0
+        down *= max(1.0, _MARGINS[1] * height_of_text) if has_margin else 1.0
+        moves = np.array([-along - down, along - down, along + down, down - along])
         # Pillow puts the centre of the first pixel at 0, and fills every pixel that the outline touches.
         draw.polygon([(float(x), float(y)) for x, y in corners + moves - 0.5], fill=255, outline=255)
     image = image.copy()
