@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import pickle
 import signal
 import tarfile
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ import torch
 from PIL import Image
 
 from forked import run_program
-from mediatensor.datasets import Item, TarItems, VideoAudioClips, VideoClips, as_items, write_shards
+from mediatensor.datasets import DataLoader, Item, TarItems, VideoAudioClips, VideoClips, as_items, write_shards
+from mediatensor.datasets._sources.dispatch import references_of
 from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from training_set import make_videos
 
@@ -120,6 +122,29 @@ def test_pyarrow_reads_parquet_shards(tmp_path: Path) -> None:
     assert Image.open(io.BytesIO(table.column("png")[4].as_py()["bytes"])).getpixel((0, 0)) == (4, 1, 2)
     metadata = parquet.ParquetFile(shards[0]).metadata.row_group(0)
     assert {metadata.column(i).compression for i in range(metadata.num_columns)} == {"UNCOMPRESSED"}
+
+
+def test_several_parquet_shards_are_one_source(videos: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    names = ["run", "jump", "run"]
+    items = [
+        {"video": {"bytes": (videos / "000.mp4").read_bytes()}, "label": name, "n": n} for n, name in enumerate(names)
+    ]
+    write_shards(items, tmp_path / "{:02d}.parquet", rows_per_shard=1)
+    for pattern in ("*.parquet", "{00..02}.parquet"):
+        dataset = VideoClips(str(tmp_path / pattern), num_frames_per_clip=2)
+        assert dataset.class_names == ["jump", "run"]
+        assert [sample.label for sample in dataset] == [1, 0, 1]
+        assert [pickle.loads(pickle.dumps(item)).extra["n"] for item in dataset.items] == [0, 1, 2]
+    references = list(references_of(dataset.items))
+    assert [(Path(row["path"]).name, row["table_row"]) for row in references] == [
+        (f"0{n}.parquet", 0) for n in range(3)
+    ]
+    loader = DataLoader(dataset, batch_size=1, num_workers=1)
+    assert [int(batch.label[0]) for batch in loader] == [1, 0, 1]
+    assert loader.state_dict()
+    with pytest.raises(SourceNotFoundError):
+        VideoClips(str(tmp_path / "{03..04}.parquet"))
 
 
 # Interrupted and shared runs

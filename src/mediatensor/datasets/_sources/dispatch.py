@@ -32,10 +32,21 @@ from .items import (
 from .lance import is_lance, items_of_lance, lance_place
 from .lerobot import EpisodeFiles
 from .manifests import MANIFEST_EXTENSIONS, items_of_folder, items_of_text_manifest
-from .parquet import HuggingFaceItems, ParquetItems, ParquetValue, hugging_face_type, items_of_parquet
+from .parquet import (
+    HuggingFaceItems,
+    ParquetItems,
+    ParquetShards,
+    ParquetValue,
+    hugging_face_type,
+    items_of_parquet,
+    items_of_parquet_shards,
+)
 from .rows import Columns, TableItems, item_of_row, media_source
 from .tar_format import TarMember
-from .tar_shards import TarItems
+from .tar_shards import TarItems, shard_names
+
+# Characters of patterns that stand for several files; see `shard_names`.
+_PATTERN_CHARACTERS = frozenset("{*?[")
 
 
 def as_items(
@@ -61,6 +72,7 @@ def as_items(
             * a manifest: ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (a list of objects) or ``.parquet``. Its paths are
               relative to its folder. A ``.parquet`` file may be a URL. It may also contain the media themselves, in a
               column of bytes, or in a column of structs with ``bytes`` and ``path`` as Hugging Face writes them;
+            * several Parquet files on this machine, such as ``train-*.parquet`` or ``train-{000..009}.parquet``;
             * tar shards on this machine, such as ``train-{000..009}.tar``; see `TarItems`;
             * a Lance dataset: its path (``.lance``) or URL, or a ``lance.LanceDataset``. The media may be in a blob
               column, or stored as in Parquet;
@@ -170,6 +182,8 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
             "the URL of a .parquet file. A single media file or URL goes into a list: [source]."
         )
     if not os.path.exists(path):
+        if extension == ".parquet" and not _PATTERN_CHARACTERS.isdisjoint(path):
+            return items_of_parquet_shards(shard_names(path), columns)
         raise SourceNotFoundError(f"There is no manifest {path!r}.")
     if extension == ".parquet":
         items = items_of_parquet(path, columns)
@@ -293,6 +307,10 @@ def files_of(items: Sequence[Item]) -> Iterator[str]:
         yield from files_of(items.unlabelled)
     elif isinstance(items, TarItems):
         yield from items.shards
+    elif isinstance(items, ParquetShards):
+        yield from items.paths
+        for table in items.tables:
+            yield from files_of(table)
     elif isinstance(items, TableItems):
         yield from items.files()
     else:
@@ -323,6 +341,8 @@ def item_alone(items: Sequence[Item], number: int) -> Item:
 
     If the item is a value in a Parquet file, its source can be opened on another machine, without the other items.
     """
+    if isinstance(items, ParquetShards):
+        items, number = items.place(number)
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]
 
 

@@ -66,6 +66,56 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     return items_of_rows(rows, columns, path)
 
 
+def items_of_parquet_shards(paths: Sequence[str], columns: Columns) -> ParquetShards:
+    """Return the items of several Parquet files, in order. Class names have the same numbers in all of them."""
+    if columns.classes is None:
+        coding = LabelCoding.of(text for path in paths for text in _label_texts(path, columns))
+        if coding.are_class_names:
+            columns = replace(columns, classes=tuple(sorted({text.strip() for text in coding.number_of})))
+    return ParquetShards([items_of_parquet(path, columns) for path in paths], paths)
+
+
+def _label_texts(path: str, columns: Columns) -> list[str | None]:
+    with parquet_file(path) as file:
+        name = next((name for name in columns.label_names if name in file.schema_arrow.names), None)
+        if name is None or "string" not in str(file.schema_arrow.field(name).type):
+            return []
+        texts: list[str | None] = file.read([name]).column(0).unique().to_pylist()
+        return texts
+
+
+class ParquetShards(LazyItems):
+    """The items of several Parquet files, one after another. ``paths`` are the files of ``tables``."""
+
+    def __init__(self, tables: Sequence[Sequence[Item]], paths: Sequence[str]) -> None:
+        super().__init__()
+        self.tables = tables
+        self.paths = tuple(paths)
+        self._ends = list(accumulate(map(len, tables)))
+
+    @property
+    def is_fork_safe(self) -> bool:
+        return all(getattr(table, "is_fork_safe", True) for table in self.tables)
+
+    def _portable_names(self) -> list[str]:
+        names: list[str] = []
+        for table in self.tables:
+            names += table._portable_names() if isinstance(table, ParquetItems) else [item.name for item in table]
+        return names
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def place(self, index: int) -> tuple[Sequence[Item], int]:
+        """Return the table of an item, and the item's index in the table."""
+        number = bisect_right(self._ends, index)
+        return self.tables[number], index - (self._ends[number - 1] if number else 0)
+
+    def _make(self, index: int) -> Item:
+        table, row = self.place(index)
+        return table[row]
+
+
 class ParquetItems(TableItems):
     def __init__(
         self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: MediaColumn
