@@ -89,7 +89,7 @@ def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_t
         if contents.arrays[name].dtype.hasobject:
             raise InvalidArgumentError(f"{place} has an array of Python objects in the column {name!r}.")
     elif isinstance(value, str) and not is_table and (name == "txt" or is_subtitles(name)):
-        contents.files[name] = value.encode()
+        _add_file(contents, name, value.encode(), place)
     elif name == "json" and isinstance(value, Mapping):
         contents.columns = {**value, **contents.columns}
     else:
@@ -103,6 +103,8 @@ def _add_file(contents: RowContents, suffix: str, data: bytes, place: str) -> No
         raise InvalidArgumentError(
             f"{place} has bytes in the column {suffix!r}, which cannot be the ending of a file name, such as 'jpg'."
         )
+    if suffix.lower() in map(str.lower, contents.files):
+        raise InvalidArgumentError(f"{place} has two files with the ending {suffix!r}: rename a column.")
     contents.files[suffix] = data
 
 
@@ -158,7 +160,7 @@ def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | N
     else:
         data = _read(item)
         extension = _extension(item.name, data, item.name)
-    contents.files[extension] = data
+    _add_file(contents, extension, data, place)
     contents.media[extension] = kind or _kind_of(extension)
     sidecars = sidecars_of(item)
     if is_table and captions in (None, ""):

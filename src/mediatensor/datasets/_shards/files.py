@@ -66,15 +66,17 @@ class _TarFile:
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
 
     def add(self, key: str, contents: RowContents) -> None:
-        members = dict(contents.files)
         columns = dict(contents.columns)
+        added: dict[str, bytes] = {}
         if type(columns.get("label")) is int:
-            members["cls"] = str(columns.pop("label")).encode()
+            added["cls"] = str(columns.pop("label")).encode()
         for name, array in contents.arrays.items():
-            members[name if name.endswith("npy") else f"{name}.npy"] = _npy(array)
-        if columns or not members:
-            members["json"] = json_bytes(columns)
-        for suffix, data in members.items():
+            added[name if name.endswith("npy") else f"{name}.npy"] = _npy(array)
+        if columns or not (contents.files or added):
+            added["json"] = json_bytes(columns)
+        if repeated := added.keys() & contents.files.keys():
+            raise InvalidArgumentError(f"Row {key} has two files with the ending {min(repeated)!r}: rename a column.")
+        for suffix, data in {**contents.files, **added}.items():
             member = tarfile.TarInfo(f"{key}.{suffix}")
             member.size = len(data)
             self._tar.addfile(member, io.BytesIO(data))

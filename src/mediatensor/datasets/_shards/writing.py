@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from ..._engine.common.checks import check_choice, path_text, shown, whole_number
 from ..._engine.common.messages import counted, progress, warn_user
-from ..._engine.sources.output_files import check_outputs
+from ..._engine.sources.output_files import check_outputs, write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._audio_clips import AudioRecipe, VideoAudioRecipe
 from .._rows.dataset import MediaDataset, rank_and_number
@@ -106,7 +106,7 @@ def write_shards(
     """
     name_shard = _checked_pattern(pattern)
     rows_per_shard = whole_number("rows_per_shard", rows_per_shard, at_least=1)
-    num_workers = whole_number("num_workers", num_workers)
+    num_workers = whole_number("num_workers", num_workers, at_least=0)
     check_choice("on_error", on_error, ("raise", "skip"))
     rank, num_ranks = rank_and_number(rank, num_ranks)
     rows = _Rows(source)
@@ -132,7 +132,7 @@ def write_shards(
                 _check_keys(path, [_key(first + i) for i in range(num_rows)], has_all=on_error == "raise")
                 continue
             _check_outputs([path], None, resume)
-            os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
+            _make_folder(path)
             make = partial(_make_contents, kind=rows.kind, is_table=_is_table(path), skips=on_error == "skip")
             failures += _write_shard(path, _in_threads(make, enumerate(taken, first), pool, num_workers))
     if not number:
@@ -176,12 +176,11 @@ class _Rows:
             kinds: dict[type, MediaKind] = {AudioRecipe: "audio", VideoAudioRecipe: "video", VideoRecipe: "video"}
             self.kind = next((kind for recipe, kind in kinds.items() if isinstance(source.recipe, recipe)), None)
             source = source.items
-        if isinstance(source, str | bytes | os.PathLike | Mapping | Item) or not (
-            isinstance(source, Iterable) or hasattr(source, "__getitem__")
-        ):
+        is_other = isinstance(source, str | bytes | os.PathLike | Mapping | Item | set | frozenset)
+        if is_other or not (isinstance(source, Iterable) or hasattr(source, "__getitem__")):
             raise InvalidArgumentError(
-                f"source must be a dataset or an iterable of rows (got {shown(source)}). For a folder, a manifest or "
-                "shards, pass as_items(source, kind='video')."
+                f"source must be a dataset or an ordered iterable of rows (got {shown(source)}). For a folder, a "
+                "manifest or shards, pass as_items(source, kind='video')."
             )
         is_indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
         self.num_rows: int | None = len(source) if is_indexed else None
@@ -200,6 +199,13 @@ def _check_outputs(paths: Iterable[str], next_path: str | None, resume: bool) ->
         check_outputs(paths, overwrite=False, how="resume=True keeps existing shards; nothing", makes_folders=True)
     if next_path is not None and os.path.lexists(next_path):
         raise InvalidArgumentError(f"{next_path!r} is a shard of other rows. Delete it, or choose another pattern.")
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
+    except OSError as error:
+        raise write_error(repr(path), error, "Its folder cannot be made.") from error
 
 
 def _check_keys(path: str, expected: list[str], *, has_all: bool) -> None:
