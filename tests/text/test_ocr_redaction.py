@@ -326,6 +326,13 @@ def test_text_that_is_found_again_is_redacted_as_well() -> None:
     assert (redacted.pages[0].page[45, 300] == 0).all()
 
 
+def test_word_that_reaches_across_a_black_box_stays() -> None:
+    read = _Reader("byMeyer", 0.05, always=True)
+    read.word.geometry = box(0.05, 0.1, 0.55)
+    redacted = Document([page_of("by Anna Meyer")]).redact("Anna", predictor=read)
+    assert redacted.render() == "by Meyer"
+
+
 @pytest.mark.parametrize(("text", "left"), [("Meyer", 0.8), ("x1", 0.25)], ids=["a match", "on black"])
 def test_text_that_can_still_be_read_is_an_error(text: str, left: float) -> None:
     document = Document([page_of("nothing"), page_of("by Anna Meyer", number=1)])
