@@ -36,6 +36,7 @@ CLIPS = {
     "edit_list_start": "0-5 5-9",
     "rotated_90": "*0-40 13-17",
     "rotated_270_flipped": "13-17",
+    "rotated_90_odd": "13-17",
     "colour_bt709_full": "3-5",
     "one_frame": "*0-1",
 }

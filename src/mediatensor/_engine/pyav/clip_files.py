@@ -24,7 +24,7 @@ from .opening import error_text
 EXTENSIONS = {"mp4": "mp4", "mov": "mov", "matroska": "mkv"}
 #: Containers of copied packets, and containers with the encoder of frames, in order of preference.
 COPIES = (("mp4", None), ("mov", None), ("matroska", None))
-ENCODINGS = (("mp4", "libx264"), ("mp4", "libx264rgb"), ("mov", "ffv1"), ("matroska", "ffv1"))
+ENCODINGS = (("mp4", "libx264"), ("mp4", "libx264rgb"), ("mp4", "ffv1"), ("matroska", "ffv1"))
 _WITH_EDIT_LISTS = frozenset(("mp4", "mov"))
 
 # Options of the lossless encoders. With one thread, the result does not depend on the machine. Without
@@ -94,6 +94,8 @@ def write_clip(
         raise EncodeError(f"The clip could not be written as {EXTENSIONS[container]} ({error_text(error)}).") from error
     data = file.getvalue()
     if isinstance(video, EncodedTrack) and video.orientation.turns:
+        if container not in _WITH_EDIT_LISTS:
+            raise EncodeError(f"A {EXTENSIONS[container]} file cannot store the orientation of the frames.")
         data = _with_display_matrix(data, video.orientation)
     return data
 
