@@ -60,13 +60,15 @@ def redact_video(
     spans = [_Span(float("-inf"), float("inf"), _region(region)) for region in regions]
     if not texts and not spans:
         raise InvalidArgumentError("There is nothing to redact: give a text, a regular expression, a track or regions.")
-    patterns = search_patterns([text for text in texts if not isinstance(text, TextTrack)])
+    searched = [text for text in texts if not isinstance(text, TextTrack)]
+    patterns = search_patterns(searched)
     chosen = [track for track in tracks if track in texts or any(_matches(one, track) for one in patterns)]
     chosen += [text for text in texts if isinstance(text, TextTrack) and text not in chosen]
-    for pattern in patterns:
+    for text, pattern in zip(searched, patterns, strict=True):
         if not any(_matches(pattern, track) for track in chosen):
+            query = shown(text if isinstance(text, str) else text.pattern)
             warn_user(
-                f"Nothing matches {shown(pattern.pattern)}, so nothing was redacted for it. If the text is in the "
+                f"Nothing matches {query}, so nothing was redacted for it. If the text is in the "
                 "video, it was read differently: redact its region."
             )
     is_open = isinstance(video, VideoDecoder)
