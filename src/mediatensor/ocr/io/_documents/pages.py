@@ -193,7 +193,8 @@ class Pages(Sequence[NDArray[np.uint8]]):
 
     Example:
         >>> import io
-        >>>         >>> from mediatensor.ocr import DocumentFile
+        >>> from PIL import Image
+        >>> from mediatensor.ocr import DocumentFile
         >>> files = []
         >>> for gray in (0, 255):
         ...     files.append(io.BytesIO())
