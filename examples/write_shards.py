@@ -1,7 +1,9 @@
-"""Cut a film into its scenes, and write them to a tar shard from which a dataset reads them again.
+"""Cut a film into its scenes, write them to a tar shard, and read the shard as a dataset.
 
-python examples/write_shards.py                       of a video that it makes
-python examples/write_shards.py film.mkv --output shards/film-{:04d}.tar
+    python examples/write_shards.py                       a video that it makes
+    python examples/write_shards.py film.mkv --output shards/film-{:04d}.tar
+
+Frames are not encoded again where key frames allow.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def main() -> None:
 
 
 def write_scenes(video: Path, pattern: str) -> list[str]:
-    """Write each scene of a video as a sample with its number as the label. Return the paths of the shards."""
+    """Write each scene of a video as a sample, with its number as the label, and return the paths of the shards."""
     with VideoDecoder(video) as decoder:
         scenes = find_scenes(decoder)
     rows = [

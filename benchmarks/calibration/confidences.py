@@ -421,8 +421,8 @@ def draw(read: Sequence[ReadLine], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, read, report."""
     parser = make_parser("benchmarks.calibration.confidences", __doc__)
-    parser.add_argument("--pages", nargs="+", type=Path, default=[], metavar="FOLDER", help="as of benchmarks.text.ocr")
-    parser.add_argument("--known", type=Path, metavar="FILE", help="as of benchmarks.text.ocr")
+    parser.add_argument("--pages", nargs="+", type=Path, default=[], metavar="FOLDER", help="as in benchmarks.text.ocr")
+    parser.add_argument("--known", type=Path, metavar="FILE", help="as in benchmarks.text.ocr")
     parser.add_argument("--drawn", type=int, default=60, metavar="N", help="pages to draw (default: 60)")
     parser.add_argument("--fit", action="store_true", help="print constants fitted to these pages")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="write JSON, Markdown and a diagram there")

@@ -1,7 +1,7 @@
-"""Take the weights of the speech network from an ONNX file of silero-vad, and write the file that ships.
+"""Convert the weights of the speech network from an ONNX file of silero-vad to the file in this package.
 
-The file is ``silero_vad/data/silero_vad_16k_op15.onnx`` in the wheel of silero-vad. Version 6.2.3 also has the weights
-as ``silero_vad_16k.safetensors``, but those are of an earlier release: probabilities differ by up to 0.4.
+The ONNX file is ``silero_vad/data/silero_vad_16k_op15.onnx`` in the wheel of silero-vad. The wheel of version 6.2.3
+also contains ``silero_vad_16k.safetensors``, but with weights of an earlier release: probabilities differ by up to 0.4.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mediatensor.samplers._speech_network import FILE
 
 from ..shared.options import make_parser
 
-# Names of tensors in the ONNX file, after "model.", by their names in the file that ships.
+# Names of tensors in the ONNX file, without their prefix "model.", by their names in the file of this package.
 _NAMES = {
     "fft.weight": "stft.forward_basis_buffer",
     **{

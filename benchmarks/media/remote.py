@@ -116,9 +116,9 @@ def by_mediatensor(seek_mode: str) -> Callable[[str, range], torch.Tensor]:
 
 
 def by_pyav(url: str, clip: range) -> torch.Tensor:
-    """A seek by time and a plain decode, over FFmpeg's own HTTP client.
+    """Seek by time and decode with PyAV, over FFmpeg's own HTTP client.
 
-    In MPEG-TS, FFmpeg seeks to the next key frame, so after the last key frame it finds no frame.
+    In MPEG-TS, FFmpeg seeks to the next key frame. After the last key frame, the result is empty.
     """
     frames: list[torch.Tensor] = []
     with contextlib.suppress(av.EOFError), av.open(url) as container:

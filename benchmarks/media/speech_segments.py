@@ -1,8 +1,10 @@
-"""Find speech in talks with known pauses; accuracy and speed: ``python -m benchmarks.media.speech_segments``.
+"""Measure accuracy and speed of `speech_segments` on generated talks with known pauses.
 
-espeak-ng speaks sentences of several languages, in the voices of men and women, with pauses of known lengths between
-them. The true edges of a sentence are where its loudness rises above, and falls below, 45 dB under its peak. Noise and
-music are formulas, mixed at a ratio to the mean power of the sentences. Frames of 10 ms are compared with the truth.
+    python -m benchmarks.media.speech_segments
+
+espeak-ng speaks sentences in several languages, with male and female voices and pauses of known lengths. A sentence
+starts and ends where its loudness crosses 45 dB below its peak. Noise and music are computed by formulas, and mixed in
+at a ratio to the mean power of the sentences. Results are compared with the truth in frames of 10 ms.
 """
 
 from __future__ import annotations
@@ -74,15 +76,16 @@ class Talk:
 
 @dataclass(frozen=True)
 class Score:
-    """The result of one way on one kind of audio.
+    """The result of one method on one kind of audio.
 
     Attributes:
-        sound, way: Which.
+        sound: Name of the kind of audio.
+        way: Name of the method.
         precision, recall, f1: Of frames; ``None`` if the audio has no speech.
-        start_error, end_error: Median of found minus true edge in milliseconds; negative if found too early.
+        start_error, end_error: Median of (found - true) edges in milliseconds; negative if edges are found too early.
         edge_error_p95: 95th percentile of the absolute error in milliseconds.
         edges_missed: Share of the true edges without a found edge within half a second.
-        false_per_minute: Seconds that were wrongly found, for each minute without speech.
+        false_per_minute: Seconds of false detections for each minute without speech.
     """
 
     sound: str
@@ -182,7 +185,7 @@ def by_mediatensor(samples: AudioSamples, **options: float) -> Spans:
 
 
 def by_loudness(samples: AudioSamples) -> Spans:
-    """A rule without a network: frames 9 dB above the quietest tenth, smoothed over 0.1 s."""
+    """Find speech without a network: frames 9 dB above the quietest tenth, smoothed over 0.1 s."""
     sound = samples.data[0].double().numpy()
     power = (sound[: len(sound) // FRAME * FRAME].reshape(-1, FRAME) ** 2).mean(1)
     smooth = np.convolve(power, np.ones(10) / 10, "same")
@@ -190,7 +193,7 @@ def by_loudness(samples: AudioSamples) -> Spans:
 
 
 def ways() -> dict[str, Way]:
-    """Return the ways by name: ours, a rule of loudness, and silero-vad if it is installed."""
+    """Return the methods by name: ours, the loudness baseline, and silero-vad if it is installed."""
     found: dict[str, Way] = {OURS: by_mediatensor, "loudness": by_loudness}
     try:
         silero = importlib.import_module("silero_vad")

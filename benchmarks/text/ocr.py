@@ -295,7 +295,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="images/ and annotations/ in the layout of FUNSD or SROIE, or a folder of such folders (default: drawn)",
     )  # fmt: skip
     parser.add_argument(
-        "--known", type=Path, metavar="FILE", help="list of images on which rules were made: a set apart"
+        "--known", type=Path, metavar="FILE", help="list of images on which rules were developed, for separate scores"
     )
     parser.add_argument(
         "--languages", nargs="*", metavar="CODE", help="draw pages in these languages (default: all) and print a table"

@@ -44,9 +44,9 @@ def load_sets(
 
     Args:
         folders: The folders.
-        limit: The number of pages of each set, by default all.
-        known: A file that lists images, as in ``funsd/images/1.png``, on which rules of the reader were made. The
-            pages of a folder become two sets: ``"funsd, known"`` and ``"funsd, unseen"``.
+        limit: Maximum number of pages in each set; by default all.
+        known: File that lists the images, such as ``funsd/images/1.png``, on which rules of the reader were developed.
+            The pages of a folder are then split into two sets: ``"funsd, known"`` and ``"funsd, unseen"``.
 
     Raises:
         FileNotFoundError: if there is no annotated page.

@@ -95,7 +95,7 @@ class PageError(MediaTensorError, ValueError, RuntimeError):
 
 
 class RedactionError(MediaTensorError, RuntimeError):
-    """Text that was to be redacted can still be read in the result. The message names the places."""
+    """Text that was to be redacted can still be read in the result. The message names the pages or times."""
 
 
 class WeightsError(MediaTensorError, ValueError, RuntimeError):

@@ -1,7 +1,7 @@
 """Map HDR frames (PQ and HLG) to SDR frames of BT.709.
 
-The steps are those of Recommendation ITU-R BT.2390: R'G'B' becomes light, a curve reduces its brightest component to
-the range of an SDR display, all components are scaled by the same factor, and the colours become BT.709.
+The steps follow Report ITU-R BT.2390. R'G'B' values are converted to light. A curve reduces the brightest component to
+the range of an SDR display, and all components are scaled by the same factor. Then colours are converted to BT.709.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ToneCurve = Literal["bt2390", "hable"]
 PQ, HLG = "smpte2084", "arib-std-b67"  # FFmpeg's names
 #: Luminance of SDR white in cd/m²: the reference white of HDR in ITU-R BT.2408.
 SDR_WHITE = 203.0
-#: Peak luminance of PQ video that does not state its peak, and the nominal peak of HLG (ITU-R BT.2100).
+#: Peak luminance of PQ video without metadata, and the nominal peak of HLG (ITU-R BT.2100).
 DEFAULT_PEAK = 1000.0
 _MAX_PEAK = 10_000.0  # of PQ
 
@@ -54,9 +54,9 @@ class ToneMapping:
 
     Attributes:
         curve: ``"bt2390"`` or ``"hable"``.
-        transfer: FFmpeg's name of the transfer characteristic of frames that do not state theirs.
-        primaries: FFmpeg's name of the primaries of frames that do not state theirs.
-        bits: Number of bits of a component, of frames that do not state theirs.
+        transfer: FFmpeg's name of the transfer characteristic, for frames without this tag.
+        primaries: FFmpeg's name of the primaries, for frames without this tag.
+        bits: Number of bits per component, for frames whose format does not define it.
         peak: Peak luminance of PQ frames in cd/m².
     """
 
@@ -159,8 +159,8 @@ def _matrix_to_xyz(primaries: str) -> NDArray[np.float64]:
 class ToneMappingConverter:
     """Converts HDR frames to SDR, and hands all other frames to another converter. Each thread needs its own converter.
 
-    `PictureConverter` describes the methods. On the CPU, colours go through a table. On devices, they are computed for
-    each pixel.
+    `PictureConverter` describes the methods. On the CPU, colours are looked up in a table. On devices, they are
+    computed for each pixel.
 
     ``plain`` is the converter for SDR frames. ``make_exact`` makes a converter to float32 without steps, for frames
     that ``plain`` does not convert on the CPU.
@@ -256,8 +256,8 @@ class ToneMappingConverter:
 def _table_of(colours: Colours) -> NDArray[np.float32]:
     """Return the table of `map_light` for `ColourTable`.
 
-    The table ends at linear light, because light changes evenly between its points. R'G'B' would change steeply where a
-    component becomes 0.
+    The values of the table are linear light, which changes evenly between its points. R'G'B' values would change
+    steeply where a component becomes 0.
     """
     points = torch.linspace(0, 1, POINTS_PER_AXIS, dtype=torch.float64, device="cpu")
     blue, green, red = torch.meshgrid(points, points, points, indexing="ij")

@@ -89,7 +89,7 @@ class TextReader:
 
     Attributes:
         redacted_texts: Texts to redact on each page.
-        num_redacted: How often each of ``redacted_texts`` was found, by its number.
+        num_redacted: Number of matches of each of ``redacted_texts``, by its index.
     """
 
     def __init__(
@@ -158,8 +158,8 @@ class TextReader:
                 return document.redact(*self.redacted_texts, predictor=self._predictor).pages[0]
         except RedactionError as error:
             raise PageError(
-                f"Page {number} (counted from 0): text to redact can still be read after redaction, so that the page "
-                "is left out."
+                f"Page {number} (counted from 0): text to redact can still be read after redaction, so the page is "
+                "left out."
             ) from error
 
 

@@ -235,7 +235,7 @@ def plan_tasks(files: Sequence[str], folder: Path, formats: Sequence[str], every
 
 # Options of `ocr` that have an effect only on some kinds of files.
 _VIDEO_OPTIONS = ("kinds", "region", "languages")
-# Options that have an effect only on outputs of documents, not on lines that are cut out.
+# Options that affect only outputs of documents, not the lines of --export-lines.
 _DOCUMENT_OPTIONS = (
     "layout", "tables", "join_tables", "values", "fields", "keep_look", "overlay", "redact", "redact_pattern",
 )  # fmt: skip

@@ -233,7 +233,7 @@ def _add_speech(commands: Any) -> None:
         examples=(
             ("mediatensor speech talk.mp4", ""),
             ("mediatensor speech talks/*.mp4 -o speech.csv", "rows for AudioClips"),
-            ("mediatensor speech talk.mp4 --min-pause-seconds 2", "join what is close together"),
+            ("mediatensor speech talk.mp4 --min-pause-seconds 2", "join speech across short pauses"),
         ),
         notes=(
             "The JSON of --json, an object for each segment: file, start_seconds, end_seconds, probability (the mean "

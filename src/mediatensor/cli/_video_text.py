@@ -200,7 +200,7 @@ def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[st
 
 
 def compile_regex(text: str, *, has_case: bool = False) -> re.Pattern[str]:
-    """Compile a regular expression that was given on the command line.
+    """Compile a regular expression from the command line.
 
     Raises:
         InvalidArgumentError: if it is not valid.

@@ -88,8 +88,9 @@ class LeRobotClips(ColumnDataset):
         depth_output_unit: Unit of depth maps, ``"m"`` or ``"mm"``. Depth images in a table are not converted if the
             dataset does not record their unit (``depth_unit``).
         decoder_options: Arguments of `VideoDecoder`, as for `VideoClips`, except ``seek_mode`` and ``output_dtype``.
-            With a `Letterbox`, a row has the box of the frame inside its padding for each camera that is stored as
-            video, such as ``observation.images.top_frame_box``: left, top, right and bottom, int64 (4,).
+            With a `Letterbox`, each camera that is stored as video has a column such as
+            ``observation.images.top_frame_box``: the box of the frame inside its padding, int64 (left, top, right,
+            bottom).
         dataset_options: As for `VideoClips`.
 
     Raises:

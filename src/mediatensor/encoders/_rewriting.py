@@ -1,4 +1,4 @@
-"""`rewrite_video`, which encodes a video again with black boxes in its frames, and copies its audio."""
+"""Encode a video again with black boxes in its frames, and copy its audio (`rewrite_video`)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ._target import FileTarget
 # Containers that store the time of each frame.
 _CONTAINERS = frozenset(("matroska", "mov", "mp4", "webm"))
 
-# The encoder for each codec of a source, and the options of its quality. Other sources get the first codec that the
-# container can store.
+# The encoder for each codec of a source, with its quality options. Other sources are encoded with the first codec that
+# the container can store.
 _ENCODERS = {
     "h264": ("libx264", {"crf": "18"}),
     "vp9": ("libvpx-vp9", {"crf": "18", "b": "0", "deadline": "good", "cpu-used": "4", "row-mt": "1"}),
@@ -49,8 +49,8 @@ def rewrite_video(
     audio; a warning lists other contents of the source.
 
     Args:
-        decoder: The video. Its ``on_error`` and ``on_size_change`` decide about damaged frames and frames of other
-            sizes. Its transforms are not used.
+        decoder: The video. Its ``on_error`` and ``on_size_change`` control how damaged frames and frames of other sizes
+            are handled. Its transforms are not used.
         destination: Path of the file, whose suffix selects the container.
         boxes_at: Function that returns the boxes to cover in the frame at a time in seconds. It is called with times
             that do not decrease.
@@ -59,7 +59,7 @@ def rewrite_video(
 
     Raises:
         InvalidArgumentError: if the suffix is not accepted.
-        DecodeError: if no frame can be decoded, or ``on_error`` demands it.
+        DecodeError: if no frame can be decoded, or if a frame is damaged and ``on_error`` is ``"raise"``.
         SizeChangeError: if frames have different sizes or orientations, unless ``on_size_change="scale"``.
         EncodeError: if the container cannot store the audio, or encoding fails.
         WriteError: if the file cannot be written.
@@ -121,7 +121,7 @@ def _write(
 
 
 def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> VideoSettings:
-    """Choose the encoder, and the format of its frames: as they are stored or, if it cannot be kept, from RGB."""
+    """Choose the encoder and its pixel format: the format of the source, or one for RGB pixels if it cannot be kept."""
     stream = decoder._video.stream_info
     codecs = [codec for codec in (stream.codec, *_ENCODERS) if codec in _ENCODERS and muxer.can_store(codec)]
     codec, options = _ENCODERS[codecs[0]]
@@ -155,7 +155,7 @@ def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> Vid
 
 @dataclass
 class _Frames:
-    """Makes the frames that the encoder gets. All must have the size and orientation of the ``first`` one."""
+    """Makes frames for the encoder. All must have the size and orientation of the ``first`` frame."""
 
     decoder: VideoDecoder
     first: DecodedPicture

@@ -30,7 +30,7 @@ _WINDOW_SECONDS = WINDOW_LENGTH / SAMPLE_RATE
 # 0.955 for minimum durations from 0 to 0.5 s, 0.934 to 0.954 for minimum pauses from 0.03 to 0.5 s, and 0.883 to 0.959
 # for padding of 0 to 0.2 s.
 
-# Speech ends only if the probability drops to this much below the threshold. This is the rule of Silero VAD.
+# Speech ends only if the probability drops below the threshold by more than this. This is the rule of Silero VAD.
 _EXIT_MARGIN, _MIN_EXIT_THRESHOLD = 0.15, 0.01
 
 
@@ -41,7 +41,7 @@ class SpeechSegment:
     Attributes:
         start_seconds: Start time, in the time of the file.
         end_seconds: End time.
-        probability: Mean probability of speech between the first and the last word, from 0 to 1.
+        probability: Mean probability of speech in the segment without its padding, from 0 to 1.
 
     Example:
         >>> from mediatensor.samplers import SpeechSegment
@@ -71,7 +71,7 @@ def speech_segments(
 
     Silero VAD (https://github.com/snakers4/silero-vad) estimates a probability of speech for each window of 32 ms. A
     segment starts with the first window that reaches ``threshold``, and ends before a pause. In a pause, no window
-    reaches ``threshold``, and the first is more than 0.15 below it.
+    reaches ``threshold``, and the first window is more than 0.15 below it.
 
     The audio is resampled to 16 kHz and mixed to the mean of its channels, whatever the settings of the decoder. It is
     decoded block by block, so hours of audio need little memory. Gaps in the time stamps count as silence. On a
@@ -86,13 +86,12 @@ def speech_segments(
             is added to each.
 
     Returns:
-        The segments in order. They do not overlap, and their times are those of the file. Audio without speech has
-        none.
+        The segments in order, with times of the file. They do not overlap. For audio without speech, the list is empty.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or the sample rate of the audio cannot be converted to 16 kHz.
         SourceTypeError: if ``audio`` is neither an `AudioDecoder` nor `AudioSamples`, for example a path.
-        WeightsError: if the file of weights in this package is missing or damaged.
+        WeightsError: if the weights in this package are damaged.
         DecodeError, StreamError, ReadError, ClosedError: if the audio cannot be decoded.
 
     Example:
@@ -119,7 +118,7 @@ def speech_segments(
             for first, last in _speech_spans(probabilities, threshold, min_pause)
             if (last - first) * _WINDOW_SECONDS >= min_speech_seconds
         ]
-        # The windows between which each segment can be extended.
+        # Padding extends each segment at most to these windows.
         limits = [0.0, *((last + first) / 2 for (_, last), (first, _) in pairwise(spans)), math.inf]
         for (first, last), (lowest, highest) in zip(spans, pairwise(limits), strict=False):
             start = max(first - pad_seconds / _WINDOW_SECONDS, lowest) * _WINDOW_SECONDS

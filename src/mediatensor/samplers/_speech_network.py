@@ -2,8 +2,8 @@
 
 The network (https://github.com/snakers4/silero-vad) is a short-time Fourier transform, four convolutions and a
 recurrent layer. Only the recurrent layer needs the windows one by one, so everything before it is computed for many at
-once. `FILE` has the weights, which ``benchmarks/calibration/speech_network.py`` took from an ONNX file of the package
-``silero-vad``.
+once. `FILE` contains the weights. ``benchmarks/calibration/speech_network.py`` converted them from an ONNX file of the
+package ``silero-vad``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_SAMPLE = 1e6
 
 
 class SpeechWindows:
-    """The probabilities of speech in the consecutive windows of audio, which is added block by block.
+    """Estimates the probability of speech in consecutive windows of audio, which is added block by block.
 
     Raises:
         WeightsError: if the file of weights is damaged.

@@ -19,8 +19,8 @@ from ..containers.boxes import find_all
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
 
-#: For each container, the extension of its files. The first two store times exactly. They also hide audio before the
-#: first frame, which decoders need in order to start.
+#: Extension of the files of each container. mp4 and mov store times exactly. Their edit lists also hide the audio
+#: before the first frame, which decoders need in order to start.
 EXTENSIONS = {"mp4": "mp4", "mov": "mov", "matroska": "mkv"}
 #: Containers of copied packets, and containers with the encoder of frames, in order of preference.
 COPIES = (("mp4", None), ("mov", None), ("matroska", None))
@@ -31,13 +31,13 @@ _WITH_EDIT_LISTS = frozenset(("mp4", "mov"))
 # B-frames, packets are in the order of frames. A key frame at least every 48 frames keeps random access fast.
 _X264 = {"qp": "0", "preset": "veryfast", "bf": "0", "g": "48"}
 _ENCODERS = {"libx264": _X264, "libx264rgb": _X264, "ffv1": {"level": "3", "slices": "4", "g": "1"}}
-# Orders of red, green and blue. H.264 stores planes.
+# Interleaved RGB formats. The encoders store RGB as planes.
 _PACKED_RGB = frozenset(("rgb24", "bgr24", "rgb0", "bgr0", "0rgb", "0bgr"))
 _PLANAR_RGB = "gbrp"
 _NOMINAL_RATE = Fraction(30)
 
-# The display matrix in the header of an mp4 track, in 16.16 fixed point (ISO 14496-12, 8.3.2): its place by version of
-# the header.
+# Offset of the display matrix in an mp4 track header, by version of the header (ISO 14496-12, 8.3.2). The matrix is in
+# 16.16 fixed point.
 _ONE = 1 << 16
 _MATRIX_AT = {0: 40, 1: 52}
 
@@ -72,7 +72,7 @@ def write_clip(
     Raises `EncodeError` if the container cannot hold a codec, or the encoder cannot store the frames.
     """
     file = io.BytesIO()
-    # The option prevents random identifiers and dates, so that equal clips are equal files.
+    # The option prevents random identifiers and dates, so equal clips give equal files.
     output = av.open(file, "w", format=container, options={"fflags": "+bitexact"})
     try:
         with output:
@@ -117,7 +117,7 @@ def _seconds(packet: Any) -> Fraction:
 
 
 def in_storable_format(frame: Any) -> Any:
-    """Return a frame in a pixel format that an encoder stores without change, if it only needs another order."""
+    """Convert interleaved RGB to planar RGB, which encoders store exactly. Return frames in other formats unchanged."""
     return frame.reformat(format=_PLANAR_RGB) if frame.format.name in _PACKED_RGB else frame
 
 

@@ -1,6 +1,6 @@
-"""Copy decoded frames with black boxes, in the format in which they are stored.
+"""Cover boxes in decoded frames with black, in the pixel format of the frames.
 
-Pixels outside the boxes keep their values, because colours are not converted and the frame is not turned.
+Pixels outside the boxes keep their values, because colours are not converted and frames are not rotated.
 """
 
 from __future__ import annotations

@@ -285,7 +285,8 @@ def _layout(num_channels: int) -> str:
 def _movie_timescale(tracks: Sequence[VideoTrack | AudioTrack], copied_rates: Sequence[int]) -> int:
     """Return how many ticks per second to use for the start and end times of the streams in an mp4 header.
 
-    If there is audio, use its sample rate, so that these times are exact. ``copied_rates`` are those of copied streams.
+    If there is audio, use its sample rate, so that these times are exact. ``copied_rates`` are the sample rates of
+    copied streams.
     """
     audio_rates = [track.time_base.denominator for track in tracks if isinstance(track, AudioTrack)]
     audio_rates += copied_rates

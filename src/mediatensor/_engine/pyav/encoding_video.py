@@ -360,7 +360,7 @@ def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
 
 _DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
 _VIDEO_ENCODERS = "libx264, libx265, libvpx-vp9, libsvtav1, ffv1 and mpeg4"
-# Their frames can end within a chroma sample.
+# Encoders of frames whose width or height is odd although chroma is subsampled.
 _ENCODERS_OF_ODD_SIZES = frozenset(("libvpx-vp9",))
 _GLOBAL_HEADER = av.codec.context.Flags.global_header
 

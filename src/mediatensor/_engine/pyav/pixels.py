@@ -114,7 +114,10 @@ def side_data_of(frame: Any, kind: Type) -> Any | None:
 
 
 def peak_luminance_of(frame: Any) -> float | None:
-    """Return the peak luminance that a frame states, in cd/m²: of its content, otherwise of the mastering display."""
+    """Return the peak luminance in cd/m² from a frame's metadata: of its content, else of the mastering display.
+
+    Return ``None`` if the frame has no such metadata.
+    """
     for kind in _LUMINANCES:
         item = None
         with suppress(DecodeError):

@@ -161,14 +161,14 @@ class DecodedPicture:
         return self._picture.height, self._picture.width
 
     def stored_format(self) -> dict[str, Any] | None:
-        """Return the fields of `VideoSettings` with which `covered` frames are encoded; ``None`` if it cannot be used.
+        """Return the fields of `VideoSettings` for encoding `covered` frames.
 
-        Without `covered`, encode the pixels of `rgb`.
+        Return ``None`` if `covered` does not support the format of the frame. Then encode the pixels of `rgb` instead.
         """
         return stored_format(self._picture)
 
     def covered(self, boxes: Sequence[Box], *, height: int, width: int, pixel_format: str) -> Any:
-        """Return a frame for an encoder: a copy in which boxes are black, as it is stored; see `stored_format`."""
+        """Return a copy of the frame in which boxes are black, for an encoder; see `stored_format`."""
         return cover(self._picture, boxes, height=height, width=width, pixel_format=pixel_format)
 
 

@@ -129,7 +129,7 @@ class HandleSpec:
     steps: tuple[PixelStep, ...] = ()
     #: Number of bits of the stored luma to return; ``None`` for RGB.
     luma_bits: int | None = None
-    #: How to map HDR frames to SDR; ``None`` for not at all.
+    #: How to map HDR frames to SDR; ``None`` to leave them as they are.
     tone_mapping: ToneMapping | None = None
     #: What to return about the blocks of frames; ``None`` for pixels.
     exports: ExportKind | None = None

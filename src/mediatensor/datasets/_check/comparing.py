@@ -29,10 +29,10 @@ from .findings import CheckedFile, Finding, MediaFacts
 
 # With fewer files, no file counts as "odd". With more, at least this share of files must agree.
 _MIN_FILES, _MIN_SHARE = 10, 0.9
-# Two rows are near copies if they share at least this share of the shorter one. Films of a series share shorter parts,
-# such as titles.
+# Two rows are near copies if their common part is at least this share of the shorter row. Episodes of a series have
+# shorter parts in common, such as titles.
 _MIN_SHARED = 0.2
-# A part is reported once: a second file with the same part is left out if more than this share of the part is known.
+# A part is reported once: another finding is left out if earlier findings cover more than this share of its part.
 _MAX_REPORTED = 0.5
 # Files with the same value in one of these columns are cameras of one episode. They start and stop up to two frames
 # apart.
@@ -142,7 +142,7 @@ def _find_near_duplicates(
 
 
 def _describe_copy(part: SharedPart, file: CheckedFile, row: Row, other: CheckedFile, other_row: Row) -> Finding | None:
-    """Return a finding about a part of two files, if their rows have it; otherwise ``None``."""
+    """Return a finding about a part that two files share; ``None`` if it is outside the rows, or too short."""
     row_start, row_end = _span_of(file, row)
     other_start, other_end = _span_of(other, other_row)
     begin = (file.facts.begin_seconds or 0.0) + part.start_seconds

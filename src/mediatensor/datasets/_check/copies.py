@@ -1,11 +1,11 @@
 """Find the videos that share a part, by their signatures (`find_shared_parts`).
 
 Two videos share a part if the cells of their signatures *change* in the same way for some time. Cells that only look
-alike are no evidence: recordings of one static set-up, title cards and black frames look alike. The search has two
+alike are not evidence: recordings of one static set-up, title cards and black frames look alike. The search has two
 steps, and neither compares all pairs of videos:
 
 1. Changes between samples are hashed (cross-polytope hashing; Andoni et al., 2015, https://arxiv.org/abs/1509.02897).
-   Changes with equal hashes vote for a pair of videos and for the time between them.
+   Changes with equal hashes vote for a pair of videos and a time offset.
 2. For pairs with enough votes, the cells of both videos are correlated over time. This gives the parts that agree.
 """
 
@@ -28,7 +28,7 @@ _Samples = NDArray[np.int8]
 # The hashed changes are those between samples 0.8 s apart. Smaller changes, in units of the cells' spread, are noise.
 _REACH, _MIN_CHANGE = 2, 0.1
 # In each table, a change has a key of 15 bits, and is compared with the next six changes that have the same key. So the
-# time does not grow with the square of the number of videos, even if all of them look alike.
+# time does not grow with the square of the number of videos, even if all videos look alike.
 _NUM_TABLES, _HASHES_PER_KEY, _HASH_DIMENSIONS, _NUM_NEIGHBOURS = 12, 3, 16, 6
 _MIN_VOTES, _MAX_CANDIDATES = 2, 20
 # Offsets are below 2 ** 18 samples.
@@ -42,11 +42,12 @@ _MIN_LIKENESS = 0.6
 # The crop at each side that is tried if cells agree better with it.
 _CROP = 0.05
 # The evidence that a part needs. It was chosen with the development films of `benchmarks.data.near_copies`: 45 real
-# clips, and generated films, up to seven of which are recordings of one set-up. Tried were correlations of 0.8 to 0.97,
-# 2 to 4 bits, and shares of 0.15 to 0.5. Recordings of one robot arm correlate by up to 0.95 (3 bits) or 0.94 (8 bits),
-# but also by 0.6 to 0.9 at other times, so the third limit excludes them. With 0.85, 2 bits and 0.5, 47 parts of
-# different films agreed; with 0.88, 3.5 bits and 0.15, none did. But with 0.9 and 4 bits, five of 33 pairs of further
-# screens on which text is typed agreed (up to 0.97 with 4.3 bits, 0.91 with 5.5 bits), so both limits were raised.
+# clips, and generated films, up to seven of which are recordings of one set-up. The ranges tried were correlations of
+# 0.8 to 0.97, 2 to 4 bits, and shares of chance (see below) of 0.15 to 0.5. Recordings of one robot arm correlate by up
+# to 0.95 (3 bits) or 0.94 (8 bits), but also by 0.6 to 0.9 at other times, so the share of chance excludes them. With
+# 0.85, 2 bits and 0.5, 47 parts of different films agreed; with 0.88, 3.5 bits and 0.15, none did. But with 0.9 and 4
+# bits, five of 33 pairs of further screens on which text is typed agreed (up to 0.97 with 4.3 bits, 0.91 with 5.5
+# bits), so both limits were raised.
 _MIN_TOTAL, _MIN_BITS, _MAX_CORRELATION = 0.92, 5.0, 0.99
 _MIN_SECONDS = 1.2
 # A part must agree much better than it agrees by chance with both videos, at least 1.6 s earlier or later. Its distance
@@ -71,7 +72,7 @@ class SharedPart(NamedTuple):
 
 
 def find_shared_parts(signatures: Sequence[str]) -> list[SharedPart]:
-    """Return the parts that two of some videos share, the longest first. A part can be in the list more than once."""
+    """Return the parts that any two of the videos share, longest first. A part can be in the list more than once."""
     videos = [cells_of(signature) for signature in signatures]
     parts = [part for candidate in _find_candidates(videos) for part in _compare(videos, candidate)]
     return sorted(parts, key=lambda part: part.start_seconds - part.end_seconds)
@@ -97,7 +98,7 @@ def _find_candidates(videos: Sequence[_Samples]) -> list[_Candidate]:
     votes = []
     for _ in range(_NUM_TABLES):
         keys = _hash(both, rng)
-        # Equal keys are in random order. If many videos have the same key, each table pairs others of them.
+        # Equal keys are in random order. If many videos have the same key, each table pairs different ones.
         order = np.lexsort((rng.permutation(len(both)), keys))
         for distance in range(1, _NUM_NEIGHBOURS + 1):
             one, two = order[:-distance], order[distance:]

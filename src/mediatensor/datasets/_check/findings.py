@@ -101,7 +101,7 @@ FINDING_KINDS: dict[str, FindingKind] = {
     "silent": FindingKind("there is nothing to hear", "look", "Use the file without its sound, or leave it out."),
     "duplicate": FindingKind("another file has the same bytes", "look", "Keep one of them, and never in two splits."),
     "near-duplicate": FindingKind(
-        "a part shows the same pictures as a part of another file", "look",
+        "a part has the same content as a part of another file", "look",
         "Keep one of them, and never in two splits."),
     "two-labels": FindingKind("the same file has another label in another row", "look", "Find out which one is right."),
     "missing-label": FindingKind(
@@ -151,9 +151,9 @@ class Finding:
         end_frame: One past the index of the last frame of this part.
         episode: Number of the episode in a LeRobot dataset.
         row: Row of the table in a LeRobot dataset (column ``index``).
-        other_name: Name of the other file, if the finding is that this part is a copy of a part of another file.
-        other_start_seconds: Start of the part of the other file.
-        other_end_seconds: End of the part of the other file.
+        other_name: For ``"near-duplicate"``, the name of the file that has the same part.
+        other_start_seconds: Start of the part in the other file.
+        other_end_seconds: End of the part in the other file.
 
     Example:
         >>> from mediatensor.datasets import Finding

@@ -1,7 +1,7 @@
-"""The signature of a video, by which `copies.find_copies` finds other videos that share a part of it.
+"""Compute the signature of a video, with which `copies.find_shared_parts` finds videos that share a part.
 
-A signature samples the video five times a second. Each sample is a grid of 60 cells, without black bars, and without
-the brightness and contrast of the frame.
+A signature has five samples per second. Each sample is a grid of 60 cells of the frame without its black bars. Cells do
+not depend on the brightness and contrast of the video.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 SAMPLES_PER_SECOND = 5
 NUM_ROWS, NUM_COLUMNS = 6, 10
 NUM_CELLS = NUM_ROWS * NUM_COLUMNS
-# Twelve hours. Later frames are not compared. The limit also bounds the size of a signature.
+# Twelve hours. Later frames are not compared. This limits the size of a signature.
 _MAX_SAMPLES = 12 * 3600 * SAMPLES_PER_SECOND
 # Where there is no frame, the previous one counts for at most two seconds.
 _MAX_HELD_SAMPLES = 2 * SAMPLES_PER_SECOND

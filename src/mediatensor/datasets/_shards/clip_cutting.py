@@ -1,8 +1,8 @@
 """Cut a segment out of a video or audio file, into a new file with exactly the frames or samples of the segment.
 
-Packets of video are copied if the segment begins at a key frame and its frames need no packets of other frames. If the
-index does not prove this, the copy is decoded and compared with the source. In all other cases, frames are encoded
-without loss, and also compared with the source.
+Packets of video are copied if the segment begins at a key frame and its frames depend on no other frames. If the index
+proves this, only the first frame of the copy is compared with the source, otherwise all frames. In all other cases,
+frames are encoded without loss, and all are compared with the source.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class _VideoClip:
     def check(self, data: bytes) -> None:
         """Raise `EncodeError` unless a file has the frames of the clip at their times, according to its index.
 
-        Decode all frames and compare them with the frames of the source. If the frames are proven, compare only the
-        first one, which shows whether the container has kept the settings of the codec.
+        Decode all frames and compare them with the frames of the source. If the index proves that packets can be
+        copied, compare only the first frame, which shows whether the container has kept the settings of the codec.
         """
         if not self._fingerprints:
             compared = self._pictures(1 if self._is_proven else None)

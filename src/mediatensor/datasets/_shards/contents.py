@@ -36,8 +36,8 @@ _CHUNK_BYTES = 1 << 24
 class RowContents:
     """The contents of a row.
 
-    ``files`` are bytes by suffix (``mp4``, ``depth.png``, ``en.srt``). ``media`` has the suffixes of the files that are
-    media, and the name of their column in a table. ``arrays`` and ``columns`` are all other values by name; values of
+    ``files`` maps suffixes (``mp4``, ``depth.png``, ``en.srt``) to bytes. ``media`` maps the suffix of each media file
+    to the name of its column in a table. ``arrays`` and ``columns`` map names to all other values; values in
     ``columns`` can be stored as JSON.
     """
 
@@ -51,8 +51,8 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
     """Return the contents of a row: of an `Item`, or of a mapping from names to values.
 
     ``place`` names the row in messages. ``kind`` is the kind of media of an item, if it is known. In a table, captions
-    from a subtitle file of an item become the column ``captions``. Raises
-    `InvalidArgumentError` for other rows, and errors of sources and decoders for media that cannot be read.
+    from a subtitle file of an item become the column ``captions``. Raises `InvalidArgumentError` for other rows, and
+    errors of sources and decoders for media that cannot be read.
     """
     contents = RowContents()
     if isinstance(row, Item):

@@ -1,4 +1,4 @@
-"""Write the contents of rows to one tar or Parquet file, and read which rows such a file has."""
+"""Write the contents of rows to a tar or Parquet file, and read the keys of the rows in such a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`write_shards`, which writes the rows of a dataset to tar or Parquet shards."""
+"""Write the rows of a dataset to tar or Parquet shards (`write_shards`)."""
 
 from __future__ import annotations
 
@@ -43,26 +43,27 @@ def write_shards(
 ) -> list[str]:
     """Write the rows of a dataset to tar or Parquet shards.
 
-    For a dataset, each file or segment of its source is a row, whatever its sampler and transforms are. Files are
-    copied. A segment becomes a file with exactly the frames of the segment, and the audio of this time:
+    Each file or segment in the source of a dataset becomes a row of a shard. The sampler and the transforms of the
+    dataset are not used. Files are copied. A segment becomes a new file with exactly its frames, and the audio of the
+    same time:
 
     * If the segment begins at a key frame and its frames refer to no other frames, the packets of the video are copied.
-    * Otherwise its frames are encoded without loss: as H.264, or as FFV1 if their pixel format needs it. Both ways, the
-      decoded frames are bit-identical to the frames of the source.
-    * Packets of audio are copied. In mp4 and mov, earlier packets come along that the decoder needs; players skip them.
-      AAC is then exact except for its noise.
+    * Otherwise, its frames are encoded without loss: as H.264, or as FFV1 if their pixel format needs it. In both
+      cases, the decoded frames are bit-identical to the source.
+    * Packets of audio are copied. In mp4 and mov, the file also contains the earlier packets that the decoder needs;
+      players skip them. Decoded AAC differs from the source only in its synthesized noise.
     * Segments of audio files, and of `AudioClips`, are stored without loss as FLAC, or as 32-bit WAV if FLAC cannot
       hold the samples.
 
     The time 0 of the new file is the first frame of the segment. The columns ``clip_source``, ``clip_pts_seconds`` (the
     time of the first frame in the source), ``clip_duration_seconds`` and ``clip_is_copied`` (whether packets of the
-    video were copied) replace the columns of the segment. Captions in a column or in subtitle files are limited to the
+    video were copied) replace the columns of the segment. Captions in a column or in subtitle files are cut to the
     segment, and their times count from its start. Other streams of the file are left out.
 
-    **Tar shards** have WebDataset's layout. A row has the media file, the label in ``.cls`` if it is an integer,
-    subtitle files, and all other columns in ``.json``. **Parquet shards** have columns ``video``, ``audio`` or
-    ``image``, with structs of ``bytes`` and ``path``, a column for each other value, and the column ``key``. The names
-    of files, and the keys, are the numbers of the rows.
+    **Tar shards** have WebDataset's layout. A row consists of the media file, a ``.cls`` file with the label if it is
+    an integer, subtitle files, and a ``.json`` file with all other columns. **Parquet shards** have a column ``video``,
+    ``audio`` or ``image`` with structs of ``bytes`` and ``path``, a column for each other value, and the column
+    ``key``. File names and keys are the numbers of the rows.
 
     Each shard is written under a temporary name, and renamed when it is complete. Equal rows give shards with equal
     bytes, whatever the number of workers and ranks, and whether or not the run was interrupted.
@@ -71,10 +72,10 @@ def write_shards(
         source: A dataset such as `VideoClips`, the result of `as_items`, or an iterable of rows. A row is an `Item`, or
             a mapping from names to values: bytes, whose name is the ending of a file name (``"jpg"``); text, numbers
             and anything else that JSON can store; tensors and arrays, stored as ``.npy`` or nested lists; images of
-            PIL, stored as PNG unless the name is another image format; or a mapping with ``bytes`` and
-            ``path``. Columns such as ``__key__`` are left out.
+            PIL, stored as PNG unless the name is another image format; or a mapping with ``bytes`` and ``path``.
+            Columns such as ``__key__`` are left out.
         pattern: Path of the shards, with a field for their number, such as ``"out/train-{:06d}.tar"``. The ending is
-            ``.tar`` or ``.parquet``. A missing folder is made.
+            ``.tar`` or ``.parquet``. Missing folders are created.
         rows_per_shard: Number of rows in each shard; the last one can have fewer.
         num_workers: Number of threads that read and cut files. With 0, the calling thread does this.
         resume: Whether to keep existing shards, which must come from an interrupted call with the same arguments, and

@@ -66,8 +66,8 @@ class TextMatch:
     """A place in a document where a text was found.
 
     Attributes:
-        text: The words that contain the text, as they were read. They are complete words, also if only a part matches.
-        query: The number of the searched text, counted from 0.
+        text: The matching words, as they were read. They are whole words even if only a part of a word matches.
+        query: Number of the matching text among the arguments of `Document.find`, counted from 0.
         places: For each word, the number of its page in the document, counted from 0, and its geometry. Text that has
             no words, such as an unread line, is a single place.
 
@@ -154,8 +154,8 @@ def _find_spots(pages: Sequence[PageBase], pattern: re.Pattern[str]) -> list[lis
 def _line_sequences(pages: Sequence[PageBase]) -> Iterator[list[list[_Spot]]]:
     """Yield the words of all pages in the orders in which exports write them, line by line.
 
-    In the first, lines are in reading order, and cells of tables are separate lines. In the others, texts that stand
-    side by side, such as the cells of a row, are one line; the last is without headers, footers and footnotes.
+    In the first order, lines are in reading order, and cells of tables are separate lines. In the other two, texts next
+    to each other, such as the cells of a row, are one line. The last one has no headers, footers and footnotes.
     """
     yield [line for number, page in enumerate(pages) for line in _lines(number, page)]
     for has_furniture in (True, False):
@@ -218,9 +218,9 @@ class _Redaction:
     """The state of a redaction: the pages without their redacted elements, and the areas that will be black.
 
     Attributes:
-        pages: The pages. Those of the document are not changed, but replaced.
+        pages: The pages. Pages of the document are replaced by changed copies.
         patterns: The patterns of the texts to redact.
-        patterns_found: Those that matched something.
+        patterns_found: The patterns that matched something.
     """
 
     def __init__(self, pages: Sequence[Any], patterns: list[re.Pattern[str]]) -> None:
@@ -256,7 +256,7 @@ class _Redaction:
                     is_changed = True
 
     def _remove(self, number: int, chosen: Sequence[_Element]) -> None:
-        """Remove elements from a page, and also those that are below areas."""
+        """Remove elements from a page, and all other elements that are below redacted areas."""
         page, areas = self.pages[number], self._areas[number]
         identities: set[int] = set()
         remaining = list(_elements(page))

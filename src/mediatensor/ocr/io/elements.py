@@ -244,11 +244,10 @@ class Document(DocumentExportsMixin):
     def find(self, *texts: str | re.Pattern[str]) -> list[TextMatch]:
         """Find words, phrases and regular expressions in the text.
 
-        Case, line ends, and hyphens at line ends are ignored in words and phrases, and ``"Meyer"`` is also found in
-        "Meyers". A compiled regular expression is searched as it is, in the text of lines that are joined by line
-        breaks. It is also searched where texts stand side by side, such as the cells of a row, with spaces between
-        them. Words that are divided at a line end are also searched as one word. Lines that were not read, tables and
-        fields are included.
+        Words and phrases ignore case and line breaks, and match parts of words: ``"Meyer"`` is also found in "Meyers".
+        Regular expressions are searched unchanged, in text whose lines are joined by line breaks. Texts next to each
+        other, such as the cells of a row, are also searched with spaces between them. A word that is divided at a line
+        end is also searched as one word. Tables, fields and unread lines are included.
 
         Args:
             *texts: Words or phrases as ``str``, or regular expressions from ``re.compile``.
@@ -279,22 +278,22 @@ class Document(DocumentExportsMixin):
         regions: RedactedRegions | None = None,
         predictor: Reader | None = None,
     ) -> Self:
-        """Return a copy of the document without some of its text: it is black in the images, and gone from the text.
+        """Return a copy of the document in which texts and regions are black, and their words are removed.
 
         The result does not refer to the original files. `save_pdf` stores all of its pages as images, with the
-        remaining words as invisible text. Nothing else of a PDF file is kept, such as its text, metadata, attachments,
-        annotations, form fields and bookmarks. Its pages keep their size.
+        remaining words as invisible text. Pages keep their size. Nothing else of a PDF file is kept: its own text,
+        metadata, attachments, annotations, form fields and bookmarks are lost.
 
-        Redaction is complete words: a word that matches or touches a region only with a part is redacted as a whole. It
-        cannot know text that was not read, or was read differently: look at the result, or redact regions.
+        Words are redacted as a whole, even if only a part of a word matches, or touches a region. Text that was not
+        read, or was misread, is not redacted: look at the result, and redact regions where necessary.
 
         Args:
             *texts: Words, phrases or regular expressions, as for `find`.
-            regions: Boxes (xmin, ymin, xmax, ymax), pairs of corners, or four points, relative to the page. They are
-                in lists by page, such as ``{0: [(0.1, 0.1, 0.5, 0.2)]}``, or in one list for all pages. Pages are
-                counted from 0; negative numbers count from the end.
-            predictor: The predictor that reads the result again, such as one of `ocr_predictor`. It must return
-                positions on the pages as they are, so it must not straighten pages. Text to redact that is found only
+            regions: Lists of regions by page, such as ``{0: [(0.1, 0.1, 0.5, 0.2)]}``, or one list for all pages. A
+                region is a box (xmin, ymin, xmax, ymax), a pair of corners, or four points, relative to the page. Pages
+                are counted from 0; negative numbers count from the end.
+            predictor: A predictor, such as one from `ocr_predictor`, with which the result is read again. It must not
+                straighten pages, because its positions must fit the original pages. Text to redact that is found only
                 then is redacted as well. By default, the result is not read again.
 
         Returns:
@@ -302,7 +301,7 @@ class Document(DocumentExportsMixin):
 
         Raises:
             InvalidArgumentError: if there is nothing to redact, a text is empty, a regular expression matches the empty
-                text, or a region is not one.
+                text, or a region is invalid.
             OutOfRangeError: if there is no page with the number of a region.
             PageError: if the image of a page can no longer be read.
             RedactionError: if text to redact can still be read in the result.

@@ -219,8 +219,8 @@ class _Exports(Element, Generic[_HocrType]):
 
         Pages that come from PDF files are copied, and only the text layer is added. All other pages become images.
 
-        Painting over a name in ``page.page`` does not redact it: the text layer has all words that were recognised, and
-        copied pages have their own text. `Document.redact` removes both.
+        Painting over a name in ``page.page`` does not redact it. The text layer still contains all words that were
+        recognised, and copied pages still contain their own text. `Document.redact` removes words from both.
 
         Args:
             path: The file to write, if any. It appears under this name only when it is complete.

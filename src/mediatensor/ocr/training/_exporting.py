@@ -58,8 +58,8 @@ def export_lines(
         folder: Folder to write to; created if necessary.
         reader: Predictor that finds and reads the lines; by default ``ocr_predictor(pretrained=True)``.
         name: Start of the image names; by default the name of the file, or ``"page"``.
-        overwrite: Whether to replace a ``correct.html``, and images in a folder without ``lines.jsonl``, that this
-            function has not written. Lines in ``lines.jsonl`` are kept in either case.
+        overwrite: Whether to replace files that this function has not written: ``correct.html``, and images in a folder
+            without ``lines.jsonl``. Lines in ``lines.jsonl`` are always kept.
 
     Returns:
         The path of ``lines.jsonl``, which `LineDataset` reads.

@@ -20,8 +20,9 @@ from .tracks import Box, TextTrack
 #: What to redact: a word or phrase, a regular expression, or a track.
 RedactedText: TypeAlias = str | re.Pattern[str] | TextTrack
 
-# A text counts as shown from two fifths of its strength on. In a linear fade of 1.5 seconds, the longest that the
-# predictor follows, it is fainter than that for 0.6 seconds before its first frame, and after its last.
+# A track begins and ends where the text has two fifths of its strength. In a linear fade of 1.5 seconds, the longest
+# that the predictor follows, the text is fainter for 0.6 seconds before the first frame of its track, and after the
+# last.
 _FADE_SECONDS = 0.6
 # Margin of a box on every side, as a share of the height of a line, and in pixels.
 _MARGIN, _LEAST_MARGIN_PIXELS = 0.25, 2
@@ -55,7 +56,7 @@ def redact_video(
 ) -> tuple[TextTrack, ...]:
     """Write a video without some texts; see `VideoReading.redact`.
 
-    ``tracks`` and ``size`` (height, width) are those of the reading.
+    ``tracks`` and ``size`` (height, width) come from the reading.
     """
     spans = [_Span(float("-inf"), float("inf"), _region(region)) for region in regions]
     if not texts and not spans:

@@ -300,29 +300,33 @@ class VideoReading:
         regions: Iterable[Sequence[float] | Box] = (),
         predictor: Callable[[Any], VideoReading] | None = None,
     ) -> tuple[TextTrack, ...]:
-        """Write a copy of the video in which texts are covered by black boxes.
+        """Write a copy of the video in which black boxes cover texts.
 
-        A text is covered in all frames of its track, with a margin, and for 0.6 seconds before and after, because it
-        may fade. The boxes of a moving text follow it. Frame times, rotation, size and colours are kept. The packets of
-        the audio are copied, so spoken words stay. Subtitles, closed captions, chapters, tags and other streams may
-        contain the text, and are left out. A text that was not read is not covered: watch the result.
+        A text is covered with a margin in all frames of its track. Because it may fade, it is also covered for 0.6
+        seconds before and after. The boxes of a moving text follow it. Frame times, rotation, size and colours are
+        kept. Audio packets are copied, so spoken words remain. Subtitles, closed captions, chapters, tags and other
+        streams are left out, because they may contain the text. Text that was not read is not covered: watch the
+        result.
 
         Args:
-            video: The video that was read: a source, or a `VideoDecoder`. The decoder's ``on_error`` decides about
-                damaged frames, and its ``on_size_change`` about frames of different sizes.
+            video: The video that was read: a source, or a `VideoDecoder`. The decoder's ``on_error`` controls how
+                damaged frames are handled, and its ``on_size_change`` how frames of different sizes are handled.
             path: Path of the new file, which must end in ``.mp4``, ``.mov``, ``.mkv`` or ``.webm``. The file appears
                 when it is complete.
-            *texts: Words or phrases (``str``), regular expressions, and tracks. The whole track of a text is covered,
-                even if only a part matches. They are compared as by `Document.redact`: case is ignored in a ``str``,
-                its spaces match any white space, and hyphens at line ends are joined. `TextTrack.alternatives` are
-                searched as well.
+            *texts: Words or phrases (``str``), regular expressions, and tracks. If a part of a track matches, the whole
+                track is covered. Matching works as in `Document.find`: a ``str`` ignores case, its spaces match any
+                white space, and words that are divided by a hyphen at a line end are joined.
+                `TextTrack.alternatives` are searched as well.
             regions: Boxes (xmin, ymin, xmax, ymax) to cover in all frames, relative to the upright frame.
-            predictor: Predictor that reads the result again, from `video_text_predictor`. A ``str`` or regular
-                expression that is found again is covered as well, and the result is read once more, up to three times.
-                By default, the result is not read.
+            predictor: Predictor from `video_text_predictor`, with which the result is read again. Text to redact that
+                is found only then is covered as well, and the result is read once more, up to three times in total. By
+                default, the result is not read again.
 
         Returns:
-            The tracks that were covered. If a text is not in the reading, a warning says so.
+            The tracks that were covered.
+
+        Warns:
+            UserWarning: A text matches nothing, or streams of the video are left out.
 
         Raises:
             InvalidArgumentError: There is nothing to redact, an argument is invalid, ``path`` is the video itself, or

@@ -388,8 +388,8 @@ class PageOfFile:
 class StoredImage:
     """A function object that decompresses an image each time it is called. It does not refer to any file.
 
-    ``packed`` are the pixels of an image of ``shape`` (H, W, 3), compressed without loss. ``dpi`` is the resolution if
-    the image was rendered from a PDF page, and ``None`` otherwise.
+    ``packed`` contains the pixels of an image of ``shape`` (H, W, 3), compressed without loss. ``dpi`` is the
+    resolution if the image was rendered from a PDF page, and ``None`` otherwise.
     """
 
     packed: bytes

@@ -37,8 +37,9 @@ FADED_STEPS = 3  # a text detected within this many intervals after a fade has f
 LONGEST_FADE_SECONDS = 1.5  # longest time after detection in which a text can still be fading in
 # Most consecutive frames without the text, due to flashes or damage, after which the track continues.
 MAX_GAP = 2
-# Least difference between the boxes of joined tracks, in line heights, that means that the text moves. On generated
-# clips it was 0.0 for texts at rest, 0.8 for one that moved by half a pixel per frame, and more for credits.
+# A text counts as moving if the boxes of its joined tracks differ by at least this, in line heights. On generated
+# clips, they differed by 0.0 for still texts, by 0.8 for a text that moved by half a pixel per frame, and by more for
+# credits.
 LEAST_DRIFT = 0.4
 FEWEST_AT_REST = 3  # least frames at one position of a still text
 LEAST_ADDED = 0.4  # least additional length of a text that has grown, in line heights
@@ -94,7 +95,7 @@ class LineTrack:
     # A shorter text that this line replaced, directly or after other texts that were not read.
     follows: LineTrack | None = None
     places: list[tuple[int, Box]] = field(default_factory=list)  # of a moving text: first frame and box of each
-    # The same for the tracks that were absorbed, and for this one: a text that moves slowly looks still for a while.
+    # First frame and box of this track and of each absorbed track. A slowly moving text looks still for a while.
     absorbed_places: list[tuple[int, Box]] = field(default_factory=list)
     _course: list[Brightness] = field(default_factory=list)
     _gauge: Template | None = None
