@@ -1,8 +1,9 @@
-"""Near copies that ``check_dataset`` finds: ``python -m benchmarks.data.near_copies [--quick] [-o FOLDER]``.
+"""Measure which near copies ``check_dataset`` finds: ``python -m benchmarks.data.near_copies [--quick] [-o FOLDER]``.
 
-Films are generated, five for each set-up, or read from files. A file of at least eight seconds becomes two films, its
-halves, which are recordings of one set-up. Each film gets variants, such as trimmed or mirrored ones. The report has
-the share of variants that are joined to their film, and all pairs of different films that are joined.
+Films are generated, five for each set-up, or read from files. A file of at least eight seconds becomes two films,
+its halves, which are recordings of one set-up. Variants of films are made, such as trimmed or mirrored ones. A variant
+is joined to a film if it is reported as its near copy. The report has the share of variants that are joined to their
+own film, and all pairs of different films that are joined.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Film(NamedTuple):
 
 
 def read_film(path: Path) -> list[Film]:
-    """Read the first seconds of a file. A film of at least eight seconds also becomes two films: its halves."""
+    """Read the first seconds of a file. A film of at least eight seconds becomes two films: its halves."""
     with VideoDecoder(path, on_error="nearest", on_size_change="scale") as decoder:
         width, height = decoder.metadata.width or WIDTH, decoder.metadata.height or HEIGHT
         rate = min(decoder.metadata.average_fps or RATE, 60.0)

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_lines_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_segments_are_printed_as_lines_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     talk = str(folder / "talk, one.flac")
     assert main(["speech", talk, str(folder / "silent.flac")]) == 0
     first, second, third = capsys.readouterr().out.splitlines()
@@ -51,7 +51,7 @@ def test_rows_are_read_by_datasets(name: str, folder: Path, tmp_path: Path) -> N
     assert 0.5 < float(clips.items[0].extra["probability"]) <= 1
 
 
-def test_bad_files_and_options(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_files_and_options_are_reported(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     silent, output = str(folder / "silent.flac"), tmp_path / "rows.csv"
     for arguments, code, message in (
         ([silent, "-o", str(output)], 0, "rows.csv was not written"),

@@ -60,7 +60,7 @@ def write_pieces(path: Path, sound: Any, pieces: list[tuple[float, float, float]
     return path
 
 
-def test_probabilities_are_those_of_the_original_network() -> None:
+def test_probabilities_match_the_original_network() -> None:
     record = json.loads(RECORD.read_text())
     sound = torch.from_numpy(vowels([tuple(span) for span in record["spans"]], record["seconds"]))
     expected = np.array(record["probabilities"])
@@ -116,7 +116,7 @@ def test_segments_have_the_known_pauses(make: Callable[[Path], Any], begin: floa
     assert segments == speech_segments(audio)
 
 
-def test_blocks_do_not_show(tmp_path: Path) -> None:
+def test_segments_continue_across_blocks(tmp_path: Path) -> None:
     """A decoder reads blocks of 30.72 s. Silence and speech cross their edges."""
     spans = [(1.0, 3.0), (29.9, 31.6), (45.0, 46.0), (60.0, 61.3), (62.0, 63.0)]
     sound = vowels(spans, 64.0)
@@ -138,7 +138,7 @@ def test_gaps_in_time_stamps_count_as_silence(gap: float, tmp_path: Path) -> Non
     assert_are_near(speech_segments(AudioDecoder(path)), [(1.0, 3.0), (5.0 + gap, 7.0 + gap)])
 
 
-def test_options() -> None:
+def test_options_change_the_segments() -> None:
     samples = as_samples(vowels(SPANS, 11.0))
     assert_are_near(speech_segments(samples, min_pause_seconds=0.6), [(1.0, 6.0), (8.0, 9.5)])
     assert_are_near(speech_segments(samples, min_speech_seconds=1.2), [SPANS[0], SPANS[1], SPANS[3]])
@@ -163,12 +163,12 @@ def chords(num_samples: int) -> Any:
 
 
 @pytest.mark.parametrize("make", [lambda length: np.zeros(length, np.float32), noise, chords])
-def test_nobody_speaks(make: Callable[[int], Any]) -> None:
+def test_audio_without_speech_has_no_segments(make: Callable[[int], Any]) -> None:
     assert speech_segments(as_samples(make(20 * RATE))) == []
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, 100, 511])
-def test_audio_shorter_than_a_window(num_samples: int) -> None:
+def test_audio_shorter_than_a_window_has_no_segments(num_samples: int) -> None:
     assert speech_segments(as_samples(np.zeros((2, num_samples), np.float32), 44_100)) == []
 
 
@@ -179,7 +179,7 @@ def test_samples_that_are_not_audio_do_not_hide_the_speech_after_them(value: flo
     assert_are_near(speech_segments(as_samples(sound)), SPANS)
 
 
-def test_settings_of_torch_do_not_matter() -> None:
+def test_segments_do_not_depend_on_settings_of_torch() -> None:
     samples = as_samples(vowels(SPANS, 11.0))
     expected = speech_segments(samples)
     dtype = torch.get_default_dtype()
@@ -191,7 +191,7 @@ def test_settings_of_torch_do_not_matter() -> None:
         torch.set_default_dtype(dtype)
 
 
-def test_real_speech() -> None:
+def test_segments_of_real_speech_match_silero() -> None:
     """Silero's own rule gives these times; it counts pauses a window longer."""
     path = TEST_DATA / "media" / "whisper__jfk.flac"
     if not path.is_file():
@@ -223,12 +223,12 @@ def test_segments_are_rows_of_a_dataset(tmp_path: Path) -> None:
         ({"pad_seconds": math.inf}, "pad_seconds"),
     ],
 )
-def test_bad_options(options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         speech_segments(as_samples(np.zeros(RATE, np.float32)), **options)
 
 
-def test_bad_audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_audio_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_pieces(tmp_path / "talk.wav", vowels(SPANS, 11.0), [(0, 0, 11)])
     for wrong in (str(path), path, np.zeros(RATE), torch.zeros(1, RATE), VideoDecoder):
         with pytest.raises(SourceTypeError, match="AudioDecoder"):
