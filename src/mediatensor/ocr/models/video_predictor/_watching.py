@@ -327,8 +327,12 @@ class FrameReader:
         height = picture.shape[1]
         spans = [(math.floor(band.top * height), math.ceil(band.bottom * height)) for band in bands]
         boxes: list[Box] = []
+        searched: list[tuple[int, int]] = []
         while spans:
             top, bottom = spans.pop(0)
+            # A band that was extended may contain the next band.
+            if any(first <= top and bottom <= end for first, end in searched):
+                continue
             part = picture[:, top : max(bottom, min(top + 32, height))]
             found, above, below = [], 0, 0
             for left, upper, right, lower in self._lines_in(part):
@@ -343,6 +347,7 @@ class FrameReader:
                 spans.insert(0, (max(top - above, 0), min(bottom + below, height)))
             else:
                 boxes += found
+                searched.append((top, bottom))
         return boxes
 
     @torch.inference_mode()
