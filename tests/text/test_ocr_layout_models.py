@@ -72,6 +72,7 @@ def test_losses_are_those_of_doctr(small: LWDETR) -> None:
     assert losses == pytest.approx({key: expected[key] for key in targets}, rel=1e-5)
 
 
+@pytest.mark.slow  # it takes 1.7 GB
 def test_gradients_of_all_groups_are_those_of_doctr() -> None:
     record = RECORDS["lw_detr_s"]
     model = filled("lw_detr_s").double().train()

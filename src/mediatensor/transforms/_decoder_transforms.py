@@ -86,7 +86,10 @@ class DecoderTransform(Transform):
         """
 
     def make_params(self, images: Sequence[Tensor]) -> tuple[PixelStep, ...]:
-        return self.resolve(*common_size(images))
+        steps = self.resolve(*common_size(images))
+        for step in steps:  # before the first one takes memory
+            check_result_size(step.height, step.width)
+        return steps
 
     def transform(self, images: Tensor, params: tuple[PixelStep, ...]) -> Tensor:
         for step in params:
