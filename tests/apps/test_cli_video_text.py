@@ -384,6 +384,8 @@ def test_a_folder_that_is_a_file_is_refused_before_reading(
 def test_find_prints_file_time_and_place(tmp_path: Path, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", "error  503: TRY", str(clip)]) == 0
     assert capsys.readouterr().out == f"{clip}  0:00.500  bottom  caption  Error 503: / try again\n"
+    assert main(["find", "ERROR50 3", str(clip)]) == 0  # whole words, with other spaces
+    assert "Error 503:" in capsys.readouterr().out
     assert main(["find", "channel", str(clip)]) == 0
     assert capsys.readouterr().out == f"{clip}  0:00.000  top right  overlay  CHANNEL\n"
 

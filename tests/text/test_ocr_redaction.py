@@ -206,6 +206,21 @@ def test_pdf_file_is_written_again_without_its_contents(tmp_path: Path, entries:
         (["Tel. 0228", "room 12"], re.compile(r"^room.*$", re.MULTILINE), "room 12"),
         (["Anna Anna Meyer Meyer ends"], "Anna Meyer", "Anna Anna Meyer Meyer"),  # then neighbours
         (["of 東京", "都庁 here"], "東京都", "東京 都庁"),
+        (["O'Brien O\u2019Brien O\u00b4Brien"], "o'brien", "O'Brien O\u2019Brien O\u00b4Brien"),
+        (["O'Brien O\u2019Brien O\u00b4Brien"], "O\u00b4Brien", "O'Brien O\u2019Brien O\u00b4Brien"),
+        (["O'Brien O\u2019Brien"], re.compile("O'Brien"), "O'Brien"),
+        (["the „book” ends"], '"BOOK"', "„book”"),
+        (
+            ["Meyer\u2013Huber Meyer-Huber Meyer", "\u2212 Huber"],
+            "meyer-huber",
+            "Meyer\u2013Huber Meyer-Huber Meyer \u2212 Huber",
+        ),
+        (["Meyer-Huber ends"], "Meyer\u2014Huber", "Meyer-Huber"),
+        (["Hauptstraße STRASSE STRAẞE has set"], "strasse", "Hauptstraße STRASSE STRAẞE"),
+        (["has set Hassel Haßel"], "haß", "Hassel Haßel"),
+        (["IBAN: DE89 3704", "0044 0532, paid"], "DE89370400440532", "DE89 3704 0044 0532,"),
+        (["IBAN:DE89370400440532 paid"], "DE89 3704 0044 0532", "IBAN:DE89370400440532"),
+        (["Julia Nowak has got to Ian"], "ian", "Ian"),  # the edges of other words are not ignored
     ],
 )
 def test_words_of_a_match_are_removed(lines: list[str], text: str | re.Pattern[str], removed: str) -> None:

@@ -156,6 +156,8 @@ def place_of(track: TextTrack) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..ocr.utils._text_search import normalize_text
+
     pattern = _compile_pattern(args.text, args.regex, args.case)
     files = list(dict.fromkeys(args.files))
     for file in files if args.sheet else ():
@@ -164,6 +166,9 @@ def run(args: argparse.Namespace) -> int:
     sheets = sheet_outputs(args.files, args.sheet, overwrite=args.overwrite) if args.sheet else {}
     reader, files_with_hits = VideoTextReader(args), set[str]()
 
+    def is_match(text: str) -> bool:
+        return any(map(pattern.search, (text, normalize_text(text))))
+
     def search(path: str, file: str) -> int:
         name, marks = shown_name(file), list[Mark]()
         for track in _load_reading(path) if _is_stored_reading(file) else reader.read_on(path):
@@ -171,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
                 emit(f"{name}: warning: {track}", sys.stderr)
             elif (not args.kinds or track.kind in args.kinds) and _is_in_region(track, args.region):
                 texts = [track.text, *(other.text for other in track.alternatives)]
-                number = next((number for number, text in enumerate(texts) if pattern.search(text)), None)
+                number = next((number for number, text in enumerate(texts) if is_match(text)), None)
                 if number is None:
                     continue
                 _print_hit(track, texts[number] if number else None, name, args.json)

@@ -245,6 +245,8 @@ class Document(DocumentExportsMixin):
         """Find words, phrases and regular expressions in the text.
 
         Words and phrases ignore case and line breaks, and match parts of words: ``"Meyer"`` is also found in "Meyers".
+        Apostrophes, quotes and dashes match every character of their kind, and "ss" matches "ß". Spaces are ignored
+        between whole words: ``"DE893704"`` is also found in "DE89 3704", and ``"12"`` in the cells "1" and "2".
         Regular expressions are searched unchanged, in text whose lines are joined by line breaks. Texts next to each
         other, such as the cells of a row, are also searched with spaces between them. A word that is divided at a line
         end is also searched as one word. Tables, fields and unread lines are included.

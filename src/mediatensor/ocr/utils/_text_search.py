@@ -16,20 +16,49 @@ from ...errors import InvalidArgumentError
 _HYPHEN_AT_END = re.compile("(?<=\\w)[-\u00ac\u00ad\u2010\u2011]$")
 _IDEOGRAPH_AT_END = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]$")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\ufeff]")
+# Characters that a search for a phrase does not distinguish: apostrophes and quotes, double quotes, and dashes.
+_EQUAL_CHARACTERS = (
+    "'`\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032",
+    '"\u201c\u201d\u201e\u201f\u2033',
+    "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+)
 
 
 def phrase_pattern(text: str, *, has_case: bool = False) -> re.Pattern[str]:
     """Compile a word or a phrase. It may also be a part of a word. A space matches any white space.
 
+    Apostrophes and quotes, double quotes, and dashes match all characters of their kind. If case is ignored, "ss" and
+    "ß" are equal. Text with other spaces also matches, but only from the beginning of a word to the end of a word.
+    Otherwise, "Ian" would be found in "Julia Nowak".
+
     >>> phrase_pattern("error 503").search("An Error\\n503 came.") is not None
+    True
+    >>> phrase_pattern("o'brien-strasse 12").search("O\\u2019Brien\\u2013Straße12") is not None
     True
 
     Raises:
         InvalidArgumentError: if the text is empty.
     """
-    if not text.strip():
+    words = [_character_patterns(word, has_case) for word in normalize_text(text).split()]
+    if not words:
         raise InvalidArgumentError(f"The text {text!r} is empty; give a text to find.")
-    return re.compile(r"\s+".join(map(re.escape, text.split())), 0 if has_case else re.IGNORECASE)
+    phrase = r"\s+".join("".join(characters) for characters in words)
+    other_spaces = r"\s*".join(chain.from_iterable(words)).replace("ss|", r"s\s*s|")
+    return re.compile(rf"{phrase}|(?<!\w){other_spaces}(?!\w)", 0 if has_case else re.IGNORECASE)
+
+
+def _character_patterns(word: str, has_case: bool) -> list[str]:
+    """Return a regular expression for each character of a word, and for each "ss" if case is ignored."""
+    patterns = []
+    for character in re.findall("." if has_case else "ss|ß|.", word, re.IGNORECASE):
+        kind = next((kind for kind in _EQUAL_CHARACTERS if character in kind), "")
+        if kind:
+            patterns.append(f"[{re.escape(kind)}]")
+        elif not has_case and character.lower() in ("ss", "ß"):
+            patterns.append("(?:ss|ß)")
+        else:
+            patterns.append(re.escape(character))
+    return patterns
 
 
 def search_patterns(texts: Sequence[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
@@ -41,7 +70,7 @@ def search_patterns(texts: Sequence[str | re.Pattern[str]]) -> list[re.Pattern[s
     patterns = []
     for text in texts:
         if isinstance(text, str):
-            patterns.append(phrase_pattern(normalize_text(text)))
+            patterns.append(phrase_pattern(text))
         elif isinstance(text, re.Pattern) and isinstance(text.pattern, str):
             if text.search("") is not None:
                 raise InvalidArgumentError(
@@ -59,6 +88,8 @@ def normalize_text(text: str) -> str:
     >>> normalize_text("o\\ufb03ce \\uff15"), normalize_text("Mu\\u0308l\\u00adler")
     ('office 5', 'Müller')
     """
+    # NFKC would divide a word at an acute accent that is used as an apostrophe, and a double prime into two.
+    text = text.replace("\u00b4", "'").replace("\u2033", '"')
     return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
 
 

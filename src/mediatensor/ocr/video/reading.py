@@ -314,8 +314,8 @@ class VideoReading:
             path: Path of the new file, which must end in ``.mp4``, ``.mov``, ``.mkv`` or ``.webm``. The file appears
                 when it is complete.
             *texts: Words or phrases (``str``), regular expressions, and tracks. If a part of a track matches, the whole
-                track is covered. Matching works as in `Document.find`: a ``str`` ignores case, its spaces match any
-                white space, and words that are divided by a hyphen at a line end are joined.
+                track is covered. Matching works as in `Document.find`: a ``str`` ignores case, spaces, and kinds of
+                dashes and quotes, and words that are divided by a hyphen at a line end are joined.
                 `TextTrack.alternatives` are searched as well.
             regions: Boxes (xmin, ymin, xmax, ymax) to cover in all frames, relative to the upright frame.
             predictor: Predictor from `video_text_predictor`, with which the result is read again. Text to redact that
