@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import media
-from mediatensor.datasets import AudioClips, Item, as_items, write_shards
+from mediatensor.datasets import AudioClips, Item, VideoClips, as_items, write_shards
 from mediatensor.decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from mediatensor.encoders import AudioEncoder, Encoder
 from oracles import linear_decode_rgb
@@ -67,6 +67,16 @@ def test_clips_have_the_frames_of_the_source(name: str, tmp_path: Path) -> None:
         assert columns["clip_pts_seconds"] == times[start]
         shown = VideoDecoder(clip).frame_index.pts_seconds
         assert shown.tolist() == pytest.approx([time - times[start] for time in times[start:stop]], abs=1e-3), text
+
+
+def test_frames_with_equal_times_are_all_in_the_segment(tmp_path: Path) -> None:
+    path = media.make("equal_pts_mkv", tmp_path)
+    times = VideoDecoder(path).frame_index.pts_seconds.tolist()
+    first = next(i for i in range(2, len(times)) if times[i] == times[i + 1])
+    rows = [{"path": str(path), "start": times[first], "end": times[first + 8]}]
+    dataset = VideoClips(rows, VideoDecoder.get_all_frames)
+    (shard,) = write_shards(dataset, tmp_path / "{}.tar")
+    assert len(dataset[0].frames) == len(VideoClips(shard, VideoDecoder.get_all_frames)[0].frames) == 8
 
 
 def write_film(path: Path, codec: str, *, num_audio_seconds: float = 2.0) -> Path:

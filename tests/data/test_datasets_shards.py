@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import pickle
 import signal
 import tarfile
@@ -17,7 +18,16 @@ import torch
 from PIL import Image
 
 from forked import run_program
-from mediatensor.datasets import DataLoader, Item, TarItems, VideoAudioClips, VideoClips, as_items, write_shards
+from mediatensor.datasets import (
+    DataLoader,
+    Item,
+    LeRobotClips,
+    TarItems,
+    VideoAudioClips,
+    VideoClips,
+    as_items,
+    write_shards,
+)
 from mediatensor.datasets._sources.dispatch import references_of
 from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from training_set import make_videos
@@ -105,6 +115,43 @@ def test_webdataset_reads_tar_shards(tmp_path: Path) -> None:
         assert sample["cls"] == number
         assert sample["txt"] == f"text {number}".encode()
         assert sample["json"] == {"score": 0.5, "tags": ["a", number], "size": {"width": 4}}
+
+
+@pytest.mark.parametrize("extension", ["tar", "parquet"])
+def test_values_that_are_not_finite_stay(extension: str, tmp_path: Path) -> None:
+    written = {"pdf": b"%PDF-", "a": math.nan, "b": -math.inf, "c": {"d": [math.inf]}, "label": math.nan}
+    (shard,) = write_shards([written], tmp_path / f"{{}}.{extension}")
+    (item,) = as_items(shard, kind="document")
+    assert repr([item.extra["a"], item.extra["b"], item.extra["c"], item.label]) == repr([*written.values()][1:])
+
+
+def test_bfloat16_is_stored_as_float32(tmp_path: Path) -> None:
+    (shard,) = write_shards([{"x": torch.tensor([1.5, -3e38]).bfloat16()}], tmp_path / "{}.tar")
+    with tarfile.open(shard) as archive:
+        stored = np.load(io.BytesIO(archive.extractfile("000000000.x.npy").read()))
+    assert torch.equal(torch.from_numpy(stored), torch.tensor([1.5, -3e38]).bfloat16().float())
+
+
+def test_rows_with_paths_give_the_file_or_an_error(videos: Path, tmp_path: Path) -> None:
+    path = videos / "000.mp4"
+    (shard,) = write_shards([{"video": {"bytes": None, "path": str(path)}}], tmp_path / "{}.tar")
+    with tarfile.open(shard) as archive:
+        assert archive.extractfile("000000000.video.mp4").read() == path.read_bytes()
+    for row in ({"path": str(path), "start": 1, "end": 2}, {"video": path}):
+        with pytest.raises(InvalidArgumentError, match=r"row 0 has the path .* as_items\(rows, kind='video'\)"):
+            write_shards([row], tmp_path / "a{}.tar")
+    with pytest.raises(SourceNotFoundError):
+        write_shards([{"video": {"bytes": None, "path": "missing.mp4"}}], tmp_path / "b{}.tar")
+
+
+def test_types_of_parquet_shards_can_be_unified(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    pyarrow, dataset = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    written = [{"n": 1, "s": None}, {"n": 1.5, "s": "x"}]
+    shards = write_shards(written, tmp_path / "{}.parquet", rows_per_shard=1)
+    schema = pyarrow.unify_schemas([parquet.read_schema(shard) for shard in shards], promote_options="permissive")
+    table = dataset.dataset(shards, schema=schema).to_table()
+    assert table.drop_columns("key").to_pylist() == written
 
 
 def test_pyarrow_reads_parquet_shards(tmp_path: Path) -> None:
@@ -223,9 +270,20 @@ def test_unreadable_rows_are_skipped_or_raise(videos: Path, tmp_path: Path) -> N
     with pytest.warns(UserWarning, match=r"3 rows could not be read .*row 1.*row 2 \(missing\.mp4\)"):
         (shard,) = write_shards(items, tmp_path / "c{}.tar", on_error="skip", num_workers=1)
     assert [Path(item.name).name for item in TarItems(shard)] == ["000000000.mp4"]
-    with pytest.raises(ReadError, match="No row of"):
+    with pytest.raises(ReadError, match="No row could be read"):
         write_shards(items[1:], tmp_path / "d{}.tar", on_error="skip")
     assert [path.name for path in tmp_path.iterdir() if path.name[0] in "abd."] == []
+
+
+def test_shards_without_readable_rows_are_left_out(tmp_path: Path) -> None:
+    items = [{"n": 1}, Item("missing.mp4"), {"n": 3}]
+    for resume in (False, True):
+        with pytest.warns(UserWarning, match=r"1 row could not be read.*1 shard .*1\.tar"):
+            shards = write_shards(items, tmp_path / "{}.tar", rows_per_shard=1, on_error="skip", resume=resume)
+        assert [Path(shard).name for shard in shards] == ["0.tar", "2.tar"]
+    (tmp_path / "missing.mp4").write_bytes(b"now it exists")
+    items[1] = Item(tmp_path / "missing.mp4")
+    assert len(write_shards(items, tmp_path / "{}.tar", rows_per_shard=1, on_error="skip", resume=True)) == 3
 
 
 @pytest.mark.parametrize(
@@ -244,6 +302,15 @@ def test_unreadable_rows_are_skipped_or_raise(videos: Path, tmp_path: Path) -> N
         ({3}, "{}.tar", "ordered"),
         ([Item(b"%PDF-", extra={"pdf": b""})], "{}.tar", "two files with the ending 'pdf'"),
         ([{"json": b"{}", "n": 1}], "{}.tar", "two files with the ending 'json'"),
+        ([{"json": b"{}", "n": 1}], "{}.tar", "'json', 'n'"),
+        ([{"json": {"n": 1}, "n": 1}], "{}.tar", r"\"json\['n'\]\" and 'n'"),
+        ([{"cls": 5, "label": 3}], "{}.tar", "'cls' and 'label'"),
+        ([{"cls": b"5", "label": 3}], "{}.tar", "'cls', 'label'"),
+        ([{"cls": b"5", "label": "a"}], "{}.tar", "'label', 'cls'"),
+        ([{"a": np.zeros(1), "A.npy": np.ones(1)}], "{}.tar", "'a', 'A.npy'"),
+        ([Item(b"%PDF-", extra={"document": b""})], "{}.parquet", "two values for the column 'document'"),
+        ([{"x": torch.zeros(2, 2).to_sparse()}], "{}.tar", "to_dense"),
+        (LeRobotClips.__new__(LeRobotClips), "{}.tar", "Pass its rows"),
         ([{"n": 1}, {"n": "a"}], "{}.parquet", "do not have one type"),
         ([{"key": 1}], "{}.parquet", "the name 'key'"),
     ],

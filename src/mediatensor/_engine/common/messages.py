@@ -160,29 +160,32 @@ def clock(milliseconds: int, point: str) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Any, *, has_nan: bool = False) -> Any:
     """Convert a value to types that JSON can store. Fractions become ``"a/b"``; infinity and NaN become ``None``.
 
-    Dataclasses become dictionaries of their fields.
+    Dataclasses become dictionaries of their fields. With ``has_nan``, infinity and NaN stay.
 
     >>> to_json({"rate": Fraction(30000, 1001), "gain": math.nan, "sizes": (1, 2)})
     {'rate': '30000/1001', 'gain': None, 'sizes': [1, 2]}
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {spec.name: to_json(getattr(value, spec.name)) for spec in fields(value)}
+        return {spec.name: to_json(getattr(value, spec.name), has_nan=has_nan) for spec in fields(value)}
     if isinstance(value, dict):
-        return {key: to_json(item) for key, item in value.items()}
+        return {key: to_json(item, has_nan=has_nan) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(item) for item in value]
+        return [to_json(item, has_nan=has_nan) for item in value]
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value) and not has_nan:
         return None
     return value
 
 
-def json_bytes(value: Any, indent: int | None = None) -> bytes:
+def json_bytes(value: Any, indent: int | None = None, *, has_nan: bool = False) -> bytes:
     """Return a value as standard JSON in UTF-8. Infinity and NaN become null.
+
+    With ``has_nan``, they become ``NaN``, ``Infinity`` and ``-Infinity``. Python reads these words, but they are not
+    standard JSON.
 
     Some file names contain characters that UTF-8 cannot encode. They are written as escape sequences, which JSON
     parsers convert back.
@@ -190,8 +193,8 @@ def json_bytes(value: Any, indent: int | None = None) -> bytes:
     >>> json_bytes({"gain": math.nan, "name": "caf\\udce9"}), json_bytes("café").decode()
     (b'{"gain": null, "name": "caf\\\\udce9"}', '"café"')
     """
-    plain = to_json(value)
+    plain = to_json(value, has_nan=has_nan)
     try:
-        return json.dumps(plain, ensure_ascii=False, indent=indent, allow_nan=False).encode()
+        return json.dumps(plain, ensure_ascii=False, indent=indent, allow_nan=has_nan).encode()
     except UnicodeEncodeError:
-        return json.dumps(plain, indent=indent, allow_nan=False).encode()
+        return json.dumps(plain, indent=indent, allow_nan=has_nan).encode()

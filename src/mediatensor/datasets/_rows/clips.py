@@ -388,6 +388,8 @@ class VideoSegment(_Segment[VideoDecoder]):
         return self._access.resampled_frames(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        if fps is None:  # of frames with equal times, a range of times has only the last one
+            return self.get_frames_in_range(0, self._num_frames)
         return self.get_frames_played_in_range(self._start, self._stop, fps)
 
 

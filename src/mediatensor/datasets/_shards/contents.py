@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..._engine.common.checks import shown
@@ -19,7 +20,7 @@ from ..._engine.pyav.opening import read_container_info
 from ..._engine.sources.source import make_source
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, StreamError
 from .._rows.captions import FileCaption, read_captions
-from .._sources.items import MEDIA_EXTENSIONS, Item, MediaKind
+from .._sources.items import MEDIA_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind
 from .._sources.rows import CAPTIONS_COLUMN, segment_columns, sidecars_of
 from .._sources.tar_shards import is_subtitles
 from .clip_cutting import CutClip, cut_audio, cut_video
@@ -30,6 +31,7 @@ _SIGNATURES = {b"\xff\xd8\xff": "jpg", b"\x89PNG": "png", b"GIF8": "gif", b"%PDF
 _EXTENSION_OF_FORMAT = {"mov": "mp4", "matroska": "mkv", "mpegts": "ts", "mpeg": "mpg"}
 _SUFFIX = re.compile(r"[^/.\x00-\x1f][^/\x00-\x1f]*")
 _CHUNK_BYTES = 1 << 24
+_MEDIA_NAMES = frozenset(name for names in MEDIA_COLUMNS.values() for name in names)
 
 
 @dataclass
@@ -38,13 +40,14 @@ class RowContents:
 
     ``files`` maps suffixes (``mp4``, ``depth.png``, ``en.srt``) to bytes. ``media`` maps the suffix of each media file
     to the name of its column in a table. ``arrays`` and ``columns`` map names to all other values; values in
-    ``columns`` can be stored as JSON.
+    ``columns`` can be stored as JSON. ``given`` maps names in ``columns`` to the names that the row has for them.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
     media: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
 
 
 def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool) -> RowContents:
@@ -63,6 +66,8 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
                 raise InvalidArgumentError(f"{place} has a column {name!r}: names of columns must be text.")
             if not (name.startswith("__") and name.endswith("__")):
                 _add_value(contents, name, value, place, is_table=is_table)
+        if not contents.files:
+            _check_names_no_file(row, place)
     else:
         raise InvalidArgumentError(
             f"{place} is a {type(row).__name__}: a row must be an Item, or a mapping from names to values, such as "
@@ -75,8 +80,8 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
 
 
 def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_table: bool) -> None:
-    if isinstance(value, Mapping) and isinstance(value.get("bytes"), bytes | bytearray | memoryview):
-        data = bytes(value["bytes"])
+    if _is_file(value):
+        data = _bytes_of(value["path"]) if value["bytes"] is None else bytes(value["bytes"])
         suffix = _extension(str(value.get("path") or ""), data, place)
         _add_file(contents, f"{name}.{suffix}", data, place)
         contents.media[f"{name}.{suffix}"] = name
@@ -85,17 +90,63 @@ def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_t
     elif callable(getattr(value, "save", None)) and hasattr(value, "getbands"):  # an image of PIL
         _add_image(contents, name, value, place)
     elif isinstance(value, Tensor | np.ndarray) and value.ndim:
-        contents.arrays[name] = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+        contents.arrays[name] = _array_of(value, name, place) if isinstance(value, Tensor) else value
         if contents.arrays[name].dtype.hasobject:
             raise InvalidArgumentError(f"{place} has an array of Python objects in the column {name!r}.")
     elif isinstance(value, str) and not is_table and (name == "txt" or is_subtitles(name)):
         _add_file(contents, name, value.encode(), place)
     elif name == "json" and isinstance(value, Mapping):
-        contents.columns = {**value, **contents.columns}
+        for key, one in value.items():
+            _add_column(contents, str(key), one, f"json[{key!r}]", place)
     else:
         if isinstance(value, Tensor | np.generic | np.ndarray):
             value = value.item()
-        contents.columns["label" if name == "cls" else name] = _checked_json(value, name, place)
+        _add_column(contents, "label" if name == "cls" else name, value, name, place)
+
+
+def _add_column(contents: RowContents, name: str, value: Any, given: str, place: str) -> None:
+    if name in contents.columns:
+        raise InvalidArgumentError(
+            f"{place} has the columns {contents.given[name]!r} and {given!r}, which would both be stored as {name!r}: "
+            "rename one."
+        )
+    contents.columns[name] = _checked_json(value, given, place)
+    contents.given[name] = given
+
+
+def _is_file(value: Any) -> bool:
+    if not isinstance(value, Mapping) or "bytes" not in value:
+        return False
+    is_path = value["bytes"] is None and isinstance(value.get("path"), str | os.PathLike) and value["path"]
+    return is_path or isinstance(value["bytes"], bytes | bytearray | memoryview)
+
+
+def _check_names_no_file(row: Mapping[str, Any], place: str) -> None:
+    """Raise `InvalidArgumentError` if a row without media has the path of a media file: the user means this file."""
+    for name, value in row.items():
+        if name not in _MEDIA_NAMES or not isinstance(value, str | os.PathLike):
+            continue
+        path = os.fspath(value)
+        extension = os.path.splitext(path)[1].lower()
+        kind = next((kind for kind, extensions in MEDIA_EXTENSIONS.items() if extension in extensions), None)
+        if kind is not None and os.path.isfile(path):
+            raise InvalidArgumentError(
+                f"{place} has the path of a file in the column {name!r} ({shown(value)}), and no media. To write the "
+                f"file, or a segment of it, pass as_items(rows, kind={kind!r}) as the source."
+            )
+
+
+def _array_of(tensor: Tensor, name: str, place: str) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()  # NumPy has no bfloat16; float32 has all its values
+    try:
+        return tensor.numpy()
+    except (TypeError, RuntimeError) as error:
+        raise InvalidArgumentError(
+            f"{place} has a {tensor.layout} tensor of {tensor.dtype} in the column {name!r}, which NumPy cannot store "
+            f"({error}). Convert it, such as with to_dense() or float()."
+        ) from None
 
 
 def _add_file(contents: RowContents, suffix: str, data: bytes, place: str) -> None:

@@ -67,16 +67,24 @@ class _TarFile:
 
     def add(self, key: str, contents: RowContents) -> None:
         columns = dict(contents.columns)
-        added: dict[str, bytes] = {}
+        # Suffix, bytes, and the names of the columns that are stored in this file.
+        files = [(suffix, data, [contents.media.get(suffix, suffix)]) for suffix, data in contents.files.items()]
         if type(columns.get("label")) is int:
-            added["cls"] = str(columns.pop("label")).encode()
+            files.append(("cls", str(columns.pop("label")).encode(), [contents.given["label"]]))
         for name, array in contents.arrays.items():
-            added[name if name.endswith("npy") else f"{name}.npy"] = _npy(array)
-        if columns or not (contents.files or added):
-            added["json"] = json_bytes(columns)
-        if repeated := added.keys() & contents.files.keys():
-            raise InvalidArgumentError(f"Row {key} has two files with the ending {min(repeated)!r}: rename a column.")
-        for suffix, data in {**contents.files, **added}.items():
+            files.append((name if name.endswith("npy") else f"{name}.npy", _npy(array), [name]))
+        if columns or not files:
+            files.append(("json", json_bytes(columns, has_nan=True), [contents.given.get(one, one) for one in columns]))
+        # Readers ignore the case of suffixes. A label in the .json file is the same value as a .cls file.
+        stored = {"cls": [contents.given["label"]]} if "label" in columns else {}
+        for suffix, _, names in files:
+            others = stored.setdefault(suffix.lower(), names)
+            if others is not names:
+                raise InvalidArgumentError(
+                    f"Row {key} has two files with the ending {suffix.lower()!r}, from the columns "
+                    f"{', '.join(map(repr, (*others, *names)))}: rename one."
+                )
+        for suffix, data, _ in files:
             member = tarfile.TarInfo(f"{key}.{suffix}")
             member.size = len(data)
             self._tar.addfile(member, io.BytesIO(data))
@@ -107,16 +115,21 @@ class _ParquetFile:
         self._columns: dict[str, dict[int, Any]] = {}
 
     def add(self, key: str, contents: RowContents) -> None:
-        row = len(self._keys)
         self._keys.append(key)
         for suffix, data in contents.files.items():
             place = f"{key}.{suffix}", self._spool.tell(), len(data)
             self._spool.write(data)
-            self._files.setdefault(contents.media.get(suffix, suffix), {})[row] = place
+            self._set(self._files, contents.media.get(suffix, suffix), place)
         for name, array in contents.arrays.items():
-            self._columns.setdefault(name, {})[row] = array.tolist()
+            self._set(self._columns, name, array.tolist())
         for name, value in contents.columns.items():
-            self._columns.setdefault(name, {})[row] = to_json(value)
+            self._set(self._columns, name, to_json(value, has_nan=True))
+
+    def _set(self, columns: dict[str, dict[int, Any]], name: str, value: Any) -> None:
+        values, row = columns.setdefault(name, {}), len(self._keys) - 1
+        if row in values:
+            raise InvalidArgumentError(f"Row {self._keys[-1]} has two values for the column {name!r}: rename one.")
+        values[row] = value
 
     def finish(self) -> None:
         try:

@@ -17,7 +17,7 @@ from ..._engine.common.messages import counted, progress, warn_user
 from ..._engine.sources.output_files import check_outputs, write_error
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._audio_clips import AudioRecipe, VideoAudioRecipe
-from .._rows.dataset import MediaDataset, rank_and_number
+from .._rows.dataset import ColumnDataset, MediaDataset, rank_and_number
 from .._sources.items import Item, MediaKind
 from .._video_clips import VideoRecipe
 from .contents import RowContents, contents_of
@@ -63,7 +63,12 @@ def write_shards(
     **Tar shards** have WebDataset's layout. A row consists of the media file, a ``.cls`` file with the label if it is
     an integer, subtitle files, and a ``.json`` file with all other columns. **Parquet shards** have a column ``video``,
     ``audio`` or ``image`` with structs of ``bytes`` and ``path``, a column for each other value, and the column
-    ``key``. File names and keys are the numbers of the rows.
+    ``key``. File names and keys are the numbers of the rows. NaN and infinity stay in both; ``.json`` files contain
+    them as ``NaN`` and ``Infinity``, as Python's ``json`` module writes them. Tensors of bfloat16 become float32.
+
+    Each Parquet shard takes the types of its columns from its own rows. If a column is empty in one shard, or has
+    integers in one and floats in another, the types differ. pyarrow then needs a schema for all shards together:
+    ``pyarrow.unify_schemas([pyarrow.parquet.read_schema(s) for s in shards], promote_options="permissive")``.
 
     Each shard is written under a temporary name, and renamed when it is complete. Equal rows give shards with equal
     bytes, whatever the number of workers and ranks, and whether or not the run was interrupted.
@@ -72,15 +77,17 @@ def write_shards(
         source: A dataset such as `VideoClips`, the result of `as_items`, or an iterable of rows. A row is an `Item`, or
             a mapping from names to values: bytes, whose name is the ending of a file name (``"jpg"``); text, numbers
             and anything else that JSON can store; tensors and arrays, stored as ``.npy`` or nested lists; images of
-            PIL, stored as PNG unless the name is another image format; or a mapping with ``bytes`` and ``path``.
-            Columns such as ``__key__`` are left out.
+            PIL, stored as PNG unless the name is another image format; or a mapping with ``bytes`` and ``path``. If its
+            ``bytes`` are ``None``, the file at ``path`` is read. Columns such as ``__key__`` are left out. Plain paths
+            are text: pass ``as_items(rows, kind="video")`` to write their files.
         pattern: Path of the shards, with a field for their number, such as ``"out/train-{:06d}.tar"``. The ending is
             ``.tar`` or ``.parquet``. Missing folders are created.
         rows_per_shard: Number of rows in each shard; the last one can have fewer.
         num_workers: Number of threads that read and cut files. With 0, the calling thread does this.
         resume: Whether to keep existing shards, which must come from an interrupted call with the same arguments, and
             write only the missing ones. By default, an existing shard is an error.
-        on_error: ``"raise"``, or ``"skip"`` to leave out rows whose media cannot be read, with a warning.
+        on_error: ``"raise"``, or ``"skip"`` to leave out rows that cannot be read, with a warning. A shard without any
+            readable row is not written, and not returned. ``resume=True`` tries its rows again.
         rank: Rank of this process. Each rank writes every ``num_ranks``-th shard. By default the rank in
             torch.distributed, or 0.
         num_ranks: Number of processes that write together; by default the number in torch.distributed, or 1.
@@ -94,6 +101,7 @@ def write_shards(
         EncodeError: if frames cannot be stored without loss, for example because their size changes.
         MissingDependencyError: if pyarrow is needed but not installed.
         MediaTensorError: any error of reading media, unless ``on_error`` is ``"skip"``.
+        ReadError: if ``on_error`` is ``"skip"``, and a process that writes all shards can read no row.
 
     Example:
         >>> from mediatensor.datasets import VideoClips, write_shards
@@ -115,6 +123,7 @@ def write_shards(
         num_shards = math.ceil(rows.num_rows / rows_per_shard)
         _check_outputs(map(name_shard, range(rank, num_shards, num_ranks)), name_shard(num_shards), resume)
     shards: list[str] = []
+    left_out: list[str] = []
     failures: list[str] = []
     with ThreadPoolExecutor(max(1, num_workers)) as pool:
         number = -1
@@ -127,21 +136,29 @@ def write_shards(
             if number % num_ranks != rank:
                 deque(taken, maxlen=0)
                 continue
-            shards.append(path)
             if os.path.lexists(path) and resume:
                 num_rows = sum(1 for _ in taken)
                 _check_keys(path, [_key(first + i) for i in range(num_rows)], has_all=on_error == "raise")
+                shards.append(path)
                 continue
             _check_outputs([path], None, resume)
             _make_folder(path)
             make = partial(_make_contents, kind=rows.kind, is_table=_is_table(path), skips=on_error == "skip")
-            failures += _write_shard(path, _in_threads(make, enumerate(taken, first), pool, num_workers))
+            if _write_shard(path, _in_threads(make, enumerate(taken, first), pool, num_workers), failures):
+                shards.append(path)
+            else:
+                left_out.append(path)
     if not number:
         raise InvalidArgumentError("There are no rows: the source is empty.")
     _check_outputs((), name_shard(number), resume)
     if failures:
+        if not shards and num_ranks == 1:
+            raise ReadError(f"No row could be read: {failures[0]}")
         reasons = "; ".join(failures[:_MAX_REASONS]) + ("; ..." if len(failures) > _MAX_REASONS else "")
-        warn_user(f"{counted(len(failures), 'row')} could not be read and left out of the shards: {reasons}")
+        empty = (
+            f" {counted(len(left_out), 'shard')} without rows not written, the first {left_out[0]}." if left_out else ""
+        )
+        warn_user(f"{counted(len(failures), 'row')} could not be read and left out of the shards: {reasons}.{empty}")
     return shards
 
 
@@ -172,6 +189,11 @@ class _Rows:
 
     def __init__(self, source: Any) -> None:
         self.kind: MediaKind | None = None
+        if isinstance(source, ColumnDataset):
+            raise InvalidArgumentError(
+                f"source is {type(source).__name__}, whose rows are values and not files. Pass its rows, as in "
+                "(dataset[row] for row in range(len(dataset)))."
+            )
         if isinstance(source, MediaDataset):
             # The recipe of text clips is one of video clips.
             kinds: dict[type, MediaKind] = {AudioRecipe: "audio", VideoAudioRecipe: "video", VideoRecipe: "video"}
@@ -233,22 +255,29 @@ def _make_contents(
         return _key(number), f"{place}{f' ({name})' if name else ''}: {error}"
 
 
-def _write_shard(path: str, rows: Iterable[tuple[str, RowContents | str]]) -> list[str]:
-    """Write a shard, and return the reasons why rows were left out."""
-    reasons = []
-    with ExitStack() as stack:
-        shard = open_shard_file(path, stack)
-        num_written = 0
+def _write_shard(path: str, rows: Iterable[tuple[str, RowContents | str]], failures: list[str]) -> bool:
+    """Write a shard, unless all its rows are left out, and return whether it was written.
+
+    The reasons why rows were left out are added to ``failures``.
+    """
+
+    def readable() -> Iterator[tuple[str, RowContents]]:
         for key, contents in rows:
             if isinstance(contents, str):
-                reasons.append(contents)
-                continue
+                failures.append(contents)
+            else:
+                yield key, contents
+
+    kept = readable()
+    first = next(kept, None)
+    if first is None:
+        return False
+    with ExitStack() as stack:
+        shard = open_shard_file(path, stack)
+        for key, contents in chain([first], kept):
             shard.add(key, contents)
-            num_written += 1
-        if not num_written:
-            raise ReadError(f"No row of {path} could be read: {reasons[0]}")
         shard.finish()
-    return reasons
+    return True
 
 
 def _in_threads(make: Callable[[T], R], values: Iterable[T], pool: ThreadPoolExecutor, num_workers: int) -> Iterator[R]:
