@@ -318,6 +318,12 @@ def test_list_of_regions_is_for_all_pages() -> None:
     assert document.redact(regions=[(0, 0, 0.2, 0.2)]).render().split() == ["two", "four"]
 
 
+def test_parts_of_a_region_outside_of_the_page_are_ignored() -> None:
+    document = Document([page_of("one two")])
+    inside = document.redact(regions=[(0, 0, 0.2, 0.2)]).pages[0].page
+    assert (document.redact(regions=[(-1, -0.5, 0.2, 0.2)]).pages[0].page == inside).all()
+
+
 # Reading again
 
 
@@ -364,7 +370,7 @@ def test_text_without_a_match_is_reported() -> None:
     assert redacted.render().split() == ["by", "Anna"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Document([]).redact(regions={}).pages == []
+        assert Document([]).redact(regions=[(0, 0, 1, 1)]).pages == []
         assert Document([]).find("Anna") == []
 
 
@@ -383,10 +389,24 @@ def test_wrong_texts_are_refused(pattern: Any) -> None:
             call("Anna", pattern)
         with pytest.raises(InvalidArgumentError):
             call()
+    for regions in ([], {}, {0: []}, iter(())):
+        with pytest.raises(InvalidArgumentError, match="nothing to redact"):
+            document.redact(regions=regions)
 
 
 @pytest.mark.parametrize(
-    "region", [(0.1, 0.1, 0.1, 0.2), (10, 20, 30, 40), (0.1, 0.2), "box", 0.5, (0.1, 0.1, 0.2, float("nan"))]
+    "region",
+    [
+        (0.1, 0.1, 0.1, 0.2),
+        (10, 20, 30, 40),
+        (0.1, 0.2),
+        "box",
+        0.5,
+        (0.1, 0.1, 0.2, float("nan")),
+        (1, 0, 1.5, 1),
+        (-0.5, 0.2, 0, 0.3),
+        (0, 0, 2.5, 1),
+    ],
 )
 def test_wrong_regions_are_refused(region: Any) -> None:
     document = Document([page_of("by Anna")])

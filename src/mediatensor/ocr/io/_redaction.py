@@ -112,10 +112,9 @@ def redact_document(
     predictor: Reader | None,
 ) -> _Document:
     """Redact texts and regions of a document. See `Document.redact`."""
-    if not texts and regions is None:
-        raise InvalidArgumentError("There is nothing to redact: give a text, a regular expression, or regions.")
+    places = _check_regions(regions, len(document.pages), needs_region=not texts)
     redaction = _Redaction(document.pages, search_patterns(texts))
-    for number, quads in _check_regions(regions, len(document.pages)).items():
+    for number, quads in places.items():
         redaction.cover(number, quads)
     redaction.remove_matches()
     redaction.paint(predictor)
@@ -463,16 +462,19 @@ def _black_out(image: NDArray[np.uint8], areas: Iterable[tuple[Quad, bool]]) -> 
     return image
 
 
-def _check_regions(regions: RedactedRegions | None, num_pages: int) -> dict[int, list[Quad]]:
-    """Return the regions of each page as quads (4, 2)."""
+def _check_regions(regions: RedactedRegions | None, num_pages: int, *, needs_region: bool) -> dict[int, list[Quad]]:
+    """Return the regions of each page as quads (4, 2). If there must be a region and there is none, raise an error."""
     quads: dict[int, list[Quad]] = {}
     try:
-        if not isinstance(regions, Mapping):
-            quads_of_all = [_region_quad(region) for region in regions or ()]
-            return dict.fromkeys(range(num_pages), quads_of_all)
-        for number, page_regions in regions.items():
-            place = check_index(number, num_pages, "Page")
-            quads.setdefault(place, []).extend(_region_quad(region) for region in page_regions)
+        if isinstance(regions, Mapping):
+            for number, page_regions in regions.items():
+                place = check_index(number, num_pages, "Page")
+                quads.setdefault(place, []).extend(_region_quad(region) for region in page_regions)
+            has_region = any(quads.values())
+        else:
+            quads_of_all = [_region_quad(region) for region in (() if regions is None else regions)]
+            quads = dict.fromkeys(range(num_pages), quads_of_all)
+            has_region = bool(quads_of_all)
     except InvalidArgumentError:
         raise
     except TypeError:
@@ -480,6 +482,8 @@ def _check_regions(regions: RedactedRegions | None, num_pages: int) -> dict[int,
             f"regions = {shown(regions)} should be a list of boxes (xmin, ymin, xmax, ymax), or a dictionary of such "
             "lists by page."
         ) from None
+    if needs_region and not has_region:
+        raise InvalidArgumentError("There is nothing to redact: give a text, a regular expression, or regions.")
     return quads
 
 
@@ -495,9 +499,13 @@ def _region_quad(region: RedactedRegion) -> Quad:
             f"The region {shown(region)} should be a box (xmin, ymin, xmax, ymax) with xmin < xmax and ymin < ymax, or "
             "four points (x, y)."
         )
-    # Rotated words at the border of a page may extend beyond it.
-    if (points < -1.0).any() or (points > 2.0).any():
-        raise InvalidArgumentError(f"The region {shown(region)} should be relative to the page, in [0, 1].")
+    # Rotated words at the border of a page may extend beyond it. Larger numbers are probably pixels.
+    is_outside = (points.max(axis=0) <= 0.0).any() or (points.min(axis=0) >= 1.0).any()
+    if is_outside or (points < -1.0).any() or (points > 2.0).any():
+        raise InvalidArgumentError(
+            f"The region {shown(region)} should be relative to the page, whose borders are 0 and 1. It must overlap "
+            "the page, and its numbers must be from -1 to 2."
+        )
     if is_box:
         return to_quad(points)
     x, y = (points - points.mean(axis=0)).T

@@ -283,8 +283,8 @@ class Document(DocumentExportsMixin):
         """Return a copy of the document in which texts and regions are black, and their words are removed.
 
         The result does not refer to the original files. `save_pdf` stores all of its pages as images, with the
-        remaining words as invisible text. Pages keep their size. Nothing else of a PDF file is kept: its own text,
-        metadata, attachments, annotations, form fields and bookmarks are lost.
+        remaining words as invisible text. Pages keep their size, rounded up to whole pixels. Nothing else of a PDF file
+        is kept: its own text, metadata, attachments, annotations, form fields and bookmarks are lost.
 
         Words are redacted as a whole, even if only a part of a word matches, or touches a region. Text that was not
         read, or was misread, is not redacted: look at the result, and redact regions where necessary.
@@ -292,8 +292,9 @@ class Document(DocumentExportsMixin):
         Args:
             *texts: Words, phrases or regular expressions, as for `find`.
             regions: Lists of regions by page, such as ``{0: [(0.1, 0.1, 0.5, 0.2)]}``, or one list for all pages. A
-                region is a box (xmin, ymin, xmax, ymax), a pair of corners, or four points, relative to the page. Pages
-                are counted from 0; negative numbers count from the end.
+                region is a box (xmin, ymin, xmax, ymax), a pair of corners, or four points, relative to the page. Parts
+                outside of the page are ignored, but the region must overlap the page, and its numbers must be from -1
+                to 2. Pages are counted from 0; negative numbers count from the end.
             predictor: A predictor, such as one from `ocr_predictor`, with which the result is read again. It must not
                 straighten pages, because its positions must fit the original pages. Text to redact that is found only
                 then is redacted as well. By default, the result is not read again.
