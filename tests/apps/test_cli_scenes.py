@@ -63,6 +63,17 @@ def test_rows_are_what_datasets_read(name: str, videos: Path, tmp_path: Path) ->
         assert has_score == [False, True, True, False]  # the first of each file has none
 
 
+def test_rows_are_written_to_standard_output_with_a_sheet(
+    videos: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(videos)
+    assert main(["scenes", "still.mp4", "-o", "-", "--sheet", str(tmp_path / "sheet.png")]) == 0
+    rows = b"path,start_seconds,end_seconds,first_frame,last_frame,score\nstill.mp4,0.0,1.2,0,29,\n"
+    assert capfdbinary.readouterr().out == rows
+    assert (tmp_path / "sheet.png").exists()
+    assert main(["scenes", "still.mp4", "-o", "-", "--sheet", "-"]) == 2
+
+
 def test_sheet_has_a_frame_of_each_scene(videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sheet = tmp_path / "sheet.png"
     assert main(["scenes", str(videos / "film, one.mp4"), "--sheet", str(sheet)]) == 0

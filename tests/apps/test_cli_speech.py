@@ -11,6 +11,7 @@ import torch
 from mediatensor.cli import main
 from mediatensor.datasets import AudioClips
 from mediatensor.encoders import AudioEncoder
+from mediatensor.errors import InvalidArgumentError
 from spoken_formulas import RATE, vowels
 
 SPANS = [(1.0, 2.5), (4.0, 5.0)]
@@ -51,14 +52,65 @@ def test_rows_are_read_by_datasets(name: str, folder: Path, tmp_path: Path) -> N
     assert 0.5 < float(clips.items[0].extra["probability"]) <= 1
 
 
+def test_rows_are_found_through_symbolic_links(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / "deep" / "er" / "x"
+    deep.mkdir(parents=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    Path("link").symlink_to(deep, target_is_directory=True)
+    Path("rows.csv").symlink_to(deep / "other.csv")
+    Path("a.flac").write_bytes((folder / "two.flac").read_bytes())
+    (deep / "b.flac").write_bytes((folder / "two.flac").read_bytes())
+    for file, output, others in (
+        ("a.flac", "link/rows.csv", [str(deep / "rows.csv")]),  # through the link, and without it
+        ("link/b.flac", "link/b.csv", [str(deep / "b.csv")]),
+        ("link/b.flac", "all.csv", []),
+        ("a.flac", "rows.csv", [str(deep / "other.csv")]),
+    ):
+        assert main(["speech", file, "-o", output, "--overwrite"]) == 0
+        for manifest in (output, *others):
+            assert AudioClips(manifest, seconds_per_clip=0.5)[0].audio.pts_seconds > 1.5
+    assert "\nb.flac," in Path("link/b.csv").read_text()
+    assert "\nlink/b.flac," in Path("all.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("rows.csv", "path,start_seconds,end_seconds,probability\n"), ("rows.jsonl", "")]
+)
+def test_output_without_speech_replaces_old_rows(name: str, content: str, folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / name
+    assert main(["speech", str(folder / "two.flac"), "-o", str(output)]) == 0
+    assert len(output.read_text()) > len(content)
+    assert main(["speech", str(folder / "empty.flac"), "-o", str(output), "--overwrite"]) == 2
+    assert len(output.read_text()) > len(content), "no file was read"
+    assert main(["speech", str(folder / "silent.flac"), "-o", str(output), "--overwrite"]) == 0
+    assert output.read_text() == content
+    with pytest.raises(InvalidArgumentError, match="has no rows"):
+        AudioClips(str(output), seconds_per_clip=0.5)
+
+
+def test_rows_are_written_to_standard_output(
+    folder: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["speech", "two.flac", "-o", "rows.csv"]) == 0
+    capfdbinary.readouterr()
+    assert main(["speech", "two.flac", "-o", "-"]) == 0
+    assert capfdbinary.readouterr().out == Path("rows.csv").read_bytes()
+    assert not Path("-").exists()
+    Path("rows.csv").unlink()
+    assert main(["speech", "two.flac", "-o", "-", "--json"]) == 2
+
+
 def test_bad_files_and_options_are_reported(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     silent, output = str(folder / "silent.flac"), tmp_path / "rows.csv"
     for arguments, code, message in (
-        ([silent, "-o", str(output)], 0, "rows.csv was not written"),
         ([str(folder / "empty.flac")], 2, "empty.flac"),
         ([silent, "-o", str(tmp_path / "rows.txt")], 2, "must end in .csv or .jsonl"),
         (["-", "-o", str(output)], 2, "standard input has none"),
-        ([silent, "--threshold", "1"], 2, "--threshold must be above 0 and below 1 (got 1.0)"),
+        ([silent, "--threshold", "1"], 2, "a number above 0 and below 1 (got '1')"),
+        ([silent, "--threshold", "1.5"], 2, "a number above 0 and below 1 (got '1.5')"),
         ([silent, "--pad-seconds", "-1"], 2, "--pad-seconds"),
     ):
         assert main(["speech", *arguments]) == code

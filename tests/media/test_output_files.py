@@ -192,6 +192,7 @@ WRITINGS = (
     _Writing("sheet", "--output", "v.png", "v.mp4", "in/v.mp4 in/w.mp4 --frames 2 -o out"),
     _Writing("scenes", "--output", "rows.csv", "v.mp4", "in/v.mp4 -o out/rows.csv"),
     _Writing("scenes", "--sheet", "sheet.png", "v.mp4", "in/v.mp4 --sheet out/sheet.png"),
+    _Writing("speech", "--output", "rows.csv", "s.wav", "in/s.wav -o out/rows.csv"),
     _Writing("find", "--sheet", "sheet.png", "v.mp4", "error in/v.mp4 --sheet out/sheet.png"),
     _Writing("extract", "--output", "v_000001_0.100s.png", "v.mp4", "in/v.mp4 --frames 0,1,2 -o out"),
     _Writing("extract", "--audio", "s.wav", "s.wav", "in/s.wav --audio -o out"),

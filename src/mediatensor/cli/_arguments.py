@@ -257,6 +257,11 @@ def share(text: str) -> float:
     return _convert(text, float, lambda value: 0 < value <= 1, "a number above 0 and at most 1")
 
 
+def share_below_one(text: str) -> float:
+    """Parse a number above 0 and below 1."""
+    return _convert(text, float, lambda value: 0 < value < 1, "a number above 0 and below 1")
+
+
 def _int_from(text: str, least: int) -> int:
     return _convert(text, int, lambda value: value >= least, f"a whole number of at least {least}")
 

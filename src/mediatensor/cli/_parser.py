@@ -27,7 +27,7 @@ from ._arguments import (
     port_number,
     positive_int,
     positive_number,
-    share,
+    share_below_one,
     time_in_seconds,
 )
 from ._parser_text import add_evaluate, add_find, add_ocr, add_train
@@ -208,8 +208,8 @@ def _add_scenes(commands: Any) -> None:
     add_files(parser, "video")
     add_option(
         parser, "-o, --output PATH", Path,
-        "write a row for each scene, .csv or .jsonl: path, start_seconds, end_seconds, first_frame, last_frame, score "
-        "(empty for the first scene of a file)",
+        "write a row for each scene, .csv, .jsonl, or - for a CSV to standard output: path, start_seconds, "
+        "end_seconds, first_frame, last_frame, score (empty for the first scene of a file)",
     )  # fmt: skip
     add_option(
         parser, "--sheet PATH", Path, "draw a frame of each scene: into a picture, or for several files into a folder"
@@ -243,10 +243,11 @@ def _add_speech(commands: Any) -> None:
     add_files(parser, "media")
     add_option(
         parser, "-o, --output PATH", Path,
-        "write a row for each segment, .csv or .jsonl: path, start_seconds, end_seconds, probability",
+        "write a row for each segment, .csv, .jsonl, or - for a CSV to standard output: path, start_seconds, "
+        "end_seconds, probability",
     )  # fmt: skip
     add_overwrite(parser)
-    add_option(parser, "--threshold P", share, "smallest probability of speech, below 1", 0.5)
+    add_option(parser, "--threshold P", share_below_one, "smallest probability of speech, below 1", 0.5)
     add_option(parser, "--min-speech-seconds S", time_in_seconds, "length of the shortest segment", 0.25)
     add_option(parser, "--min-pause-seconds S", time_in_seconds, "length of the shortest pause between segments", 0.1)
     add_option(parser, "--pad-seconds S", time_in_seconds, "time added before and after each segment", 0.03)

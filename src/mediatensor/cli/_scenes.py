@@ -7,20 +7,25 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..decoders import VideoDecoder
+from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
 from . import _text
 from ._console import emit, emit_json, for_each_file, shown_name
-from ._rows import check_rows_output, path_in_rows, report_unread_files, write_found_rows
+from ._rows import check_rows_output, is_standard_output, path_in_rows, report_unread_files, write_found_rows
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
 # For more scenes than this, a sheet shows only a selection.
 _MAX_TILES = 60
+_COLUMNS = ("path", "start_seconds", "end_seconds", "first_frame", "last_frame", "score")
 
 
 def run(args: argparse.Namespace) -> int:
     files = list(dict.fromkeys(args.files))
-    check_rows_output(args.output, files, overwrite=args.overwrite)
-    rows_files = [] if args.output is None else [args.output]
+    check_rows_output(args.output, files, overwrite=args.overwrite, as_json=args.json)
+    has_rows_only = is_standard_output(args.output)
+    if has_rows_only and is_standard_output(args.sheet):
+        raise InvalidArgumentError("--sheet - and -o - both write to standard output; name a file for one of them.")
+    rows_files = [] if args.output is None or has_rows_only else [args.output]
     sheets = (
         sheet_outputs(args.files, args.sheet, overwrite=args.overwrite, more_outputs=rows_files) if args.sheet else {}
     )
@@ -32,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
             scenes = find_scenes(
                 decoder, threshold=args.threshold, min_seconds=args.min_seconds, key_frames_only=args.key_frames_only
             )
-        _print(scenes, shown_name(file), as_json=args.json)
+        if not has_rows_only:
+            _print(scenes, shown_name(file), as_json=args.json)
         files_read.append(file)
         if args.output is not None:
             rows.extend(_row(file, scene, args.output, is_first=not number) for number, scene in enumerate(scenes))
@@ -42,12 +48,13 @@ def run(args: argparse.Namespace) -> int:
                 shown = [scenes[number * len(scenes) // _MAX_TILES] for number in range(_MAX_TILES)]
             marks = [Mark((scene.first_frame + scene.last_frame) // 2) for scene in shown]
             summary = write_marked_sheet(path, sheets[file], marks, Path(shown_name(file)).name)
-            if not args.json:
+            if not args.json and not has_rows_only:
                 emit(summary)
         return 0
 
     code = for_each_file(files, find)
-    write_found_rows(args.output, rows, is_quiet=args.json)
+    if files_read:
+        write_found_rows(args.output, rows, _COLUMNS, is_quiet=args.json)
     report_unread_files(len(files_read), files)
     return code
 
@@ -63,11 +70,7 @@ def _print(scenes: list[Scene], name: str, *, as_json: bool) -> None:
 
 
 def _row(file: str, scene: Scene, output: Path, *, is_first: bool) -> dict[str, object]:
-    return {
-        "path": path_in_rows(file, output),
-        "start_seconds": scene.begin_seconds,
-        "end_seconds": scene.end_seconds,
-        "first_frame": scene.first_frame,
-        "last_frame": scene.last_frame,
-        "score": None if is_first else round(scene.score, 3),
-    }
+    score = None if is_first else round(scene.score, 3)
+    frames = scene.first_frame, scene.last_frame
+    values = path_in_rows(file, output), scene.begin_seconds, scene.end_seconds, *frames, score
+    return dict(zip(_COLUMNS, values, strict=True))

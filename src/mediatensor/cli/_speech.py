@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from ..decoders import AudioDecoder
 from ..samplers import SpeechSegment, speech_segments
 from . import _text
 from ._console import emit, emit_json, for_each_file, shown_name
-from ._rows import check_rows_output, path_in_rows, report_unread_files, write_found_rows
+from ._rows import check_rows_output, is_standard_output, path_in_rows, report_unread_files, write_found_rows
 
 
 def run(args: argparse.Namespace) -> int:
     files = list(dict.fromkeys(args.files))
-    check_rows_output(args.output, files, overwrite=args.overwrite)
+    check_rows_output(args.output, files, overwrite=args.overwrite, as_json=args.json)
     rows: list[dict[str, object]] = []
     files_read: list[str] = []
 
@@ -27,16 +27,17 @@ def run(args: argparse.Namespace) -> int:
                 min_pause_seconds=args.min_pause_seconds,
                 pad_seconds=args.pad_seconds,
             )
-        _print(segments, shown_name(file), as_json=args.json)
+        if not is_standard_output(args.output):
+            _print(segments, shown_name(file), as_json=args.json)
         files_read.append(file)
         if args.output is not None:
             rows.extend({"path": path_in_rows(file, args.output), **_rounded(segment)} for segment in segments)
         return 0
 
     code = for_each_file(files, find)
-    write_found_rows(args.output, rows, is_quiet=args.json)
-    if args.output is not None and not rows and not args.json:
-        emit(f"{args.output} was not written: there is no row")
+    if files_read:
+        columns = ["path", *(field.name for field in fields(SpeechSegment))]
+        write_found_rows(args.output, rows, columns, is_quiet=args.json)
     report_unread_files(len(files_read), files)
     return code
 

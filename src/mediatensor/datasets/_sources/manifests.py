@@ -265,13 +265,17 @@ def check_manifest_name(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as a manifest. The extension of ``path``, ``.csv`` or ``.jsonl``, determines the format."""
-    write_file(path, _as_csv(rows) if path.lower().endswith(".csv") else _as_json_lines(rows))
+def write_rows(path: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
+    """Write rows as a manifest. The extension of ``path``, ``.csv`` or ``.jsonl``, determines the format.
+
+    ``columns`` are the first columns of a ``.csv``, which has them even without rows.
+    """
+    write_file(path, csv_of_rows(rows, columns) if path.lower().endswith(".csv") else _as_json_lines(rows))
 
 
-def _as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+def csv_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:
+    """Return the content of a ``.csv`` manifest with these rows. See `write_rows`."""
+    columns = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
     longest = max((len(str(row.get(CAPTIONS_COLUMN, ""))) for row in rows), default=0)
     if longest > csv.field_size_limit():
         raise InvalidArgumentError(
