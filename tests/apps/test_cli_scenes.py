@@ -94,6 +94,7 @@ def test_what_cannot_be_read_or_written(videos: Path, tmp_path: Path, capsys: py
         (["-", "-o", str(tmp_path / "rows.csv")], "standard input has none"),
         ([still, "-o", str(tmp_path / "no" / "rows.csv")], "there is no folder"),
         ([still, "--sheet", str(tmp_path / "sheet.gif")], "must end in one of .png"),
+        ([still, "--sheet", "-"], "must end in one of .png"),
     ):
         assert main(["scenes", *arguments]) == 2
         assert message in capsys.readouterr().err

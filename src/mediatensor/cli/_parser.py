@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
             "  mediatensor doctor                      test this installation\n"
             "  mediatensor serve                       open a page in your browser\n"
             "\n"
-            "- as a file is standard input, as an output standard output.\n"
+            "- as a file is standard input, and -o - is standard output.\n"
             "\n"
             "exit codes:\n"
             "  0  done\n"

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..decoders import VideoDecoder
-from ..errors import InvalidArgumentError
 from ..samplers import Scene, find_scenes
 from . import _text
 from ._console import emit, emit_json, for_each_file, shown_name
@@ -23,8 +22,6 @@ def run(args: argparse.Namespace) -> int:
     files = list(dict.fromkeys(args.files))
     check_rows_output(args.output, files, overwrite=args.overwrite, as_json=args.json)
     has_rows_only = is_standard_output(args.output)
-    if has_rows_only and is_standard_output(args.sheet):
-        raise InvalidArgumentError("--sheet - and -o - both write to standard output; name a file for one of them.")
     rows_files = [] if args.output is None or has_rows_only else [args.output]
     sheets = (
         sheet_outputs(args.files, args.sheet, overwrite=args.overwrite, more_outputs=rows_files) if args.sheet else {}

@@ -240,7 +240,10 @@ def _font_for(text: str, size: int) -> _Font:
 
 def run(args: argparse.Namespace) -> int:
     options = SheetOptions(args.frames, args.columns, args.width, args.start, args.stop)
-    outputs = sheet_outputs(args.files, args.output, overwrite=args.overwrite)
+    if len(args.files) == 1 and str(args.output) == STANDARD:
+        outputs = {args.files[0]: args.output}
+    else:
+        outputs = sheet_outputs(args.files, args.output, overwrite=args.overwrite)
 
     def sheet(path: str, file: str) -> int:
         output, name = outputs[file], shown_name(file)
@@ -273,11 +276,9 @@ def sheet_outputs(
     """
     if len(files) == 1:
         path = output or Path("sheet.png")
-        outputs = {files[0]: path}
-        if str(path) != STANDARD:
-            _side_limit(path)  # raises
-            check_outputs([path, *more_outputs], files, overwrite=overwrite)
-        return outputs
+        _side_limit(path)  # raises
+        check_outputs([path, *more_outputs], files, overwrite=overwrite)
+        return {files[0]: path}
     files = list(dict.fromkeys(files))
     folder = output or Path("sheets")
     if str(folder) == STANDARD or folder.suffix.lower() in _SIDE_LIMITS:
