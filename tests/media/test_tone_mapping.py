@@ -235,6 +235,32 @@ def test_transfer_can_change_within_a_file() -> None:
     assert torch.equal(decoder[4], expected[0][1])
 
 
+@pytest.mark.filterwarnings("ignore:.* is an HDR video")
+@pytest.mark.parametrize("codec", ["hevc", "h264"])
+@pytest.mark.parametrize("transfers", [(PQ, 2, HLG), (HLG, 2, PQ), (2, PQ, HLG, SDR)])
+def test_frames_of_joined_videos_do_not_depend_on_the_order_of_access(codec: str, transfers: tuple[int, ...]) -> None:
+    # After an HLG video, FFmpeg's HEVC decoder tags all frames as HLG, even after a seek.
+    library = {"hevc": "libx265", "h264": "libx264"}[codec]
+    for container in (codec, "mpegts"):
+        files = []
+        for transfer in transfers:
+            primaries = 2 if transfer == 2 else 9  # 2: not stated
+            files.append(encoded(library, "yuv420p10le", transfer, primaries=primaries, container=container))
+        expected = torch.cat([VideoDecoder(file, tone_mapping="bt2390")[:] for file in files])
+        unmapped = [VideoDecoder(file)[:] for file in files]
+        for number, transfer in enumerate(transfers):
+            part = slice(3 * number, 3 * number + 3)
+            assert torch.equal(expected[part], unmapped[number]) == (transfer not in (PQ, HLG))
+        joined = b"".join(files)
+        for num_threads in (None, 1, 3):
+            decoder = VideoDecoder(joined, tone_mapping="bt2390", num_ffmpeg_threads=num_threads)
+            for seed in range(2):
+                order = torch.randperm(len(expected), generator=torch.Generator().manual_seed(seed)).tolist()
+                assert [number for number in order if not torch.equal(decoder[number], expected[number])] == []
+            assert torch.equal(decoder.get_frames_at(order).data, expected[order]), container
+            assert torch.equal(decoder[:], expected), container
+
+
 def test_other_options_apply_to_mapped_frames(fake_device: torch.device) -> None:
     video = encoded("libx265", "yuv420p10le", HLG)
     mapped = VideoDecoder(video, tone_mapping="bt2390")

@@ -54,10 +54,12 @@ class ToneMapping:
 
     Attributes:
         curve: ``"bt2390"`` or ``"hable"``.
-        transfer: FFmpeg's name of the transfer characteristic, for frames without this tag.
+        transfer: FFmpeg's name of the transfer characteristic in the header, for frames without this tag.
         primaries: FFmpeg's name of the primaries, for frames without this tag.
         bits: Number of bits per component, for frames whose format does not define it.
         peak: Peak luminance of PQ frames in cd/m².
+        maps_untagged: Whether ``transfer`` applies to decoded frames that state no transfer. If false, they are SDR.
+            Pictures that cannot state it, as those of GPU decoders, always have ``transfer``.
     """
 
     curve: ToneCurve
@@ -65,6 +67,7 @@ class ToneMapping:
     primaries: str | None = None
     bits: int = 10
     peak: float = DEFAULT_PEAK
+    maps_untagged: bool = True
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,9 @@ class ToneMappingConverter:
     def _colours_of(self, picture: Any) -> Colours | None:
         """Return the colours of an HDR picture; ``None`` if it is not HDR."""
         mapping = self._mapping
-        transfer = TRANSFERS.get(int(getattr(picture, "color_trc", 0)), mapping.transfer)
+        stated = getattr(picture, "color_trc", None)
+        default = mapping.transfer if stated is None or mapping.maps_untagged else None
+        transfer = default if stated is None else TRANSFERS.get(int(stated), default)
         if transfer not in (PQ, HLG):
             return None
         primaries = PRIMARIES.get(int(getattr(picture, "color_primaries", 0)), mapping.primaries)

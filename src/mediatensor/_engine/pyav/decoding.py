@@ -15,8 +15,9 @@ from ...errors import ReadError
 from ..sources.source import MemorySource, Source, make_source
 from .opening import close_container, error_text, let_rest, open_container
 from .pixels import FrameConverter
-from .reading import UndecodablePacketError, VideoReader
+from .reading import PacketDecoder, UndecodablePacketError, VideoReader, configure_video_codec
 
+_UNSPECIFIED = 2  # transfer characteristic of H.273
 _CHANNELS = {"gray16be": 1, "ya16be": 2, "rgb48be": 3, "rgba64be": 4}
 
 
@@ -140,6 +141,52 @@ def _decode(codec: str, data: bytes) -> Any:
     packet.update(data)
     frames = [*context.decode(packet), *context.decode(None)]
     return frames[0] if frames else None
+
+
+class StatedColours(NamedTuple):
+    """The colour tags of a codec context or a frame: FFmpeg's numbers."""
+
+    transfer: int
+    primaries: int
+    matrix: int
+    range: int
+
+    @classmethod
+    def read(cls, tagged: Any) -> StatedColours:
+        """Return the tags of a codec context or a frame."""
+        transfer, primaries = int(tagged.color_trc), int(tagged.color_primaries)
+        return cls(transfer, primaries, int(tagged.colorspace), int(tagged.color_range))
+
+    def write(self, tagged: Any) -> None:
+        """Set the tags of a codec context or a frame."""
+        tagged.color_trc, tagged.color_primaries = self.transfer, self.primaries
+        tagged.colorspace, tagged.color_range = self.matrix, self.range
+
+    @property
+    def has_transfer(self) -> bool:
+        return self.transfer != _UNSPECIFIED
+
+
+def colours_of_picture(codec: str, data: bytes, header: StatedColours | None) -> StatedColours | None:
+    """Decode a picture alone, with a new decoder, and return its colours.
+
+    ``data`` has the picture and all its headers. ``header`` has the tags that a container states; ``None`` for the
+    picture's own tags only. The result is ``None`` if the picture cannot be decoded.
+    """
+    context: Any = av.CodecContext.create(codec, "r")
+    if header is not None:
+        header.write(context)
+    configure_video_codec(context, 1, is_strict=False)
+    decoder = PacketDecoder(context)
+    packet = av.Packet(len(data))  # allocates the padding that codecs read beyond the end
+    packet.update(data)
+    try:
+        frames = [*decoder.decode(packet), *decoder.decode(None)]
+    except UndecodablePacketError:
+        return None
+    finally:
+        decoder.close()
+    return StatedColours.read(frames[0]) if frames else None
 
 
 class LinearFrame(NamedTuple):

@@ -258,6 +258,12 @@ class VideoReader(StreamReader):
     def _make_decoder(self) -> Decoder:
         return super()._make_decoder() if self._open_decoder is None else self._open_decoder(self)
 
+    def decode_with(self, open_decoder: Callable[[VideoReader], Decoder]) -> None:
+        """Make decoders with another function from now on. Reopen the stream if it has a decoder."""
+        self._open_decoder = open_decoder
+        if self._decoder is not None:
+            self.reopen()
+
     def stream_info(self) -> StreamInfo:
         if self._stream_info is None:
             self._stream_info = super().stream_info()

@@ -26,6 +26,7 @@ from ..common import stages
 from ..common.handle_pool import reclaim_threads
 from ..common.pictures import PixelStep
 from ..common.threads import ThreadLease, get_num_threads, lease_threads
+from ..pyav.decoding import StatedColours
 from ..pyav.exports import ExportKind, export_converter
 from ..pyav.opening import StreamInfo
 from ..pyav.pixels import LumaConverter
@@ -33,6 +34,7 @@ from ..pyav.reading import VideoReader
 from ..sources.source import Source
 from .frame_cache import FrameCache
 from .frame_stream import ApproximateStream, FrameStream
+from .stated_colours import ColourStatingDecoder, SequenceColours, states_colours
 
 
 @dataclass(slots=True)
@@ -107,6 +109,14 @@ class Handle:
         for worker in self._more_workers:
             worker.converter = make_converter()
 
+    def use(self, spec: HandleSpec) -> None:
+        """Decode and convert as ``spec`` describes from now on, for handles with one worker."""
+        self.convert_with(spec.converter)
+        self.stream.reset()
+        self.stream.reader.decode_with(spec.open_decoder)
+        if self._open_stream is not None:
+            self._open_stream = spec.open_stream
+
     def close(self) -> None:
         self.frame_cache.close()
         for worker in self._more_workers:
@@ -144,13 +154,14 @@ class HandleSpec:
         num_threads = 1 if self.num_ffmpeg_threads is None else self.num_ffmpeg_threads
         reader = self._open_reader(num_threads)
         chooses_threads = self.num_ffmpeg_threads is None and self.decodes_in_software
-        open_stream = self._open_stream if chooses_threads else None
+        open_stream = self.open_stream if chooses_threads else None
         if self.is_approximate:
             return Handle(ApproximateStream(reader), self.converter, open_stream)
         stream = FrameStream(reader, num_threads, decodes_in_software=self.decodes_in_software)
         return Handle(stream, self.converter, open_stream)
 
-    def _open_stream(self) -> FrameStream:
+    def open_stream(self) -> FrameStream:
+        """Open the stream of another worker."""
         return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:
@@ -161,14 +172,19 @@ class HandleSpec:
             self.stream_index,
             num_threads,
             is_strict=is_strict,
-            open_decoder=self._open_decoder,
+            open_decoder=self.open_decoder,
             exports=self.exports,
         )
 
-    def _open_decoder(self, reader: VideoReader) -> PictureDecoder:
+    def open_decoder(self, reader: VideoReader) -> PictureDecoder:
+        """Open the decoder of a reader. If tones are mapped, it tags frames with the colours that they state."""
         backend, parameters = get_backend(self.backend), stream_parameters(reader.stream_info(), reader.codec_context)
         if self.decodes_in_software:
-            return backend.open(parameters, self.device)
+            decoder = backend.open(parameters, self.device)
+            if self.tone_mapping is not None and states_colours(parameters.codec):
+                header = StatedColours.read(reader.codec_context) if self.tone_mapping.maps_untagged else None
+                return ColourStatingDecoder(decoder, SequenceColours(parameters.codec, parameters.extradata, header))
+            return decoder
         return open_guarded(backend, parameters, self.device)
 
     def converter(self) -> PictureConverter:
