@@ -76,7 +76,7 @@ def naming_options(names: Mapping[str, str]) -> Iterator[None]:
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r"The best \w+ stream is unknown and there is no specified stream\. (?=The source has)", ""),
     (r"\bmax_pixels = (?=\d)", "the limit of "),
-    (r" \(VideoDecoder [^;]*; metadata\.\w+ identifies such files; the (ffmpeg program .*)\)", r" The \1"),
+    (r" \((VideoDecoder [^;]*); metadata\.\w+ identifies such files; the (ffmpeg .*)\)", r" In Python, \1. The \2"),
     (f"; {re.escape(MAX_PIXELS_ADVICE)}", ""),
     (r",? or None(?: for [\w' -]*[\w'])?", ""),
     (r"\bnow None\b", "now the default"),
