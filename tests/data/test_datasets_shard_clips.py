@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import tarfile
+from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
 
 import media
+import media_audio
 from mediatensor.datasets import AudioClips, Item, VideoClips, as_items, write_shards
 from mediatensor.decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from mediatensor.encoders import AudioEncoder, Encoder
@@ -92,29 +96,84 @@ def write_film(path: Path, codec: str, *, num_audio_seconds: float = 2.0) -> Pat
     return path
 
 
-@pytest.mark.parametrize(("codec", "extension", "tolerance"), [("flac", "mkv", 0), ("aac", "mp4", 0.02)])
+@pytest.mark.parametrize("hertz", [0, 1000])
+def test_audio_that_is_alike_everywhere_is_not_shifted(hertz: int, tmp_path: Path) -> None:
+    encoder = Encoder()
+    video = encoder.add_video(height=48, width=64, frame_rate=10, extra_options={"g": 5, "bf": 0}, codec="libx264")
+    audio = encoder.add_audio(sample_rate=16_000, num_channels=1, codec="flac")
+    with encoder.open_file(tmp_path / "tone.mp4"):
+        video.add_frames(torch.zeros(20, 3, 48, 64, dtype=torch.uint8))
+        audio.add_samples((torch.sin(2 * torch.pi * hertz * torch.arange(32_000) / 16_000) * 0.5)[None])
+    (shard,) = write_shards([Item(tmp_path / "tone.mp4", start_seconds=0.5, end_seconds=1.5)], tmp_path / "{}.tar")
+    ((clip, _),) = read_clips(shard, tmp_path / "out")
+    with av.open(clip) as container:
+        times = [packet.pts * packet.time_base for packet in container.demux(audio=0) if packet.pts is not None]
+    with av.open(tmp_path / "tone.mp4") as container:
+        wanted = [packet.pts * packet.time_base for packet in container.demux(audio=0) if packet.pts is not None]
+    assert {time + Fraction(1, 2) for time in times} <= set(wanted)
+
+
+def join_streams(path: Path, *sources: Path) -> None:
+    """Write a file with the first stream of each source."""
+    with ExitStack() as opened:
+        output = opened.enter_context(av.open(path, "w"))
+        inputs = [opened.enter_context(av.open(source)) for source in sources]
+        streams = [output.add_stream_from_template(source.streams[0]) for source in inputs]
+        for source, stream in zip(inputs, streams, strict=True):
+            for packet in source.demux(source.streams[0]):
+                if packet.dts is not None:
+                    packet.stream = stream
+                    output.mux(packet)
+
+
+@pytest.mark.parametrize(
+    ("codec", "extension", "tolerance"),
+    [
+        ("flac", "mkv", 0),
+        ("aac", "mp4", 0.02),
+        ("libmp3lame", "avi", 0),  # times are multiples of the packet length
+        ("libopus", "mkv", 1e-4),  # times are rounded to milliseconds
+        ("vorbis", "mkv", 0),  # the first packet gives no samples, so the samples are stored
+        ("adpcm_ima_wav", "avi", 0),  # no container of clips holds the packets
+    ],
+)
 @pytest.mark.parametrize(("start", "stop"), [(0.5, 1.5), (0.7, 1.1), (1.9, None)])
 def test_audio_stays_in_sync(
     codec: str, extension: str, tolerance: float, start: float, stop: float | None, tmp_path: Path
 ) -> None:
-    path = write_film(tmp_path / f"film.{extension}", codec)
+    path = tmp_path / f"film.{extension}"
+    if codec == "vorbis":
+        join_streams(
+            path,
+            write_film(tmp_path / "silent.mkv", "flac", num_audio_seconds=0),
+            media_audio.make("vorbis_mkv", tmp_path),
+        )
+    else:
+        write_film(path, codec)
     (shard,) = write_shards([Item(path, start_seconds=start, end_seconds=stop)], tmp_path / "{}.tar")
     ((clip, columns),) = read_clips(shard, tmp_path / "out")
-    whole = AudioDecoder(path).get_all_samples().data
+    source = AudioDecoder(path).get_all_samples()
+    rate, whole = source.sample_rate, source.data
     samples = AudioDecoder(clip).get_samples_played_in_range(0, columns["clip_duration_seconds"])
-    first = round(columns["clip_pts_seconds"] * 16_000)
+    first = round((columns["clip_pts_seconds"] + samples.pts_seconds - source.pts_seconds) * rate)
     expected = whole[:, first : first + samples.data.shape[1]]
-    assert samples.pts_seconds == pytest.approx(0, abs=1 / 16_000)
-    assert samples.data.shape[1] >= (columns["clip_duration_seconds"] - 0.07) * 16_000
+    assert samples.pts_seconds == pytest.approx(0, abs=1e-3)
+    seconds = min(columns["clip_duration_seconds"], source.duration_seconds - columns["clip_pts_seconds"])
+    assert samples.data.shape[1] >= (seconds - 0.07) * rate
     assert (samples.data - expected).abs().max() <= tolerance
 
 
-@pytest.mark.parametrize("num_audio_seconds", [0.0, 0.5])
-def test_clips_without_sound_have_no_audio(num_audio_seconds: float, tmp_path: Path) -> None:
-    path = write_film(tmp_path / "film.mp4", "aac", num_audio_seconds=num_audio_seconds)
+@pytest.mark.parametrize(
+    ("codec", "extension", "num_audio_seconds"),
+    [("aac", "mp4", 0.0), ("aac", "mp4", 0.5), ("adpcm_ima_wav", "avi", 0.5)],
+)
+def test_clips_without_sound_have_no_audio(
+    codec: str, extension: str, num_audio_seconds: float, tmp_path: Path
+) -> None:
+    path = write_film(tmp_path / f"film.{extension}", codec, num_audio_seconds=num_audio_seconds)
     (shard,) = write_shards([Item(path, start_seconds=1.0, end_seconds=1.5)], tmp_path / "{}.tar")
     ((clip, columns),) = read_clips(shard, tmp_path / "out")
-    assert columns["clip_is_copied"]
+    assert columns["clip_is_copied"] == (extension == "mp4")
     assert [stream.media_type for stream in get_container_metadata(clip).streams] == ["video"]
 
 

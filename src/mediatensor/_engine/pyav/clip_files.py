@@ -12,6 +12,8 @@ from itertools import chain
 from typing import Any
 
 import av
+import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import EncodeError
 from ..common.pictures import Orientation
@@ -51,6 +53,16 @@ class CopiedTrack:
 
 
 @dataclass(frozen=True)
+class EncodedAudio:
+    """Samples, float32 (C, N), that are stored as 32-bit PCM. ``start_seconds`` is the time of the first one."""
+
+    samples: NDArray[np.float32]
+    sample_rate: int
+    layout: str
+    start_seconds: float
+
+
+@dataclass(frozen=True)
 class EncodedTrack:
     """Frames to be encoded. ``frames`` are PyAV's frames; their new times, and ``durations``, are in ``time_base``."""
 
@@ -62,9 +74,12 @@ class EncodedTrack:
 
 
 def write_clip(
-    video: CopiedTrack | EncodedTrack, audio: CopiedTrack | None, container: str, encoder: str | None
+    video: CopiedTrack | EncodedTrack | None,
+    audio: CopiedTrack | EncodedAudio | None,
+    container: str,
+    encoder: str | None,
 ) -> bytes:
-    """Return a file with a video track and, if there is one, an audio track.
+    """Return a file with a video track and an audio track, or with one of them.
 
     ``container`` and ``encoder`` are a pair in `COPIES` or `ENCODINGS`. In a container without edit lists, audio
     packets before time 0 are left out.
@@ -74,6 +89,7 @@ def write_clip(
     file = io.BytesIO()
     # The option prevents random identifiers and dates, so equal clips give equal files.
     output = av.open(file, "w", format=container, options={"fflags": "+bitexact"})
+    timed: Iterable[Any] = ()
     try:
         with output:
             if isinstance(video, EncodedTrack) and encoder is not None:
@@ -84,7 +100,9 @@ def write_clip(
             elif isinstance(video, CopiedTrack):
                 stream = _add_copy(output, video.stream)
                 timed = _retarget(stream, video.packets)
-            if audio is not None:
+            if isinstance(audio, EncodedAudio):
+                timed = heapq.merge(timed, _encode_audio(output, audio), key=_seconds)
+            elif audio is not None:
                 sound = _add_copy(output, audio.stream)
                 packets = [p for p in audio.packets if p.pts >= 0 or container in _WITH_EDIT_LISTS]
                 timed = heapq.merge(timed, _retarget(sound, packets), key=_seconds)
@@ -104,6 +122,22 @@ def _add_copy(output: Any, template: Any) -> Any:
     stream = output.add_stream_from_template(template, opaque=True)
     stream.time_base = template.time_base
     return stream
+
+
+def _encode_audio(output: Any, audio: EncodedAudio) -> Iterator[Any]:
+    rate = audio.sample_rate
+    stream = output.add_stream("pcm_f32le", rate=rate, layout=audio.layout)
+    step = max(1, rate // 10)
+
+    def packets() -> Iterator[Any]:
+        for first in range(0, audio.samples.shape[1], step):
+            samples = audio.samples[:, first : first + step].T.reshape(1, -1)
+            frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples), format="flt", layout=audio.layout)
+            frame.sample_rate, frame.time_base = rate, Fraction(1, rate)
+            frame.pts = round(audio.start_seconds * rate) + first
+            yield from stream.encode(frame)
+
+    return packets()
 
 
 def _retarget(stream: Any, packets: Iterable[Any]) -> Iterator[Any]:

@@ -12,29 +12,33 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..._engine.audio.pre_roll import can_seek, pre_roll_length
+from ..._engine.audio.pre_roll import can_seek, has_unbounded_memory, pre_roll_length
 from ..._engine.index.frame_index import FrameIndex
 from ..._engine.pyav.clip_files import (
     COPIES,
     ENCODINGS,
     EXTENSIONS,
     CopiedTrack,
+    EncodedAudio,
     EncodedTrack,
     in_storable_format,
     write_clip,
 )
+from ..._engine.pyav.opening import read_container_info
 from ..._engine.pyav.pixels import fingerprint, orientation_of
+from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, VideoDecoder
 from ...decoders._access import access_to
 from ...decoders._demuxer import packets_from
 from ...encoders import Encoder
-from ...errors import DecodeError, EncodeError, InvalidArgumentError, OpenError, ReadError, StreamError
+from ...errors import DecodeError, EncodeError, InvalidArgumentError, OpenError, OutOfRangeError, ReadError, StreamError
+from ...frames import AudioSamples
 from .._rows.clips import AudioSegment, VideoSegment
 from .._sources.items import Item
 
@@ -43,6 +47,13 @@ from .._sources.items import Item
 _PROVEN_CODECS = frozenset(("av1", "h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8", "vp9"))
 # Codecs without a known pre-roll start this much earlier.
 _PRE_ROLL_SECONDS = 1.0
+# The packets of audio may be this much too early or too late. The largest delay measured was 17 ms, for Vorbis.
+_MAX_DELAY_SECONDS = 0.05
+_COMPARED_SECONDS = 2.0
+# Squared differences at the right place are less than this part of those at the place to be corrected.
+_ALIKE = 0.25
+# Samples with smaller squared differences, relative to their squares, are at the right place.
+_EQUAL = 1e-4
 # Times in Matroska files are rounded to milliseconds.
 _ROUNDING_SECONDS = 0.001
 # Container and codec, in order of preference. FLAC has up to 24 bits.
@@ -72,19 +83,27 @@ def cut_video(item: Item) -> CutClip:
     with VideoDecoder(item.source, num_ffmpeg_threads=1) as decoder:
         clip = _VideoClip(decoder, item)
         errors = []
-        for container, encoder in (*COPIES, *ENCODINGS):
-            is_copied = encoder is None
-            with ExitStack() as opened:  # the streams of copied packets, until they are written
-                try:
-                    track = clip.copy(opened) if is_copied else clip.encode()
-                    if track is None:
+        for formats in (COPIES, ENCODINGS):
+            failed: list[tuple[str, str | None]] = []
+            # Containers without the codec of the audio are tried again with decoded samples.
+            attempts = chain(((one, False) for one in formats), ((one, True) for one in failed))
+            for (container, encoder), decodes_audio in attempts:
+                is_copied, is_written, audio = encoder is None, False, None
+                with ExitStack() as opened:  # the streams of copied packets, until they are written
+                    try:
+                        track = clip.copy(opened) if is_copied else clip.encode()
+                        if track is None:
+                            continue
+                        audio = clip.decoded_audio() if decodes_audio else clip.audio(opened)
+                        data = write_clip(track, audio, container, encoder)
+                        is_written = True
+                        clip.check(data)
+                    except EncodeError as error:
+                        errors.append(str(error))
+                        if isinstance(audio, CopiedTrack) and not is_written:
+                            failed.append((container, encoder))
                         continue
-                    data = write_clip(track, clip.audio(opened), container, encoder)
-                    clip.check(data)
-                except EncodeError as error:
-                    errors.append(str(error))
-                    continue
-            return CutClip(data, EXTENSIONS[container], clip.start_seconds, clip.duration_seconds, is_copied)
+                return CutClip(data, EXTENSIONS[container], clip.start_seconds, clip.duration_seconds, is_copied)
     raise EncodeError(f"The segment of {item.name} could not be stored exactly: {' '.join(dict.fromkeys(errors))}")
 
 
@@ -105,6 +124,8 @@ class _VideoClip:
         self.start_seconds = float(self._begin)
         self.duration_seconds = float(end * self._index.time_base)
         self._fingerprints: list[int] = []
+        self._delay: Fraction | None = None
+        self._copies_audio = True
 
     # Copying packets
 
@@ -212,8 +233,19 @@ class _VideoClip:
 
     # Audio
 
-    def audio(self, opened: ExitStack) -> CopiedTrack | None:
-        """Return the audio packets of the clip, and earlier ones that the decoder needs; ``None`` if there are none."""
+    def audio(self, opened: ExitStack) -> CopiedTrack | EncodedAudio | None:
+        """Return the audio packets of the clip, and earlier ones that the decoder needs; ``None`` if there are none.
+
+        If the packets have no times, or the decoded samples would not have the times of the source, return the samples.
+        """
+        if self._delay is None:
+            self._delay = Fraction(0)
+            self._delay = self._measure_delay()
+            self._copies_audio = not self._delay or abs(self._measure_delay()) <= _ROUNDING_SECONDS
+        track = self._read_packets_of_audio(opened) if self._copies_audio else None
+        return track if self._copies_audio else self.decoded_audio()
+
+    def _read_packets_of_audio(self, opened: ExitStack) -> CopiedTrack | None:
         try:
             with AudioDecoder(self._source) as decoder:
                 metadata, stream_index = decoder.metadata, decoder.stream_index
@@ -226,18 +258,88 @@ class _VideoClip:
         start, stop = self._begin - Fraction(pre_roll), self._begin + Fraction(self.duration_seconds)
         copied = []
         stream, packets = opened.enter_context(packets_from(self._source, stream_index, float(start)))
-        time_base = Fraction(stream.time_base)
-        offset = round(self._begin / time_base)
+        time_base, sample = Fraction(stream.time_base), Fraction(1, rate)
+        delay = (self._delay or 0) - self._begin
         for packet in packets:
             if packet.pts is None:
+                self._copies_audio = False
                 return None
             if packet.pts * time_base >= stop:
                 break
             if (packet.pts + (packet.duration or 0)) * time_base <= start:
                 continue
-            packet.pts, packet.dts = packet.pts - offset, packet.pts - offset
+            # Ticks of the source may be longer than a sample: those of MP3 in AVI last 26 ms.
+            pts, duration = packet.pts * time_base + delay, (packet.duration or 0) * time_base
+            packet.time_base = sample
+            packet.pts = packet.dts = round(pts / sample)
+            packet.duration = round(duration / sample)
             copied.append(packet)
         return CopiedTrack(stream, copied) if copied else None
+
+    def _measure_delay(self) -> Fraction:
+        """Return the delay of packets with which the decoded samples have the times of the source.
+
+        Times in Matroska and FLV are rounded to milliseconds, and the first Vorbis packet gives no samples. So write a
+        file with only the audio, and compare its samples with those of the source. The delay is 0 if there is no audio,
+        or no place where the samples are alike, and for formats in which each range is decoded from the start.
+        """
+        with (
+            ExitStack() as opened,
+            suppress(EncodeError, StreamError, DecodeError, OpenError, OutOfRangeError, ReadError),
+        ):
+            decoder = opened.enter_context(AudioDecoder(self._source))
+            codec = {"mp3": "mp3float"}.get(decoder.metadata.codec or "", decoder.metadata.codec or "")
+            if not can_seek(read_container_info(make_source(self._source)).format_name, codec):
+                return Fraction(0)
+            track = self._read_packets_of_audio(opened)
+            if track is None or has_unbounded_memory(codec, track.stream.codec_context.profile):
+                return Fraction(0)
+            length = min(self.duration_seconds, _COMPARED_SECONDS)
+            with AudioDecoder(write_clip(None, track, *COPIES[0])) as written:
+                stored = written.get_samples_played_in_range(0, length)
+            begin = float(self._begin)
+            first = max(begin - _MAX_DELAY_SECONDS, decoder.metadata.begin_stream_seconds)
+            source = decoder.get_samples_played_in_range(first, begin + length + _MAX_DELAY_SECONDS)
+            return _delay_of(stored, source, begin)
+        return Fraction(0)
+
+    def decoded_audio(self) -> EncodedAudio | None:
+        """Return the samples of the clip, for containers that cannot hold the packets."""
+        start = float(self._begin)
+        try:
+            with AudioDecoder(self._source) as decoder:
+                samples = decoder.get_samples_played_in_range(start, start + self.duration_seconds)
+                layout = decoder.metadata.channel_layout
+        except (StreamError, OutOfRangeError):  # there are only earlier samples
+            return None
+        channels = samples.data.shape[0]
+        layout = {1: "mono", 2: "stereo"}.get(channels, layout or f"{channels} channels")
+        return EncodedAudio(samples.data.numpy(), samples.sample_rate, layout, samples.pts_seconds - start)
+
+
+def _delay_of(stored: AudioSamples, source: AudioSamples, begin_seconds: float) -> Fraction:
+    """Return how much later the stored samples must begin. Their time 0 is ``begin_seconds`` in the source."""
+    rate, margin = stored.sample_rate, round(_MAX_DELAY_SECONDS * stored.sample_rate)
+    ours, theirs = (one.data.mean(0).double().numpy() for one in (stored, source))
+    wanted = (begin_seconds + stored.pts_seconds - source.pts_seconds) * rate
+    first = round(wanted) - margin
+    if source.sample_rate != rate or not len(ours):
+        return Fraction(0)
+    # Our samples may be anywhere in this part of the source. Outside the source is silence.
+    area = np.zeros(len(ours) + 2 * margin)
+    known = theirs[max(0, first) : max(0, first + len(area))]
+    area[max(0, -first) :][: len(known)] = known
+    size = len(area) + len(ours)
+    products = np.fft.irfft(np.fft.rfft(area, size) * np.conj(np.fft.rfft(ours, size)), size)[: 2 * margin + 1]
+    energies = np.concatenate([[0], (area**2).cumsum()])
+    energy = (ours**2).sum()
+    errors = energies[len(ours) :] - energies[: 2 * margin + 1] - 2 * products + energy
+    if errors[margin] <= _EQUAL * energy or errors.min() > _ALIKE * errors[margin]:
+        return Fraction(0)
+    # A tone is alike at many places. Take the nearest one.
+    places = np.flatnonzero(errors <= 1.5 * max(errors.min(), 0) + _EQUAL * energy)
+    best = int(places[np.abs(places - margin).argmin()])
+    return Fraction(round(first + best - wanted), rate)
 
 
 def _set_decoding_times(packets: list[Any], *, are_consecutive: bool) -> None:

@@ -51,7 +51,9 @@ def write_shards(
     * Otherwise, its frames are encoded without loss: as H.264, or as FFV1 if their pixel format needs it. In both
       cases, the decoded frames are bit-identical to the source.
     * Packets of audio are copied. In mp4 and mov, the file also contains the earlier packets that the decoder needs;
-      players skip them. Decoded AAC differs from the source only in its synthesized noise.
+      players skip them. Samples have the times of the source, to less than a millisecond. Decoded AAC differs from the
+      source only in its synthesized noise. If no container can hold the packets (AMR, WMA Pro), or the decoder would
+      shift the samples (Vorbis), decoded samples are stored as 32-bit PCM.
     * Segments of audio files, and of `AudioClips`, are stored without loss as FLAC, or as 32-bit WAV if FLAC cannot
       hold the samples.
 
