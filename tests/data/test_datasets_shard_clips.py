@@ -200,3 +200,26 @@ def test_segments_of_items_without_a_video_stream_are_audio(tmp_path: Path) -> N
     (shard,) = write_shards(items, tmp_path / "{}.tar")
     ((clip, columns),) = read_clips(shard, tmp_path / "out")
     assert (clip.suffix, columns["clip_duration_seconds"]) == (".flac", pytest.approx(0.5, abs=0.1))
+
+
+@pytest.mark.filterwarnings("ignore:.* is an HDR video")
+@pytest.mark.parametrize("light", ["", ":max-cll=600,400"])
+def test_encoded_clips_keep_the_luminance_of_hdr(light: str, tmp_path: Path) -> None:
+    parameters = "log-level=none:hdr10=1:master-display=G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)"
+    with av.open(tmp_path / "hdr.mp4", "w") as output:
+        stream: Any = output.add_stream("libx265", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p10le"
+        stream.options = {"preset": "ultrafast", "x265-params": f"{parameters}L(40000000,50){light}"}
+        context = stream.codec_context
+        context.color_trc, context.color_primaries, context.colorspace, context.color_range = 16, 9, 9, 1
+        for number in range(4):
+            levels = np.linspace(0, 65535, 64 * 48 * 3).astype(np.uint16).reshape(48, 64, 3)
+            frame = av.VideoFrame.from_ndarray(levels, format="rgb48le").reformat(format="yuv420p10le")
+            frame.pts, frame.color_trc, frame.color_primaries, frame.colorspace = number, 16, 9, 9
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    (shard,) = write_shards([Item(tmp_path / "hdr.mp4", start_seconds=0.04)], tmp_path / "{}.tar")
+    ((clip, columns),) = read_clips(shard, tmp_path / "out")
+    assert not columns["clip_is_copied"]
+    whole, cut = (VideoDecoder(path, tone_mapping="bt2390") for path in (tmp_path / "hdr.mp4", clip))
+    assert torch.equal(cut[:], whole[1:])

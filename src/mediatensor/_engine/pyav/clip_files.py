@@ -20,6 +20,7 @@ from ..common.pictures import Orientation
 from ..containers.boxes import find_all
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
+from .pixels import x264_luminance_options
 
 #: Extension of the files of each container. mp4 and mov store times exactly. Their edit lists also hide the audio
 #: before the first frame, which decoders need in order to start.
@@ -171,6 +172,8 @@ def _add_encoder(output: Any, frame: Any, track: EncodedTrack, name: str) -> Any
     context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
     context.thread_count = 1
     context.options = {**WITHOUT_LOG, **_ENCODERS[name]}
+    if name != "ffv1" and (luminance := x264_luminance_options(frame)):
+        context.options |= {"x264-params": luminance}
     return stream
 
 

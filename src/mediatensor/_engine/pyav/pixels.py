@@ -135,6 +135,28 @@ def peak_luminance_of(frame: Any) -> float | None:
     return None
 
 
+def x264_luminance_options(frame: Any) -> str:
+    """Return options of x264 that store a frame's content light level and mastering display, with colons in between."""
+    options = []
+    for kind in _LUMINANCES:
+        item = None
+        with suppress(DecodeError):
+            item = side_data_of(frame, kind)
+        data = b"" if item is None else bytes(item)
+        if kind is Type.CONTENT_LIGHT_LEVEL and len(data) >= 8:
+            options.append("cll={},{}".format(*struct.unpack("=2I", data[:8])))
+        elif len(data) >= 88 and all(struct.unpack("=2i", data[80:88])):  # both kinds of values are known
+            pairs = struct.unpack("=20i", data[:80])
+            values = [Fraction(pairs[i], pairs[i + 1] or 1) for i in range(0, 20, 2)]
+            # In units of H.264: chromaticities in 1/50000, luminances in 1/10000 cd/m².
+            red, green, blue, white = (
+                f"({round(x * 50_000)},{round(y * 50_000)})" for x, y in zip(values[:8:2], values[1:8:2], strict=True)
+            )
+            lowest, highest = (round(value * 10_000) for value in values[8:])
+            options.append(f"mastering-display=G{green}B{blue}R{red}WP{white}L({highest},{lowest})")
+    return ":".join(options)
+
+
 def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
     # ``side_data.get`` raises and catches an error. PyAV could drop a signal's exception at this point.
     for item in side_data:

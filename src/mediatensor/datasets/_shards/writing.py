@@ -49,7 +49,7 @@ def write_shards(
 
     * If the segment begins at a key frame and its frames refer to no other frames, the packets of the video are copied.
     * Otherwise, its frames are encoded without loss: as H.264, or as FFV1 if their pixel format needs it. In both
-      cases, the decoded frames are bit-identical to the source.
+      cases, the decoded frames are bit-identical to the source. FFV1 cannot store the luminance of HDR10.
     * Packets of audio are copied. In mp4 and mov, the file also contains the earlier packets that the decoder needs;
       players skip them. Samples have the times of the source, to less than a millisecond. Decoded AAC differs from the
       source only in its synthesized noise. If no container can hold the packets (AMR, WMA Pro), or the decoder would
