@@ -49,7 +49,7 @@ _PROVEN_CODECS = frozenset(("av1", "h264", "hevc", "mpeg1video", "mpeg2video", "
 _PRE_ROLL_SECONDS = 1.0
 # The packets of audio may be this much too early or too late. The largest delay measured was 17 ms, for Vorbis.
 _MAX_DELAY_SECONDS = 0.05
-_COMPARED_SECONDS = 2.0
+_COMPARED_SECONDS = 1.0
 # Squared differences at the right place are less than this part of those at the place to be corrected.
 _ALIKE = 0.25
 # Samples with smaller squared differences, relative to their squares, are at the right place.
@@ -329,7 +329,7 @@ def _delay_of(stored: AudioSamples, source: AudioSamples, begin_seconds: float) 
     area = np.zeros(len(ours) + 2 * margin)
     known = theirs[max(0, first) : max(0, first + len(area))]
     area[max(0, -first) :][: len(known)] = known
-    size = len(area) + len(ours)
+    size = 1 << (len(area) + len(ours)).bit_length()  # fast to transform
     products = np.fft.irfft(np.fft.rfft(area, size) * np.conj(np.fft.rfft(ours, size)), size)[: 2 * margin + 1]
     energies = np.concatenate([[0], (area**2).cumsum()])
     energy = (ours**2).sum()
