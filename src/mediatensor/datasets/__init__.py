@@ -20,7 +20,6 @@ from ._rows.dataset import MediaDataset, RowKey
 from ._rows.recipe import Recipe, RowSpec
 from ._rows.samples import Batch, ColumnDict, Failure, FailureReport, Sample, Skipped, Timing
 from ._rows.tar_samples import TarSamples
-from ._shards.writing import write_shards
 from ._sources.dispatch import as_items
 from ._sources.items import MEDIA_EXTENSIONS, Item
 from ._sources.tar_shards import TarItems
@@ -29,6 +28,7 @@ from ._video_clips import VideoClips, VideoRecipe, VideoTextClips, VideoTextReci
 
 if TYPE_CHECKING:
     from .._text_data.documents import DocumentPages, WordCrops
+    from ._shards.writing import write_shards
 
 __all__ = [
     "FINDING_KINDS",
@@ -82,4 +82,11 @@ __all__ = [
     "write_shards",
 ]
 
-__getattr__ = lazy_names(__name__, {"DocumentPages": ".._text_data.documents", "WordCrops": ".._text_data.documents"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "DocumentPages": ".._text_data.documents",
+        "WordCrops": ".._text_data.documents",
+        "write_shards": "._shards.writing",  # which imports the encoders
+    },
+)
