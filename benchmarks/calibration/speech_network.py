@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mediatensor.samplers._speech_network import FILE
+from mediatensor.samplers._speech import WEIGHTS_FILE
 
 from ..shared.options import make_parser
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     parser = make_parser("benchmarks.calibration.speech_network", __doc__)
     parser.add_argument("file", type=Path, metavar="FILE.onnx", help="silero_vad_16k_op15.onnx of silero-vad 6.2.3")
-    parser.add_argument("-o", "--output", type=Path, default=FILE, help="file to write (default: %(default)s)")
+    parser.add_argument("-o", "--output", type=Path, default=WEIGHTS_FILE, help="file to write (default: %(default)s)")
     options = parser.parse_args(arguments)
     tensors = {tensor.name: tensor for tensor in onnx.load(options.file).graph.initializer}
     weights = {name: numpy_helper.to_array(tensors[f"model.{given}"]) for name, given in _NAMES.items()}

@@ -43,7 +43,7 @@ class MediaTensorError(Exception):
 
 
 class InvalidArgumentError(MediaTensorError, ValueError, TypeError, AssertionError, RuntimeError):
-    """The value or the type of an argument is not accepted. The message names the argument and what is accepted.
+    """The value or the type of an argument is not accepted. The message names the argument and the accepted values.
 
     For such arguments, torchcodec raises ValueError, TypeError or RuntimeError, and docTR raises ValueError, TypeError
     or AssertionError.
@@ -99,7 +99,7 @@ class RedactionError(MediaTensorError, RuntimeError):
 
 
 class WeightsError(MediaTensorError, ValueError, RuntimeError):
-    """A file of model weights is damaged, is not the expected one, or does not fit the model."""
+    """A file of model weights is damaged, is not the expected file, or does not fit the model."""
 
 
 class WeightsNotFoundError(WeightsError, FileNotFoundError):
@@ -126,7 +126,7 @@ class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
 
 
 class ClosedError(MediaTensorError, ValueError, RuntimeError):
-    """A decoder or an encoder was used after ``close()``."""
+    """A decoder, a demuxer or an encoder was used after ``close()``, or a demuxer was used in a forked process."""
 
 
 class IsolatedWorkerError(MediaTensorError, RuntimeError):
@@ -134,7 +134,7 @@ class IsolatedWorkerError(MediaTensorError, RuntimeError):
 
     Attributes:
         reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised an
-            exception whose type is neither in ``mediatensor.errors`` nor in Python) or ``"result"`` (the process sent a
+            exception whose type is neither in ``mediatensor.errors`` nor built in) or ``"result"`` (the process sent a
             malformed result).
 
     Example:

@@ -80,8 +80,8 @@ class ReplacedFrame:
     Attributes:
         index: Index of the requested frame.
         reason: A sentence with the reason why the frame could not be decoded, or a description of the hole.
-        position: Position of the frame in the flattened batch. Under ``on_error="skip"``, the position that it would
-            have if no frame had been left out.
+        position: Position of the frame in the flattened batch. With ``on_error="skip"``, it counts the frames that were
+            left out as well.
         used_index: Index of the frame that was returned instead; ``None`` if the frame was left out.
         num_missing: For a hole, the number of packets for which the codec returned no frame; otherwise 0.
 
@@ -110,7 +110,7 @@ class Frame(_Result):
         data: 3-D tensor, (C, H, W) or (H, W, C).
         pts_seconds: Presentation time in seconds.
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: A tuple of reports: one if the frame was replaced under ``on_error="nearest"``, and one for each hole.
+        replaced: A tuple of reports: one if the frame was replaced (``on_error="nearest"``), and one for each hole.
         is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:
@@ -145,7 +145,7 @@ class Frame(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds))
 
     def to(self, *args: Any, **kwargs: Any) -> Frame:
-        """Return a frame whose data are ``data.to(*args, **kwargs)``.
+        """Return a frame with ``data.to(*args, **kwargs)`` as its data.
 
         Example:
             >>> import torch
@@ -190,8 +190,8 @@ class FrameBatch(_Result):
         data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
         pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
         duration_seconds: Durations of the frames in seconds, with the same dtype, device and shape as ``pts_seconds``.
-        replaced: A report for each frame that was left out under ``on_error="skip"`` or replaced under ``"nearest"``,
-            and one for each hole.
+        replaced: A tuple of reports: one for each frame that was left out (``on_error="skip"``) or replaced
+            (``"nearest"``), and one for each hole.
         is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
 
     Raises:
@@ -213,7 +213,6 @@ class FrameBatch(_Result):
 
     def __post_init__(self) -> None:
         _check_dimensions(self.data, "at least 3-dimensional", 3)
-        # Callers may pass times as lists or float32 tensors. They are stored as float64 on the CPU.
         self.pts_seconds = _numbers("pts_seconds", self.pts_seconds)
         self.duration_seconds = _numbers("duration_seconds", self.duration_seconds)
         leading = self.data.shape[:-3]
@@ -262,7 +261,6 @@ class FrameBatch(_Result):
         )
 
     def _replaced_at(self, key: Any) -> tuple[ReplacedFrame, ...]:
-        """Return the reports of the frames that ``key`` selects, with their new positions."""
         count = self.pts_seconds.numel()
         kept = torch.arange(count, device="cpu").reshape(self.pts_seconds.shape)[key].flatten().tolist()
         return tuple(
@@ -273,7 +271,7 @@ class FrameBatch(_Result):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:
-        """Return a batch whose data are ``data.to(*args, **kwargs)``. The times stay float64 on the CPU.
+        """Return a batch with ``data.to(*args, **kwargs)`` as its data. The times stay float64 on the CPU.
 
         Example:
             >>> import torch
@@ -314,7 +312,7 @@ class AudioSamples(_Result):
     """Decoded audio samples.
 
     Attributes:
-        data: 2-D float tensor (channels, samples) in [-1, 1]. For the cases in which values exceed this range, see
+        data: 2-D float tensor (channels, samples) in [-1, 1]. Lossy codecs and mixing can exceed this range; see
             `AudioDecoder`.
         pts_seconds: Time of the first sample in seconds.
         duration_seconds: Length in seconds.
@@ -349,7 +347,7 @@ class AudioSamples(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamples:
-        """Return samples whose data are ``data.to(*args, **kwargs)``.
+        """Return samples with ``data.to(*args, **kwargs)`` as their data.
 
         Example:
             >>> import torch
@@ -395,8 +393,8 @@ class AudioSamplesBatch(_Result):
         pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
         duration_seconds: Lengths of the clips in seconds, with the same dtype, device and shape as ``pts_seconds``.
         sample_rate: Samples per second of all clips.
-        num_valid_samples: Number of samples at the start of each clip that come from the stream, int64 on the CPU,
-            (clips,). The rest of the clip is padding.
+        num_valid_samples: Number of samples of each clip that come from the stream, int64 on the CPU, (clips,). They
+            are at the start of the clip; the rest of the clip is padding.
 
     Raises:
         InvalidArgumentError: if ``data`` is not 3-dimensional or another field is not of shape (clips,).
@@ -453,7 +451,7 @@ class AudioSamplesBatch(_Result):
         return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
-        """Return a batch whose data are ``data.to(*args, **kwargs)``. All other fields stay on the CPU.
+        """Return a batch with ``data.to(*args, **kwargs)`` as its data. All other fields stay on the CPU.
 
         Example:
             >>> import torch
@@ -510,7 +508,7 @@ class AudioVideoClip(_Result):
         return iter((self.frames, self.samples))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
-        """Return a clip of ``frames.to(*args, **kwargs)`` and ``samples.to(*args, **kwargs)``.
+        """Return a clip with ``frames.to(*args, **kwargs)`` and ``samples.to(*args, **kwargs)``.
 
         Example:
             >>> import torch

@@ -190,7 +190,7 @@ def test_stream_of_sound_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_stream_that_is_not_there(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = probe_json(clip, capsys, "--stream", "7", code=2)
     assert (found["video"], found["audio"]) == (None, None)
-    assert "Stream 7 is not a stream of video, audio or subtitles of this file (0 video)." in found["error"]
+    assert "Stream 7 is not a video, audio or subtitle stream of this file (0 video)." in found["error"]
 
 
 def test_audio_alone_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ _TRAIN = "train recognition --train lines.jsonl --validation lines.jsonl"
         ("extract s.wav --audio --num-channels 1000 -o o", "--num-channels must be > 0 and at most 64 (got 1000)"),
         ("extract s.wav --audio --sample-rate 1 -o o", "no audio sample"),
         ("extract s.wav -o o", "s.wav: The source has no video stream that can be decoded"),
-        ("extract t.srt --subtitles --encoding nope -o o", "--encoding: there is no encoding 'nope'"),
+        ("extract t.srt --subtitles --encoding nope -o o", "--encoding must be the name of a Python encoding"),
         ("extract v.mp4 --size 99999x99999 -o o", "Frames of 99999x99999 pixels are too large"),
         ("check bad.csv", "Give the name of the right column with --media-column."),
         ("check m.csv --media-column nope", "with --media-column."),

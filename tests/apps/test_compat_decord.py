@@ -56,7 +56,7 @@ def differences(ours: Any, theirs: Any, levels: float, path: str = "") -> list[s
 @pytest.mark.parametrize(
     "name", [name for name, value in RECORDED.items() if name in CALLS and "raises" not in str(value)]
 )
-def test_results_are_those_of_decord(name: str) -> None:
+def test_results_match_decord(name: str) -> None:
     ours, theirs = outcome(decord, CALLS[name]), RECORDED[name]
     if name in DIFFERENT:
         assert ours == DIFFERENT[name] != theirs
@@ -76,7 +76,7 @@ def test_every_call_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_errors_are_of_the_types_of_decord(name: str) -> None:
+def test_errors_have_decords_types(name: str) -> None:
     kinds: dict[str, type[Exception]] = {
         "IndexError": IndexError,
         "AssertionError": AssertionError,
@@ -150,7 +150,7 @@ def test_frames_that_cannot_be_decoded(tmp_path: Path) -> None:
     assert decord.VideoReader(path, fault_tol=len(failed))[:].shape == frames.shape
 
 
-def test_sound_that_begins_late_is_padded_once() -> None:
+def test_audio_that_starts_late_is_padded_once() -> None:
     reader = decord.AudioReader(LATE)
     num_samples = reader.shape[1]
     first = reader[:100].asnumpy()
@@ -160,7 +160,7 @@ def test_sound_that_begins_late_is_padded_once() -> None:
     assert np.array_equal(reader[22944:23044].asnumpy(), first)
 
 
-def test_sound_of_frames_is_whole_however_long_the_video_is() -> None:
+def test_audio_of_frames_is_complete_in_long_videos() -> None:
     sound, frames = decord.AVReader(CLIP)[:]
     assert frames.shape == (30, 48, 64, 3)
     assert [part.shape for part in sound] == [(1, 1764)] * 30  # 44,100 Hz at 25 frames a second
@@ -168,7 +168,7 @@ def test_sound_of_frames_is_whole_however_long_the_video_is() -> None:
     assert np.array_equal(joined, decord.AudioReader(CLIP, sample_rate=44_100)[: 30 * 1764].asnumpy())
 
 
-def test_what_a_reader_returns_is_the_callers() -> None:
+def test_returned_arrays_belong_to_the_caller() -> None:
     sound = decord.AudioReader(CLIP)
     before = sound[:10].asnumpy().copy()
     sound[:10].asnumpy()[:] = 1
@@ -182,7 +182,7 @@ def test_what_crashes_decord_is_an_error(indices: Any) -> None:
         decord.VideoReader(UNEVEN).get_batch(indices)
 
 
-def test_a_loader_in_a_process_of_its_own() -> None:
+def test_a_loader_in_a_separate_process() -> None:
     options: Any = ([CLIP, UNEVEN], decord.cpu(0), (4, 24, 32, 3), 1, 3, 0)
     bounded = list(decord.VideoLoader(*options, timeout_seconds=60))
     for (frames, indices), (truth, where) in zip(bounded, decord.VideoLoader(*options), strict=True):

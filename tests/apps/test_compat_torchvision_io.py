@@ -38,7 +38,7 @@ def differences(ours: Any, theirs: Any, levels: float, path: str = "") -> list[s
 
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - set(FAILING) - DIFFERENT))
-def test_results_are_those_of_torchvision(name: str) -> None:
+def test_results_match_torchvision(name: str) -> None:
     assert differences(outcome(io, CALLS[name]), RECORDED[name], MAX_LEVELS.get(name, 2e-4)) == []
 
 
@@ -50,12 +50,12 @@ def test_every_call_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_errors_are_of_the_types_of_torchvision(name: str) -> None:
+def test_errors_have_torchvisions_types(name: str) -> None:
     with pytest.raises(getattr(builtins, RECORDED[name]["raises"])):
         CALLS[name](io)
 
 
-def test_the_sound_of_a_range_is_that_of_its_time() -> None:
+def test_the_audio_of_a_range_has_its_times() -> None:
     whole = AudioDecoder(CLIP).get_all_samples().data
     _, samples, info = io.read_video(CLIP, 0.25, 0.5, pts_unit="sec")
     assert info == {"video_fps": 25.0, "audio_fps": 48_000}
@@ -67,7 +67,7 @@ def test_the_sound_of_a_range_is_that_of_its_time() -> None:
     assert io.read_video(LATE, 0, 0.1, pts_unit="sec")[1].shape[1] == 0  # it begins later
 
 
-def test_what_torchvision_leaves_out_without_a_word(tmp_path: Path) -> None:
+def test_data_that_torchvision_silently_drops(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFoundError, match="nothing"):
         io.read_video("nothing.mp4")
     with pytest.raises(OpenError):
@@ -95,7 +95,7 @@ def test_seeking_is_exact() -> None:
     assert (torch.cat(pieces).T - whole).abs().mean() < 1e-3
 
 
-def test_streams_that_are_not_there() -> None:
+def test_missing_streams() -> None:
     reader = io.VideoReader(CLIP)
     next(reader)
     assert not reader.set_current_stream("audio:1")

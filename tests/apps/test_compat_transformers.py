@@ -34,7 +34,7 @@ GUESSED = [name for name in CALLS if name.endswith("uneven") and not name.starts
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_results_are_those_of_transformers(name: str) -> None:
+def test_results_match_transformers(name: str) -> None:
     found, expected = outcome(CALLS[name], ours), RECORDED[name]
     if name in GUESSED:
         backend, _, rest = name.partition(": ")
@@ -56,7 +56,7 @@ def test_results_are_those_of_transformers(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", [CLIP, LATE])
-def test_frames_are_those_of_pyav_bit_for_bit(path: str) -> None:
+def test_frames_equal_pyavs(path: str) -> None:
     with av.open(path) as container:
         truth = np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
     frames, metadata = ours.load_video(path, backend="pyav", fps=10)
@@ -67,7 +67,7 @@ def test_frames_are_those_of_pyav_bit_for_bit(path: str) -> None:
     assert metadata.frames_indices.tolist() == [5, 5, 0, 29]
 
 
-def test_rate_and_duration_are_those_of_the_content() -> None:
+def test_rate_and_duration_match_the_content() -> None:
     metadata = ours.load_video(UNEVEN)[1]
     decoder = VideoDecoder(UNEVEN)
     assert (metadata.fps, metadata.duration) == (decoder.metadata.average_fps, decoder.metadata.duration_seconds)
@@ -190,7 +190,7 @@ def test_the_backend_and_its_end(transformers: Any) -> None:
     assert decoders == video_utils.VIDEO_DECODERS
 
 
-def test_a_processor_gives_the_pixels_that_it_gives_of_pyav(transformers: Any) -> None:
+def test_a_processor_returns_the_same_pixels_as_with_pyav(transformers: Any) -> None:
     from transformers import LlavaOnevisionVideoProcessor, Qwen2VLVideoProcessor, video_utils
 
     ours.register()

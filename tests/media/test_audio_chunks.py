@@ -102,7 +102,7 @@ def test_a_gap_is_not_the_end(tmp_path: Path) -> None:
     assert [chunk.pts_seconds for chunk in chunks] == [0.0, 0.75, 3.75, 4.5]
 
 
-def test_decoding_from_the_beginning_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_decoding_from_the_beginning_continues_where_it_stopped(tmp_path: Path) -> None:
     """Formats without seeking are not decoded from the beginning for every chunk: the bytes are read once."""
     path = tmp_path / "sound.mpg"
     write_sound(SoundSpec("", "mp2", "mpeg", rate=48_000, num_channels=1, num_samples=1152 * 1000), path)

@@ -114,7 +114,7 @@ RANGES = [
 
 
 @pytest.mark.parametrize("name", list(SOUNDS))
-def test_a_clip_holds_the_frames_and_the_samples_of_its_range(files: dict[str, Path], name: str) -> None:
+def test_a_clip_has_the_frames_and_the_samples_of_its_range(files: dict[str, Path], name: str) -> None:
     begin, count = SOUNDS[name]
     video = VideoDecoder(files[name])
     with AudioVideoDecoder(files[name]) as decoder:

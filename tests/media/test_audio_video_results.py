@@ -37,7 +37,7 @@ def test_every_clip_has_its_numbers(wrong: str) -> None:
         AudioSamplesBatch(torch.zeros(2, 1, 4), sample_rate=8, **fields)
 
 
-def test_numbers_are_kept_exact_whatever_was_given() -> None:
+def test_numbers_stay_exact_for_every_input_type() -> None:
     batch = AudioSamplesBatch(torch.zeros(1, 1, 4), [1], torch.ones(1, dtype=torch.float32), torch.tensor(8), [3])
     assert batch.pts_seconds.dtype == batch.duration_seconds.dtype == torch.float64
     assert batch.num_valid_samples.dtype == torch.int64

@@ -47,12 +47,12 @@ class _Other(DecodeBackend):
 # The registry
 
 
-def test_ours_are_there() -> None:
+def test_built_in_backends_are_available() -> None:
     assert {"cpu", "cuda"} <= set(available_backends())
     assert get_backend("cuda").name == "cuda"
 
 
-def test_a_backend_is_taken_for_the_devices_that_it_names(clip: Path, fake_device: torch.device) -> None:
+def test_a_backend_is_the_default_of_its_devices(clip: Path, fake_device: torch.device) -> None:
     assert VideoDecoder(clip, device=fake_device).cpu_fallback.reason is None
     with registered(_Other()), pytest.warns(UserWarning, match="nothing can be decoded"):
         decoder = VideoDecoder(clip, device=fake_device)
@@ -61,7 +61,7 @@ def test_a_backend_is_taken_for_the_devices_that_it_names(clip: Path, fake_devic
     assert decoder[0].device == fake_device
 
 
-def test_what_is_no_backend() -> None:
+def test_other_objects_are_not_backends() -> None:
     with pytest.raises(InvalidArgumentError, match="instance of DecodeBackend"):
         register_backend(PlaneBackend)  # type: ignore[arg-type]
     for name in (5, "", None):
@@ -126,7 +126,7 @@ def test_a_package_that_cannot_be_loaded(
 
 def test_a_package_with_something_else(installed: Callable[[str, str], None], clip: Path) -> None:
     installed("odd", "Backend = dict")
-    with pytest.raises(InvalidArgumentError, match="makes no DecodeBackend of the name 'odd'"):
+    with pytest.raises(InvalidArgumentError, match="must make a DecodeBackend of the name 'odd'"):
         VideoDecoder(clip, decode_backend="odd")
 
 
@@ -139,7 +139,7 @@ def test_importing_the_library_needs_no_cuda() -> None:
 # The cache
 
 
-def test_the_cache_gives_back_what_is_of_the_kind() -> None:
+def test_the_cache_returns_decoders_of_the_same_kind() -> None:
     cache: DecoderCache[str] = DecoderCache(capacity=2)
     cache.put(0, "h264", "first")
     cache.put(0, "hevc", "second")
@@ -199,7 +199,7 @@ def test_other_cuda_backends_are_refused() -> None:
         set_cuda_backend("x").__enter__()
 
 
-def test_what_the_status_says() -> None:
+def test_the_status_states_the_reason() -> None:
     assert str(CpuFallbackStatus()) == "[CPU] Fallback status: Unknown"
     assert not CpuFallbackStatus(True, "cuda")
     assert str(CpuFallbackStatus(True, "cuda")) == "[CUDA] Fallback status: No fallback required"

@@ -24,7 +24,7 @@ FAST = {"yuv420p", "yuv422p", "yuvj420p", "yuvj422p"}
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
-def test_uint8_is_what_swscale_gives(pixel_format: str) -> None:
+def test_uint8_equals_swscale(pixel_format: str) -> None:
     for height, width in SIZES:
         for paint in (noise, bars, gradient):
             for matrix, color_range in ((1, 1), (5, 2), (9, 1)):
@@ -34,7 +34,7 @@ def test_uint8_is_what_swscale_gives(pixel_format: str) -> None:
 
 
 @pytest.mark.parametrize("pixel_format", FORMATS)
-def test_float_is_what_swscale_gives(pixel_format: str) -> None:
+def test_float_matches_swscale(pixel_format: str) -> None:
     for height, width in SIZES:
         for paint in (noise, gradient):
             for matrix, color_range in ((1, 1), (9, 2)):
@@ -48,7 +48,7 @@ def test_float_is_what_swscale_gives(pixel_format: str) -> None:
 
 
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "nv12", "yuv444p10le"])
-def test_every_matrix_that_the_cpu_knows(pixel_format: str) -> None:
+def test_every_matrix_that_the_cpu_supports(pixel_format: str) -> None:
     for matrix in (0, 1, 2, 4, 5, 6, 7, 8, 9, 10):
         for color_range in (0, 1, 2):
             frame = noise(pixel_format, 16, 18, matrix=matrix, color_range=color_range)

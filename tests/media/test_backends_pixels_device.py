@@ -30,7 +30,7 @@ def _write(converter: Any, picture: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("is_float", [False, True])
-def test_results_lie_on_the_device(fake_device: torch.device, is_float: bool) -> None:
+def test_results_are_on_the_device(fake_device: torch.device, is_float: bool) -> None:
     for pixel_format in ("yuv420p", "nv12", "yuv420p10le", "gray"):
         frame = bars(pixel_format, 32, 48)
         out = _write(_converter(fake_device, (ResizeStep(20, 30), CropStep(1, 2, 10, 12)), is_float=is_float), frame)
@@ -45,7 +45,7 @@ def test_results_lie_on_the_device(fake_device: torch.device, is_float: bool) ->
     ("pixel_format", "bytes_per_pixel"),
     [("yuv420p", 1.5), ("nv12", 1.5), ("yuv420p10le", 3), ("yuv422p", 2), ("gray", 1)],
 )
-def test_planes_go_up_once_and_nobody_waits(
+def test_planes_are_uploaded_once_without_waiting(
     fake_device: torch.device, pixel_format: str, bytes_per_pixel: float
 ) -> None:
     converter = _converter(fake_device, (ResizeStep(20, 30), PadStep(2, 3, 30, 36, (1.0, 2.0, 3.0))))
@@ -91,7 +91,7 @@ def test_planes_are_read_within_the_surfaces_context(fake_device: torch.device) 
     assert events == ["enter", "exit"]
 
 
-def test_a_converter_forgets_filters_of_sizes_long_gone(fake_device: torch.device) -> None:
+def test_a_converter_evicts_old_filters(fake_device: torch.device) -> None:
     converter = _converter(fake_device)
     frame = noise("gray", 8, 8)
 
@@ -122,7 +122,7 @@ def test_formats_that_are_not_known_are_converted_on_the_cpu(
     assert np.allclose(out.cpu().numpy() * (255.0 if is_float else 1.0), wanted, atol=1e-4)
 
 
-def test_planes_that_pyav_cannot_hand_over_are_converted_on_the_cpu(fake_device: torch.device) -> None:
+def test_planes_that_pyav_cannot_export_are_converted_on_the_cpu(fake_device: torch.device) -> None:
     odd = noise("nv12", 15, 17)  # the last column of chroma is left out
     assert np.array_equal(_write(_converter(fake_device), odd).cpu().numpy(), expected(odd))
     palette = av.VideoFrame(16, 16, "pal8")

@@ -59,7 +59,7 @@ def test_resize_in_one_pass(pixel_format: str, height: int, width: int) -> None:
         assert found.max() < 0.02, target
 
 
-def test_one_pass_of_float_to_an_odd_width_alone_is_right_where_swscale_overflows() -> None:
+def test_one_pass_of_float_to_an_odd_width_does_not_overflow() -> None:
     steps = (ResizeStep(32, 61, fast=True),)
     for pixel_format in ("yuv420p", "nv12"):
         frame = noise(pixel_format, 32, 48)
@@ -83,7 +83,7 @@ def test_chroma_location_counts_in_one_pass(clip: Path) -> None:
     assert np.abs(convert(surface) - expected(frame)).max() <= EXACT_LEVELS
 
 
-def test_fields_are_kept_apart_by_swscale_alone_in_one_pass() -> None:
+def test_only_swscale_scales_fields_separately_in_one_pass() -> None:
     steps = (ResizeStep(16, 24, fast=True),)
     assert differences(interlaced(gradient("yuv420p", 64, 48)), steps).max() < 8
     frame = interlaced(noise("yuv420p", 64, 48))

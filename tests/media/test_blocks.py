@@ -251,5 +251,5 @@ def test_frames_on_a_device_that_cannot_decode(folder: Path, fake_device: torch.
         assert {plane.device for plane in frames[number].planes} == {torch.device(fake_device)}
         converted = ColorConverter(fake_device).convert(frames[number])
         assert torch.equal(converted.data.cpu(), expected[number].cpu())
-    with pytest.raises(DeviceError, match="the converter on 'cpu'"):
+    with pytest.raises(DeviceError, match="the converter is on 'cpu'"):
         ColorConverter("cpu").convert(frames[0])

@@ -51,7 +51,7 @@ def probe_packets(path: Path, *entries: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "name", ["h264_b_pyramid", "h264_open_gop", "hevc_open_gop_mkv", "mp4_fragmented", "one_frame"]
 )
-def test_sizes_are_those_of_ffprobe(name: str, folder: Path) -> None:
+def test_sizes_match_ffprobe(name: str, folder: Path) -> None:
     path = media.make(name, folder)
     frames = probe_packets(path, "-show_frames", "-show_entries", "frame=pkt_size,key_frame")
     decoder = VideoDecoder(path)
@@ -177,14 +177,14 @@ BY_CODEC = [
 
 
 @pytest.mark.parametrize("name", BY_CODEC)
-def test_every_codec_gives_what_its_decoder_exports_or_an_error(name: str, folder: Path) -> None:
+def test_every_codec_returns_the_decoders_exports_or_an_error(name: str, folder: Path) -> None:
     check_exports(media.make(name, folder))
 
 
 @pytest.mark.parametrize(
     ("codec", "container"), [("h261", "avi"), ("msmpeg4v2", "avi"), ("wmv1", "asf"), ("rv10", "rm")]
 )
-def test_rarer_codecs_give_what_their_decoders_export(codec: str, container: str, tmp_path: Path) -> None:
+def test_rarer_codecs_return_the_decoders_exports(codec: str, container: str, tmp_path: Path) -> None:
     spec = ClipSpec("", codec, container, size=(176, 144), num_frames=9, paint=paint_moving_texture)
     write_clip(spec, tmp_path / f"clip.{container}")
     check_exports(tmp_path / f"clip.{container}")
@@ -196,12 +196,12 @@ def check_exports(path: Path) -> None:
     if "MOTION_VECTORS" in kinds:
         assert decoder.get_motion_vectors_at(range(len(decoder))).has_past.any()
     else:
-        with pytest.raises(StreamError, match=r"no motion vectors; there are for .*h264.*get_frame_bytes"):
+        with pytest.raises(StreamError, match=r"does not export motion vectors .*h264.*get_frame_bytes"):
             decoder.get_motion_vectors_at([0])
     if "VIDEO_ENC_PARAMS" in kinds:
         assert decoder.get_qp_at(range(len(decoder) - 1)).isfinite().all()
     else:
-        with pytest.raises(StreamError, match="no quantisation parameters"):
+        with pytest.raises(StreamError, match="does not export quantisation parameters"):
             decoder.get_qp_at([0])
     assert decoder.get_frame_bytes().min() > 0
 
@@ -264,7 +264,7 @@ def test_vectors_are_those_of_upright_frames(
     assert (before[:, 16:-16, 16:-16] - inside).abs().mean() > 20
 
 
-def test_vectors_beside_side_data_that_pyav_cannot_name(tmp_path: Path) -> None:
+def test_vectors_with_side_data_that_pyav_cannot_name(tmp_path: Path) -> None:
     spec = ClipSpec("", "libx264", "mpegts", options=x264(), num_frames=6, paint=paint_moving_texture)
     write_clip(spec, tmp_path / "plain.ts")
     write_clip(replace(spec, rewrite=add_enhancement), tmp_path / "enhanced.ts")

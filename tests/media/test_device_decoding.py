@@ -458,7 +458,7 @@ def test_every_error_of_pyav_leads_to_the_cpu(error: Exception, clip: Path, clip
         decoder = VideoDecoder(clip, decode_backend="replacement")
         decoder[0]
         midway.contexts[0].error = error
-        with pytest.warns(UserWarning, match="refuses a packet"):
+        with pytest.warns(UserWarning, match="rejected a packet"):
             assert torch.equal(decoder[30], clip_rgb[30])
     assert len(midway.cache) == 0  # failed decoders are not used again
 

@@ -33,7 +33,7 @@ def sixteen_bits(samples: torch.Tensor) -> np.ndarray[Any, np.dtype[np.int16]]:
 
 
 @pytest.mark.parametrize("num_channels", [1, 2, 3, 6, 8])
-def test_wav_holds_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Path, ffmpeg_program: str) -> None:
+def test_wav_contains_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Path, ffmpeg_program: str) -> None:
     num_samples = 140_001
     samples = torch.rand(num_channels, num_samples, generator=torch.Generator().manual_seed(0)) * 2.4 - 1.2
     path = tmp_path / "sound.wav"
@@ -49,7 +49,7 @@ def test_wav_holds_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Path,
 
 
 @pytest.mark.parametrize("num_channels", [1, 2, 8])
-def test_wav_holds_what_ffmpegs_encoder_makes(num_channels: int) -> None:
+def test_wav_equals_the_output_of_ffmpegs_encoder(num_channels: int) -> None:
     """Raw samples are written by FFmpeg's converter and encoder, and WAV files without them."""
     halves = torch.arange(-70_000, 70_000) / 2 / 32768  # beyond both ends, and each half of a step
     tiny = torch.rand(100, generator=torch.Generator().manual_seed(0)) * 1e-4
@@ -82,7 +82,7 @@ def lag(found: np.ndarray[Any, Any], expected: torch.Tensor) -> int:
 
 @pytest.mark.parametrize(("extension", "rate"), [("mp3", RATE), ("m4a", RATE), ("mp4", 44_100)])
 @pytest.mark.parametrize("num_samples", [12_345, 24_000])
-def test_lossy_codecs_keep_places_and_length(
+def test_lossy_codecs_keep_times_and_length(
     extension: str, rate: int, num_samples: int, tmp_path: Path, ffmpeg_program: str
 ) -> None:
     samples, path = sound(num_samples, rate=rate), tmp_path / f"sound.{extension}"
@@ -100,7 +100,7 @@ def test_lossy_codecs_keep_places_and_length(
 
 
 @pytest.mark.parametrize("extension", ["opus", "webm"])
-def test_opus_keeps_places_and_length(extension: str, tmp_path: Path, ffmpeg_program: str) -> None:
+def test_opus_keeps_times_and_length(extension: str, tmp_path: Path, ffmpeg_program: str) -> None:
     samples, path = sound(48_123, rate=48_000), tmp_path / f"sound.{extension}"
     AudioEncoder(samples, sample_rate=48_000).to_file(path, bit_rate=128_000)
     found = decoded_samples(ffmpeg_program, path, 2)
@@ -109,7 +109,7 @@ def test_opus_keeps_places_and_length(extension: str, tmp_path: Path, ffmpeg_pro
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "m4a"])
-def test_pieces_make_no_difference(format: str) -> None:
+def test_chunks_do_not_change_the_audio(format: str) -> None:
     samples = sound(70_001)
     files = []
     for sizes in ([70_001], [1, 65_535, 4096, 0, 369], [3000] * 23 + [1001], [7, 69_994]):
@@ -142,11 +142,11 @@ def test_one_dimension_is_one_channel() -> None:
     assert torch.equal(one, AudioEncoder(sound(5000, 1), sample_rate=RATE).to_tensor("wav"))
 
 
-def test_samples_that_know_their_rate() -> None:
+def test_audio_samples_need_no_sample_rate() -> None:
     samples = AudioSamples(sound(), 7.5, 1.0, RATE)
     known = AudioEncoder(samples).to_tensor("wav")
     assert torch.equal(known, AudioEncoder(samples.data, sample_rate=RATE).to_tensor("wav"))
-    with pytest.raises(InvalidArgumentError, match="differs from the AudioSamples"):
+    with pytest.raises(InvalidArgumentError, match="differs from the rate of the AudioSamples"):
         AudioEncoder(samples, sample_rate=8000)
 
 
@@ -179,7 +179,7 @@ SAMPLES = torch.zeros(2, 100)
         (lambda: AudioEncoder(SAMPLES.T.repeat(10, 1), sample_rate=RATE).to_tensor("wav"), "channels first"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=0), "sample_rate = 0 must be > 0"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=0.5), "sample_rate = 0.5 must be > 0"),
-        (lambda: AudioEncoder(SAMPLES), "sample_rate is needed"),
+        (lambda: AudioEncoder(SAMPLES), "sample_rate is required"),
         (lambda: AudioEncoder(SAMPLES.to("meta"), sample_rate=RATE), "no values"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=RATE).to_tensor("nosuch"), "Got format='nosuch'"),
         (lambda: AudioEncoder(SAMPLES, sample_rate=9999).to_tensor("mp3"), "invalid sample rate=9999.*44100"),
@@ -195,6 +195,6 @@ def test_wrong_arguments(make: Callable[[], object], words: str) -> None:
         make()
 
 
-def test_a_bit_rate_that_the_encoder_refuses() -> None:
+def test_a_bit_rate_that_the_encoder_rejects() -> None:
     with pytest.raises((EncodeError, InvalidArgumentError), match=r"bit_rate|channels"):
         AudioEncoder(SAMPLES, sample_rate=48_000).to_tensor("opus", bit_rate=10**9)

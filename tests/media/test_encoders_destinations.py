@@ -47,7 +47,7 @@ def test_a_file_appears_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
         (AudioEncoder(torch.linspace(-1, 1, 16_000).repeat(2, 1), sample_rate=16_000), "wav", {}),
     ],
 )
-def test_file_tensor_and_file_object_hold_the_same(
+def test_file_tensor_and_file_object_have_equal_bytes(
     encoder: Any, format: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     encoder.to_file(tmp_path / f"file.{format}", **options)
@@ -81,7 +81,7 @@ def test_writes_that_take_a_part_or_return_nothing() -> None:
     assert part.getvalue() == silent.file.getvalue() == expected
 
 
-def test_a_file_object_keeps_what_it_holds() -> None:
+def test_a_file_object_keeps_its_earlier_bytes() -> None:
     encoder = VideoEncoder(FRAMES, frame_rate=25)
     file = io.BytesIO()
     file.write(b"before")
@@ -138,7 +138,7 @@ def test_a_link_to_a_device_is_written_directly(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [link]
 
 
-def test_a_url_is_ffmpegs(tmp_path: Path) -> None:
+def test_ffmpeg_opens_urls(tmp_path: Path) -> None:
     received = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -161,7 +161,7 @@ def test_a_url_is_ffmpegs(tmp_path: Path) -> None:
     assert len(VideoDecoder(tmp_path / "video.mkv")) == 10
 
 
-def test_nobody_listens_at_a_url() -> None:
+def test_a_url_without_a_server_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(WriteError, match="header could not be written"):

@@ -37,7 +37,7 @@ def opened(path: Path) -> tuple[Encoder, VideoStream]:
 
 
 @pytest.mark.parametrize("before", [None, b"earlier contents"])
-def test_an_exception_leaves_what_was_there(before: bytes | None, tmp_path: Path) -> None:
+def test_an_exception_leaves_the_old_file(before: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
     if before is not None:
         path.write_bytes(before)
@@ -83,7 +83,7 @@ def test_encoders_are_freed_without_the_collector_of_cycles(error: type[Exceptio
 
 @needs_proc
 @pytest.mark.parametrize("options", [{"extra_options": {"nosuch": 1}}, {"preset": "nosuch"}, {"codec": "libvpx"}])
-def test_a_refusal_leaves_nothing_open(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_rejected_file_leaves_nothing_open(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises((EncodeError, ValueError)):
         VideoEncoder(FRAMES, frame_rate=25).to_file(tmp_path / "video.mp4", **options)
     gc.collect()
@@ -185,13 +185,13 @@ def test_an_error_in_write_is_reported_and_ends_it(room: int, format: str) -> No
     assert not file.closed
 
 
-def test_a_failed_encoder_says_so() -> None:
+def test_a_failed_encoder_reports_the_failure() -> None:
     encoder = Encoder()
     video = encoder.add_video(height=256, width=256, frame_rate=25, codec="rawvideo", pixel_format="yuv420p")
     encoder.open_file_like(Full(2_000_000), format="avi")
     with pytest.raises(WriteError):
         video.add_frames(NOISE.repeat(10, 1, 1, 1))
-    with pytest.raises(EncodeError, match=r"failed before.*No space left"):
+    with pytest.raises(EncodeError, match=r"already failed.*No space left"):
         video.add_frames(NOISE)
     with pytest.raises(EncodeError, match=r"Nothing was written.*No space left"):
         encoder.close()
@@ -199,7 +199,7 @@ def test_a_failed_encoder_says_so() -> None:
 
 
 @pytest.mark.parametrize("end", ["raise", "drop"])
-def test_a_file_object_gets_no_end_of_an_unfinished_file(end: str) -> None:
+def test_a_file_object_gets_no_trailer_of_an_unfinished_file(end: str) -> None:
     file, encoder = io.BytesIO(), Encoder()
     video = encoder.add_video(height=64, width=64, frame_rate=25, codec="mpeg4")
     encoder.open_file_like(file, format="mp4")
@@ -246,7 +246,7 @@ def growing(path: Path, options: dict[str, Any]) -> tuple[Encoder, VideoStream]:
 
 
 @pytest.mark.parametrize("name", FRAGMENTS)
-def test_what_asks_for_it_is_read_while_it_is_written(name: str, tmp_path: Path) -> None:
+def test_fragmented_files_can_be_read_while_they_are_written(name: str, tmp_path: Path) -> None:
     extension, options = FRAGMENTS[name]
     path = tmp_path / f"video.{extension}"
     path.write_bytes(b"earlier contents")
@@ -264,7 +264,7 @@ def test_what_asks_for_it_is_read_while_it_is_written(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("end", ["raise", "drop"])
-def test_what_was_read_already_is_kept(end: str, tmp_path: Path) -> None:
+def test_a_failure_keeps_a_file_that_could_be_read(end: str, tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
     encoder, video = growing(path, {"movflags": "+frag_every_frame+empty_moov"})
     video.add_frames(FRAMES)
@@ -277,7 +277,7 @@ def test_what_was_read_already_is_kept(end: str, tmp_path: Path) -> None:
     assert open_files(tmp_path) == []
 
 
-def test_a_refusal_leaves_the_file_that_would_grow(tmp_path: Path) -> None:
+def test_a_rejected_file_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "video.mp4"
     path.write_bytes(b"earlier contents")
     with pytest.raises(EncodeError, match="header"):

@@ -26,7 +26,7 @@ def chw(pixels: np.ndarray) -> torch.Tensor:
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("quality", [1, 75, 100])
-def test_jpeg_is_what_pillow_writes(quality: int, channels: int) -> None:
+def test_jpeg_equals_pillows(quality: int, channels: int) -> None:
     pixels = images.picture(channels=channels)
     found = bytes(JpegEncoder(chw(pixels)).to_tensor(quality=quality).numpy())
     assert found == images.encoded(pixels, "JPEG", quality=quality)
@@ -104,7 +104,7 @@ class Failing(io.RawIOBase):
         raise OSError("the line is dead")
 
 
-def test_what_cannot_be_written(tmp_path: Path) -> None:
+def test_unusable_destinations_are_errors(tmp_path: Path) -> None:
     encoder = PngEncoder(chw(images.picture()))
     with pytest.raises(WriteError, match="no_folder"):
         encoder.to_file(tmp_path / "no_folder" / "image.png")

@@ -58,7 +58,7 @@ def flash_and_tone(folder: Path, extension: str, program: str) -> tuple[float, f
 
 
 @pytest.mark.parametrize("extension", ["mp4", "mov", "mkv", "webm"])
-def test_sound_and_picture_stay_together(extension: str, tmp_path: Path, ffmpeg_program: str) -> None:
+def test_audio_and_video_stay_in_sync(extension: str, tmp_path: Path, ffmpeg_program: str) -> None:
     flash, tone = flash_and_tone(tmp_path, extension, ffmpeg_program)
     assert flash == pytest.approx(1.2, abs=1e-3)
     assert tone == pytest.approx(1.2, abs=2e-3)
@@ -67,7 +67,7 @@ def test_sound_and_picture_stay_together(extension: str, tmp_path: Path, ffmpeg_
 @pytest.mark.parametrize("video_first", [True, False])
 @pytest.mark.parametrize(("video_begin", "audio_begin"), [(5.0, 5.02), (5.0, 5.0), (5.02, 5.0), (0.0, 0.5)])
 @pytest.mark.parametrize("frame_rate", [25, None])
-def test_what_was_decoded_together_stays_together(
+def test_streams_that_were_decoded_together_stay_in_sync(
     video_begin: float, audio_begin: float, video_first: bool, frame_rate: int | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "video.mov"
@@ -85,7 +85,7 @@ def test_what_was_decoded_together_stays_together(
     assert found[1] == pytest.approx(audio_begin - begin, abs=1e-3)
 
 
-def test_data_without_times_begins_with_the_file(tmp_path: Path) -> None:
+def test_data_without_times_starts_at_time_zero(tmp_path: Path) -> None:
     path = tmp_path / "video.mov"
     encoder = Encoder()
     video = encoder.add_video(height=64, width=64, frame_rate=25)
@@ -131,7 +131,7 @@ def test_variable_times_over_several_batches(tmp_path: Path) -> None:
     assert decoded.duration_seconds[-1].item() == pytest.approx(0.125, abs=1e-5)
 
 
-def test_pieces_of_video_make_no_difference() -> None:
+def test_chunks_do_not_change_the_video() -> None:
     files = []
     for sizes in ([10], [1, 4, 5], [1] * 10):
         encoder, file = Encoder(), io.BytesIO()
@@ -272,10 +272,10 @@ def test_wrong_arguments_of_add_video(arguments: dict[str, Any], words: str) -> 
         Encoder().add_video(**{"height": 64, "width": 64, "frame_rate": 25, "device": "cpu", **arguments})
 
 
-def test_a_file_object_that_does_not_take_bytes() -> None:
+def test_a_file_object_that_does_not_accept_bytes() -> None:
     encoder = Encoder()
     encoder.add_audio(sample_rate=RATE, num_channels=1)
-    with pytest.raises(SourceTypeError, match="to_file_like or open_file_like"):
+    with pytest.raises(SourceTypeError, match=r"to_file_like\(\) or open_file_like\(\)"):
         encoder.open_file(io.BytesIO())  # type: ignore[arg-type]
     with pytest.raises(SourceTypeError, match="binary file object"):
         encoder.open_file_like(io.StringIO(), format="wav")
@@ -295,7 +295,7 @@ def test_a_video_stream_without_frames_is_empty(extension: str, tmp_path: Path) 
         assert len(VideoDecoder(path)) == 0
 
 
-def test_sound_beside_a_video_without_frames(tmp_path: Path) -> None:
+def test_audio_next_to_a_video_without_frames(tmp_path: Path) -> None:
     encoder, path = Encoder(), tmp_path / "video.mkv"
     encoder.add_video(height=64, width=64, frame_rate=25)
     audio = encoder.add_audio(sample_rate=RATE, num_channels=1, codec="flac")
@@ -304,7 +304,7 @@ def test_sound_beside_a_video_without_frames(tmp_path: Path) -> None:
     assert AudioDecoder(path).get_all_samples().data.shape == (1, 1000)
 
 
-def test_a_wrong_bit_rate_is_told_when_the_file_is_opened(tmp_path: Path) -> None:
+def test_an_invalid_bit_rate_is_an_error_when_the_file_is_opened(tmp_path: Path) -> None:
     encoder = Encoder()
     encoder.add_audio(sample_rate=RATE, num_channels=1, bit_rate=-1)
     with pytest.raises(InvalidArgumentError, match="bit_rate=-1 must be >= 0"):

@@ -129,7 +129,7 @@ def test_memory_layout_does_not_change_the_file() -> None:
     assert all(torch.equal(files[0], other) for other in files[1:])
 
 
-def test_one_picture_for_all_frames_is_encoded() -> None:
+def test_expanded_frames_are_encoded() -> None:
     picture = moving_pictures(1, 48, 64)
     repeated = VideoEncoder(picture.expand(4, -1, -1, -1), frame_rate=25).to_tensor("mkv", codec="ffv1")
     copied = VideoEncoder(picture.repeat(4, 1, 1, 1), frame_rate=25).to_tensor("mkv", codec="ffv1")
@@ -194,7 +194,7 @@ def test_a_profile_is_set_by_the_name_that_the_encoder_has(
         ({"intra-refresh": "yes"}, "intra_refresh=1"),
     ],
 )
-def test_values_may_be_names_suffixes_and_expressions(options: dict[str, Any], settings: str) -> None:
+def test_option_values_can_be_names_suffixes_and_expressions(options: dict[str, Any], settings: str) -> None:
     video = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=24).to_tensor("h264", extra_options=options)
     written_down = bytes(video.numpy()).decode("latin-1").partition("options: ")[2]  # x264 does that
     assert settings in written_down
@@ -210,7 +210,7 @@ def test_values_may_be_names_suffixes_and_expressions(options: dict[str, Any], s
         ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "max"}, {"deadline": 1, "cpu-used": 8}),
     ],
 )
-def test_names_are_the_numbers_that_they_stand_for(
+def test_named_option_values_equal_their_numbers(
     codec: str, options: dict[str, Any], as_numbers: dict[str, Any]
 ) -> None:
     encoder = VideoEncoder(moving_pictures(12, 64, 64), frame_rate=24)
@@ -222,7 +222,7 @@ def test_names_are_the_numbers_that_they_stand_for(
     assert not torch.equal(named, plain)
 
 
-def test_a_ratio_may_be_written_as_one() -> None:
+def test_an_option_can_be_a_ratio() -> None:
     encoder = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=24)
     for aspect in ("16/9", "16:9", "1.7777777"):
         video = encoder.to_tensor("mp4", codec="mpeg4", extra_options={"aspect": aspect})
@@ -237,7 +237,7 @@ def test_flags_without_a_sign_leave_the_container_its_header(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["pixel_format", "pix_fmt"])
-def test_a_pixel_format_may_come_as_an_option(name: str) -> None:
+def test_a_pixel_format_can_be_an_option(name: str) -> None:
     encoder = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=25)
     as_option = encoder.to_tensor("mp4", extra_options={name: "yuv444p"})
     assert torch.equal(as_option, encoder.to_tensor("mp4", pixel_format="yuv444p"))
@@ -255,7 +255,7 @@ def test_a_pixel_format_may_come_as_an_option(name: str) -> None:
         ("mkv", "mpeg4", {"extra_options": {"movflags": "faststart"}}, "movflags"),
     ],
 )
-def test_what_only_others_have_is_ignored_with_a_warning(
+def test_options_of_other_encoders_are_ignored_with_a_warning(
     container: str, codec: str | None, options: dict[str, Any], ignored: str
 ) -> None:
     encoder = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=25)
@@ -285,7 +285,7 @@ FRAMES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
         (lambda: VideoEncoder(FRAMES[:0], frame_rate=25), "no frames"),
         (lambda: VideoEncoder(FRAMES, frame_rate=0), "frame_rate = 0 must be > 0"),
         (lambda: VideoEncoder(FRAMES, frame_rate=float("nan")), "frame_rate = nan must be"),
-        (lambda: VideoEncoder(FRAMES), "frame_rate is needed"),
+        (lambda: VideoEncoder(FRAMES), "frame_rate is required"),
         (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, 1.0]), torch.ones(2))), "must increase"),
         (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, np.inf]), torch.ones(2))), "finite"),
         (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, 1e30]), torch.ones(2))), "finite"),
@@ -335,7 +335,7 @@ def test_a_preset_that_does_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(31, 32), (32, 31), (31, 31)])
-def test_odd_sizes_name_a_pixel_format_that_takes_them(size: tuple[int, int], tmp_path: Path) -> None:
+def test_the_error_for_odd_sizes_names_a_pixel_format(size: tuple[int, int], tmp_path: Path) -> None:
     frames = NOISE[:, :, : size[0], : size[1]]
     path = tmp_path / "video.mp4"
     with pytest.raises(InvalidArgumentError, match=f"height {size[0]} and width {size[1]}") as caught:

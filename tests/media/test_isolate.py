@@ -39,7 +39,7 @@ def open_handles() -> int:
 # Results
 
 
-def test_frames_are_those_of_this_process(worker: IsolatedWorker, clip: Path) -> None:
+def test_frames_equal_the_frames_of_this_process(worker: IsolatedWorker, clip: Path) -> None:
     expected = VideoDecoder(clip).get_frames_in_range(0, 5)
     frames = worker.run(work.first_frames, clip, num_frames=5)
     assert type(frames) is type(expected)
@@ -50,10 +50,10 @@ def test_frames_are_those_of_this_process(worker: IsolatedWorker, clip: Path) ->
     assert torch.equal(worker.run(work.first_frames, clip.read_bytes(), 5).data, expected.data)
 
 
-def test_other_types_cannot_come_back(worker: IsolatedWorker, clip: Path) -> None:
+def test_other_types_cannot_be_returned(worker: IsolatedWorker, clip: Path) -> None:
     for value in (work.Point(1, 2), {1, 2}, {(1, 2): 3}, clip):
         with pytest.raises(
-            InvalidArgumentError, match=r"which cannot be sent from an isolated process. Accepted are numbers"
+            InvalidArgumentError, match=r"which cannot be sent from an isolated process. It can return numbers"
         ):
             worker.run(work.give, value)
     with pytest.raises(InvalidArgumentError, match=r"VideoDecoder, which cannot be sent"):
@@ -68,9 +68,7 @@ def test_large_results_need_no_handles(worker: IsolatedWorker) -> None:
     assert [int(tensor[-1]) for tensor in kept] == list(range(100))
 
 
-def test_what_is_printed_does_not_come_to_standard_output(
-    worker: IsolatedWorker, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_printed_text_does_not_reach_standard_output(worker: IsolatedWorker, capfd: pytest.CaptureFixture[str]) -> None:
     assert worker.run(work.say_much) == "returned"
     assert capfd.readouterr().out == ""
 
@@ -99,7 +97,7 @@ def test_no_network_and_no_other_session(worker: IsolatedWorker) -> None:
 # Errors
 
 
-def test_exceptions_of_the_library_and_of_python_come_as_themselves(worker: IsolatedWorker, tmp_path: Path) -> None:
+def test_exceptions_of_the_library_and_of_python_keep_their_types(worker: IsolatedWorker, tmp_path: Path) -> None:
     file = tmp_path / "garbage.mp4"
     file.write_bytes(bytes(range(256)) * 64)
     before = worker.run(work.process_id)
@@ -162,7 +160,7 @@ def test_a_crash_costs_one_call(worker: IsolatedWorker) -> None:
     assert open_handles() == num_handles
 
 
-def test_answer_of_a_fork_is_not_taken_for_the_answer_of_the_next_call(worker: IsolatedWorker) -> None:
+def test_the_answer_of_a_fork_is_discarded(worker: IsolatedWorker) -> None:
     assert worker.run(work.fork_and_answer, 1) == ("parent", 1)
     assert worker.run(work.fork_and_answer, 2) == ("parent", 2)
     assert worker.run(abs, -3) == 3

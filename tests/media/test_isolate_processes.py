@@ -103,7 +103,7 @@ def test_closing_ends_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
     assert what_is_held() == before
 
 
-def test_a_process_makes_as_many_calls_as_it_may() -> None:
+def test_a_process_is_replaced_after_max_calls() -> None:
     with IsolatedWorker(max_calls=2) as worker:
         pids = [worker.run(os.getpid) for _ in range(5)]
     assert [pids.index(pid) for pid in pids] == [0, 0, 2, 2, 4]
@@ -189,7 +189,7 @@ def interrupted_at(line: int, function: Callable[[], Any]) -> bool:
     return False
 
 
-def test_wherever_ctrl_c_comes_the_place_is_free_again(worker: IsolatedWorker) -> None:
+def test_ctrl_c_frees_the_slot_at_every_point(worker: IsolatedWorker) -> None:
     before = what_is_held()
     line = 1
     with ThreadPoolExecutor(1) as pool:
@@ -241,14 +241,14 @@ def test_code_is_not_run(worker: IsolatedWorker, tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "bomb").exists()
 
 
-def test_what_would_fill_the_memory_is_not_built(worker: IsolatedWorker) -> None:
+def test_results_that_would_fill_the_memory_are_rejected(worker: IsolatedWorker) -> None:
     with pytest.raises(IsolatedWorkerError, match=f"values, of at most {MAX_NUM_VALUES}") as caught:
         worker.run(quick_child.send_brackets, 4 * MAX_NUM_VALUES)
     assert caught.value.reason == "result"
 
 
 @pytest.mark.parametrize("data", [b"R", b"L", b"S", b"\xff"], ids=repr)
-def test_what_comes_out_of_turn_is_refused(worker: IsolatedWorker, data: bytes) -> None:
+def test_messages_out_of_turn_are_rejected(worker: IsolatedWorker, data: bytes) -> None:
     with pytest.raises(IsolatedWorkerError, match="out of turn") as caught:
         worker.run(quick_child.send_and_sleep, quick_child.message(data, b""))
     assert caught.value.reason == "result"

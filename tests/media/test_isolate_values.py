@@ -50,7 +50,7 @@ def round_trip(value: Any) -> Any:
         b"",
     ],
 )
-def test_values_come_back(value: Any) -> None:
+def test_values_can_be_sent(value: Any) -> None:
     returned = round_trip(value)
     assert returned == value
     assert repr(returned) == repr(value)  # 1 is True, and a list of them is equal as well
@@ -60,7 +60,7 @@ def test_values_come_back(value: Any) -> None:
     "dtype", [torch.uint8, torch.bool, torch.bfloat16, torch.float64, torch.complex64, torch.uint16]
 )
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (2, 3, 4, 5)])
-def test_tensors_come_back_as_they_lie_in_memory(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+def test_tensors_keep_their_memory_layout(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     tensor = torch.arange(math.prod(shape)).reshape(shape).to(dtype)
     seen = tensor.permute(*reversed(range(tensor.ndim))) if tensor.ndim else tensor
     # Something before it, that its bytes do not begin at the first.
@@ -70,7 +70,7 @@ def test_tensors_come_back_as_they_lie_in_memory(dtype: torch.dtype, shape: tupl
     assert returned.contiguous().flatten().tolist() == seen.contiguous().flatten().tolist()
 
 
-def test_parts_and_repeats_of_tensors_come_back() -> None:
+def test_views_and_expanded_tensors_can_be_sent() -> None:
     base = torch.arange(24.0).reshape(4, 6)
     for tensor in (base[::2, 1::3], base[0].expand(3, 6), base.flip(0), base.requires_grad_()[1]):
         assert torch.equal(round_trip(tensor), tensor.detach())
@@ -79,11 +79,11 @@ def test_parts_and_repeats_of_tensors_come_back() -> None:
         np.testing.assert_array_equal(round_trip(part), part, strict=True)
 
 
-def test_a_shape_comes_back_as_a_tuple() -> None:
+def test_a_shape_becomes_a_tuple() -> None:
     assert round_trip(torch.zeros(2, 3).shape) == (2, 3)
 
 
-def test_results_of_the_library_come_back() -> None:
+def test_results_of_the_library_can_be_sent() -> None:
     frames = FrameBatch(
         torch.zeros(1, 3, 2, 2), torch.zeros(1), torch.ones(1), replaced=(ReplacedFrame(0, "damaged", 0, 1),)
     )
@@ -98,7 +98,7 @@ def test_results_of_the_library_come_back() -> None:
         decode(structure.replace(b"[1, 3, 2, 2], [", b"[1, 12], [").replace(b"[0, 1, 2, 3]", b"[0, 1]"), contents)
 
 
-def test_documents_come_back() -> None:
+def test_documents_can_be_sent() -> None:
     page = {"page_idx": 0, "dimensions": [4, 6], "orientation": {}, "language": {}}
     page |= {key: [] for key in ("blocks", "layout", "tables")}
     document = Document.from_dict({"pages": [page]})
@@ -108,7 +108,7 @@ def test_documents_come_back() -> None:
     np.testing.assert_array_equal(returned.pages[0].page, document.pages[0].page)
 
 
-def test_what_cannot_come_back_is_named() -> None:
+def test_values_that_cannot_be_sent_are_named() -> None:
     for value, named in (
         (object(), "builtins.object"),
         ([len], "builtin_function"),
@@ -158,12 +158,12 @@ def test_what_cannot_come_back_is_named() -> None:
     ],
     ids=lambda structure: structure[:60].decode("latin-1"),
 )
-def test_what_nobody_in_order_sends_is_refused(structure: bytes) -> None:
+def test_malformed_structures_are_rejected(structure: bytes) -> None:
     with pytest.raises(Exception):  # noqa: B017, PT011 - it is an IsolatedWorkerError for the caller
         decode(structure, torch.zeros(8, dtype=torch.uint8))
 
 
-def test_truth_values_are_0_and_1_whatever_came() -> None:
+def test_bools_are_0_or_1_for_every_byte() -> None:
     contents = torch.tensor([0, 1, 2, 255, 0, 0, 0, 0], dtype=torch.uint8)
     tensor = decode(b'{"tensor": ["bool", [4], [0], 0, 4]}', contents)
     assert tensor.view(torch.uint8).tolist() == [0, 1, 1, 1]
@@ -186,7 +186,7 @@ def memory_of(num_bytes: int, *, flags: int = os.MFD_ALLOW_SEALING if hasattr(os
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_contents_come_by_shared_memory_or_without(
+def test_contents_are_sent_with_and_without_shared_memory(
     ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch, is_shared: bool
 ) -> None:
     here, there = ends
@@ -200,7 +200,7 @@ def test_contents_come_by_shared_memory_or_without(
     message.contents[0] = 5  # it is the receiver's
 
 
-def test_who_announces_too_much_is_not_waited_for(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_messages_that_announce_too_many_bytes_are_rejected(ends: tuple[socket.socket, socket.socket]) -> None:
     here, there = ends
     there.sendall(b"V" + (2).to_bytes(8) + (1 << 62).to_bytes(8) + b"\0{}")
     with pytest.raises(ChannelError, match="of at most 1000"):
@@ -214,7 +214,7 @@ def test_who_announces_too_much_is_not_waited_for(ends: tuple[socket.socket, soc
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
 @pytest.mark.parametrize("trick", ["mapped", "unsealable", "short", "file", "none", "huge"])
-def test_memory_that_could_change_is_refused(ends: tuple[socket.socket, socket.socket], trick: str) -> None:
+def test_unsealed_memory_is_rejected(ends: tuple[socket.socket, socket.socket], trick: str) -> None:
     here, there = ends
     size = 1 << (60 if trick == "huge" else 20)  # that is more than there are addresses
     descriptor = memory_of(1 if trick == "short" else size, **({"flags": 0} if trick == "unsealable" else {}))
@@ -248,7 +248,7 @@ def test_the_number_of_hashed_numbers_is_bounded() -> None:
             decode(structure, torch.empty(0, dtype=torch.uint8))
 
 
-def test_names_of_dtypes_are_not_run() -> None:
+def test_names_of_dtypes_are_not_evaluated() -> None:
     structure = json.dumps({"array": ["(" + "1," * 4_000 + "1)f8", [0], [0], 0, 0]}).encode()
     with pytest.raises(ValueError, match="an array of dtype"):
         decode(structure, torch.empty(0, dtype=torch.uint8))
@@ -266,7 +266,7 @@ def test_depth_is_bounded() -> None:
         deepest = {0: deepest}
     assert round_trip(deepest) == deepest
     assert extent_of(encode(deepest)[0]).nesting == MAX_NESTING
-    with pytest.raises(InvalidArgumentError, match="301 deep"):
+    with pytest.raises(InvalidArgumentError, match="301 levels"):
         read_structure(b"[" * 301 + b"]" * 301)
 
 

@@ -57,12 +57,12 @@ def test_policies_complete_clips_at_the_end_of_the_stream(policy: str) -> None:
 def test_the_error_policy_takes_whole_clips_only() -> None:
     arguments = {"seconds_between_clip_starts": 1, "seconds_per_clip": 3, "policy": "error"}
     assert numbers(REGULAR(FormulaSound(5, 1), sampling_range_end=3, **arguments)) == TABLE["pad"][:3]
-    message = "the clip that starts at 3.0 s has 2 of its 3 samples"
+    message = "the stream has only 2 of the 3 samples of the clip that starts at 3.0 s"
     with pytest.raises(InvalidArgumentError, match=message):
         REGULAR(FormulaSound(5, 1), sampling_range_end=4, **arguments)
 
 
-def test_by_default_regular_clips_are_those_that_end_with_the_stream_at_the_latest() -> None:
+def test_regular_clips_fit_into_the_stream_by_default() -> None:
     clips = REGULAR(FormulaSound(5, 1), seconds_between_clip_starts=1, seconds_per_clip=3)
     assert numbers(clips) == TABLE["pad"][:3]
     assert clips.num_valid_samples.tolist() == [3, 3, 3]
@@ -73,7 +73,7 @@ def test_by_default_regular_clips_are_those_that_end_with_the_stream_at_the_late
     ("num_samples", "start", "expected"),
     [(3, None, [0, 1, 2]), (2, None, [0, 1, None]), (5, 2, [2, 3, 4]), (5, 3, [3, 4, None])],
 )
-def test_a_stream_with_room_for_one_clip_or_less_has_one_place_for_it(
+def test_a_short_stream_has_one_clip(
     sampler: Callable[..., AudioSamplesBatch], num_samples: int, start: float | None, expected: list[int | None]
 ) -> None:
     decoder = FormulaSound(num_samples, 1)
@@ -85,7 +85,7 @@ def test_a_stream_with_room_for_one_clip_or_less_has_one_place_for_it(
 
 
 @pytest.mark.parametrize("sampler", BOTH)
-def test_a_batch_holds_what_the_decoder_gives_and_not_what_its_metadata_say(
+def test_a_batch_has_the_format_of_the_decoded_samples(
     sampler: Callable[..., AudioSamplesBatch],
 ) -> None:
     decoder = FormulaSound(80, 16, num_channels=3, begin=1.5, source_rate=48_000)
@@ -190,7 +190,7 @@ def test_regular_clips_tile_the_stream(rate: int, begin: float, num_clips: int, 
 
 
 @pytest.mark.parametrize("sampler", BOTH)
-def test_a_header_that_promises_too_much_leaves_clips_to_the_policy(sampler: Callable[..., AudioSamplesBatch]) -> None:
+def test_the_policy_completes_clips_if_the_header_states_a_late_end(sampler: Callable[..., AudioSamplesBatch]) -> None:
     # There are 10 samples, and the header speaks of 40.
     arguments = {**required(sampler), "seconds_per_clip": 4.0, "sampling_range_start": 8.0, "sampling_range_end": 12.0}
     if sampler is RANDOM:
@@ -202,7 +202,7 @@ def test_a_header_that_promises_too_much_leaves_clips_to_the_policy(sampler: Cal
         assert num_valid == max(0, 10 - first)
     assert {0, 2} <= set(clips.num_valid_samples.tolist())
     for policy, message in [
-        ("error", "has 2 of its 4|has 1 of its 4|has 0 of its 4"),
+        ("error", "only [012] of the 4 samples"),
         ("wrap", "no samples to repeat"),
     ]:
         with pytest.raises(InvalidArgumentError, match=message):
@@ -210,9 +210,10 @@ def test_a_header_that_promises_too_much_leaves_clips_to_the_policy(sampler: Cal
 
 
 @pytest.mark.parametrize("sampler", BOTH)
-def test_an_unknown_end_needs_an_end_of_the_range(sampler: Callable[..., AudioSamplesBatch]) -> None:
+def test_an_unknown_end_requires_sampling_range_end(sampler: Callable[..., AudioSamplesBatch]) -> None:
     decoder = FormulaSound(40, 8, header_end=None)
-    with pytest.raises(InvalidArgumentError, match=r"do not have its end\. Give sampling_range_end.* end_seconds"):
+    message = r"does not state the end of the stream\. Pass sampling_range_end.* end_seconds"
+    with pytest.raises(InvalidArgumentError, match=message):
         sampler(decoder, **required(sampler))
     assert decoder.calls == []
     clips = sampler(decoder, **required(sampler), sampling_range_start=2.0, sampling_range_end=4.0)
@@ -227,7 +228,7 @@ CASES: list[tuple[list[Callable[..., AudioSamplesBatch]], dict[str, Any], str]] 
     (BOTH, {"seconds_per_clip": float("inf")}, "seconds_per_clip (inf) must be > 0 and finite"),
     (BOTH, {"seconds_per_clip": "long"}, "seconds_per_clip ('long') must be a number of seconds"),
     (BOTH, {"seconds_per_clip": 0.06}, "seconds_per_clip (0.06) is less than half a sample at 8 samples per second"),
-    (BOTH, {"policy": "repeat_last"}, "Invalid policy (repeat_last). Supported values for sound are 'pad', 'wrap', 'e"),
+    (BOTH, {"policy": "repeat_last"}, "Invalid policy (repeat_last). Supported values for audio are 'pad', 'wrap', 'e"),
     (BOTH, {"policy": ["wrap"]}, "Invalid policy (['wrap'])"),
     ([RANDOM], {"num_clips": 0}, "num_clips (0) must be > 0"),
     ([RANDOM], {"num_clips": 1.5}, "num_clips (1.5) must be an integer"),
@@ -255,7 +256,7 @@ def test_a_bad_argument_is_named_and_nothing_is_decoded(
 
 @pytest.mark.parametrize("sampler", BOTH)
 def test_a_stream_without_samples_is_refused(sampler: Callable[..., AudioSamplesBatch]) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"has no samples: it begins at 2\.0 s and ends at 2\.0 s"):
+    with pytest.raises(InvalidArgumentError, match=r"has no samples: it starts at 2\.0 s and ends at 2\.0 s"):
         sampler(FormulaSound(0, begin=2.0), **required(sampler))
 
 

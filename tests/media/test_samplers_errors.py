@@ -173,7 +173,7 @@ def test_a_replaced_frame_is_reported_in_its_clip(sampler: Callable[..., FrameBa
 
 
 @pytest.mark.parametrize("sampler", BY_INDEX + BY_TIME)
-def test_a_skipped_frame_is_an_error_that_says_what_to_do(sampler: Callable[..., FrameBatch]) -> None:
-    message = r"1 of the \d+ frames of the clips .* on_error='nearest' .* Frame 7: corrupt slice"
+def test_a_skipped_frame_is_an_error_with_advice(sampler: Callable[..., FrameBatch]) -> None:
+    message = r"1 of the \d+ frames of the clips .* on_error='nearest', .* Frame 7: corrupt slice"
     with pytest.raises(DecodeError, match=message):
         sampler(DamagedDecoder("skip"), num_frames_per_clip=3, **required(sampler))

@@ -57,7 +57,7 @@ def test_frames_are_spread_evenly_from_first_to_last(steady: Path, mode: Any) ->
         assert indices_of(decoder, max_frames=count) == spread(NUM_FRAMES, min(count, NUM_FRAMES)), count
 
 
-def test_frames_and_times_are_those_of_the_decoder(steady: Path) -> None:
+def test_frames_and_times_match_the_decoder(steady: Path) -> None:
     decoder = VideoDecoder(steady, dimension_order="NHWC")
     frames = sample_frames(decoder, max_frames=4)
     expected = decoder.get_frames_at(spread(NUM_FRAMES, 4))
@@ -147,7 +147,7 @@ def test_a_decoder_of_another_library_is_sampled_by_index() -> None:
     frames = sample_frames(decoder, fps=3)  # type: ignore[arg-type]  # 2 seconds
     assert decoder.calls == [("get_frames_at", spread(20, 6))]
     assert frames.data.shape == (6, 3, 4, 5)
-    with pytest.raises(SourceTypeError, match="Give the number of tokens instead"):
+    with pytest.raises(SourceTypeError, match="Pass the number of tokens instead"):
         sample_frames(decoder, max_tokens=9, tokens_per_frame=lambda h, w: 1)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="fps needs the duration"):
         sample_frames(RecordingDecoder(20, end=None), fps=3)  # type: ignore[arg-type]

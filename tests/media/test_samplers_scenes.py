@@ -58,7 +58,7 @@ def cut_film(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Shot]
     shots=st.lists(st.builds(Shot, st.integers(15, 40), st.just(0), st.integers(0, 4)), min_size=1, max_size=5),
     seed=st.integers(0, 99),
 )
-def test_cuts_are_found_where_they_were_drawn(tmp_path: Path, encoder: str, shots: list[Shot], seed: int) -> None:
+def test_cuts_are_found_at_the_known_frames(tmp_path: Path, encoder: str, shots: list[Shot], seed: int) -> None:
     shots = [Shot(shot.num_frames, seed + number, shot.pan) for number, shot in enumerate(shots)]
     path = film(tmp_path / "film", shots, encoder)
     scenes = find_scenes(VideoDecoder(path))
@@ -68,7 +68,7 @@ def test_cuts_are_found_where_they_were_drawn(tmp_path: Path, encoder: str, shot
     assert [scene.score for scene in scenes[1:]] == pytest.approx([scores[i] for i in starts(scenes)[1:]], rel=0.05)
 
 
-def test_scenes_follow_one_another_and_have_the_times_of_their_frames(cut_film: tuple[Path, list[Shot]]) -> None:
+def test_scenes_are_contiguous_and_match_frame_times(cut_film: tuple[Path, list[Shot]]) -> None:
     decoder = VideoDecoder(cut_film[0])
     scenes, index = find_scenes(decoder), decoder.frame_index
     assert [(one.last_frame + 1, one.end_seconds) for one in scenes[:-1]] == [
@@ -80,7 +80,7 @@ def test_scenes_follow_one_another_and_have_the_times_of_their_frames(cut_film: 
 
 
 @pytest.mark.parametrize("name", ["accv-lab__moving_shape_open_gop_h265.mp4", "megatron-energon__sync_test.mp4"])
-def test_real_films_have_the_cuts_of_the_slow_detector(media_data: Callable[[str], Path], name: str) -> None:
+def test_cuts_of_real_films_match_the_slow_detector(media_data: Callable[[str], Path], name: str) -> None:
     path = media_data(name)
     cuts = starts(find_scenes(VideoDecoder(path)))[1:]
     assert cuts == slow_cuts(slow_scores(path)) != []
@@ -147,7 +147,7 @@ def test_bars_hide_no_cut_and_still_films_have_none(tmp_path: Path) -> None:
     assert len(find_scenes(VideoDecoder(still))) == 1
 
 
-def test_frames_of_a_variable_rate_and_repeated_frames_have_places(tmp_path: Path) -> None:
+def test_variable_rates_and_repeated_frames_do_not_move_cuts(tmp_path: Path) -> None:
     shots = [Shot(20, 1, pan=12), Shot(21, 6, pan=12)]
     ticks = np.cumsum([1, 4, 2] * 14)[:41].tolist()
     decoder = VideoDecoder(film(tmp_path / "variable", shots, ticks=ticks))
@@ -160,7 +160,7 @@ def test_frames_of_a_variable_rate_and_repeated_frames_have_places(tmp_path: Pat
     assert starts(find_scenes(decoder)) == [0, 60]
 
 
-def test_key_frames_only_finds_cuts_at_or_after_their_place(tmp_path: Path) -> None:
+def test_key_frames_only_finds_cuts_at_the_next_key_frame(tmp_path: Path) -> None:
     shots = [Shot(40, 1), Shot(35, 6), Shot(50, 2)]
     at_cuts = VideoDecoder(film(tmp_path / "at_cuts", shots, "key frames at cuts"))
     assert starts(find_scenes(at_cuts, key_frames_only=True)) == [0, 40, 75]
@@ -172,7 +172,7 @@ def test_key_frames_only_finds_cuts_at_or_after_their_place(tmp_path: Path) -> N
     assert (scenes[-1].last_frame, scenes[-1].end_seconds) == (124, 5.0)
 
 
-def test_nothing_of_the_decoder_changes_what_is_found(cut_film: tuple[Path, list[Shot]]) -> None:
+def test_options_of_the_decoder_do_not_change_the_scenes(cut_film: tuple[Path, list[Shot]]) -> None:
     expected = find_scenes(VideoDecoder(cut_film[0]))
     for options in (
         {"transforms": [CenterCrop((8, 8))]},
@@ -194,14 +194,14 @@ def _num_scenes(decoder: VideoDecoder) -> int:
     return len(find_scenes(decoder))
 
 
-def test_a_forked_process_finds_the_same(cut_film: tuple[Path, list[Shot]]) -> None:
+def test_a_forked_process_finds_the_same_scenes(cut_film: tuple[Path, list[Shot]]) -> None:
     decoder = VideoDecoder(cut_film[0])
     expected = _num_scenes(decoder)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(_num_scenes, (decoder,)).get(60) == expected
 
 
-def test_damage_is_a_matter_of_the_policy(cut_film: tuple[Path, list[Shot]], tmp_path: Path) -> None:
+def test_damaged_frames_follow_the_error_policy(cut_film: tuple[Path, list[Shot]], tmp_path: Path) -> None:
     path, shots = cut_film
     index = VideoDecoder(path).frame_index
     data = bytearray(path.read_bytes())
@@ -273,11 +273,11 @@ def test_find_scenes_checks_its_arguments(
 
 def test_clips_at_scenes_checks_its_arguments(cut_film: tuple[Path, list[Shot]]) -> None:
     decoder = VideoDecoder(cut_film[0])
-    with pytest.raises(InvalidArgumentError, match="has no scene"):
+    with pytest.raises(InvalidArgumentError, match="scenes is empty"):
         clips_at_scenes(decoder, scenes=[])
-    with pytest.raises(InvalidArgumentError, match="from frame 100 to 900 does not lie in this video of 140 frames"):
+    with pytest.raises(InvalidArgumentError, match="from frame 100 to 900 is not within this video of 140 frames"):
         clips_at_scenes(decoder, scenes=[Scene(100, 900, 4.0, 36.0)])
-    with pytest.raises(InvalidArgumentError, match="scenes must be those that find_scenes gives"):
+    with pytest.raises(InvalidArgumentError, match="scenes must be Scene objects"):
         clips_at_scenes(decoder, scenes=[(0, 5)])  # type: ignore[list-item]
     with pytest.raises(InvalidArgumentError, match="'error' policy"):
         clips_at_scenes(decoder, scenes=[Scene(0, 5, 0.0, 0.2)], num_frames_per_clip=9, policy="error")

@@ -20,8 +20,8 @@ from mediatensor.datasets import AudioClips
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioEncoder
 from mediatensor.errors import ClosedError, DecodeError, InvalidArgumentError, SourceTypeError, WeightsError
-from mediatensor.samplers import SpeechSegment, _speech_network, speech_segments
-from mediatensor.samplers._speech_network import SpeechWindows
+from mediatensor.samplers import SpeechSegment, _speech, speech_segments
+from mediatensor.samplers._speech import SpeechWindows
 from real_files import TEST_DATA
 from spoken_formulas import RATE, vowels
 
@@ -245,7 +245,7 @@ def test_bad_audio_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(DecodeError):
         speech_segments(AudioDecoder(flac))
     (tmp_path / "weights.npz").write_bytes(b"PK")
-    _speech_network._load_weights.cache_clear()
-    monkeypatch.setattr(_speech_network, "FILE", tmp_path / "weights.npz")
+    _speech._load_weights.cache_clear()
+    monkeypatch.setattr(_speech, "WEIGHTS_FILE", tmp_path / "weights.npz")
     with pytest.raises(WeightsError, match=r"weights\.npz is damaged"):
         speech_segments(as_samples(np.zeros(RATE, np.float32)))

@@ -19,7 +19,7 @@ from samplers_recording_decoder import RecordingDecoder
 torchcodec = pytest.importorskip("torchcodec", exc_type=ImportError)
 theirs = pytest.importorskip("torchcodec.samplers", exc_type=ImportError)
 
-SAMPLERS = sorted(samplers.__all__)
+SAMPLERS = sorted(name for name in samplers.__all__ if hasattr(theirs, name))
 POLICIES = ["repeat_last", "wrap", "error"]
 
 
@@ -117,7 +117,7 @@ def refusal(sampler: Callable[..., Any], stream: dict[str, Any], arguments: dict
 
 
 @pytest.mark.parametrize(("kind", "arguments", "stream"), REFUSED)
-def test_error_messages_begin_as_torchcodecs_do(kind: str, arguments: dict[str, Any], stream: dict[str, Any]) -> None:
+def test_error_messages_start_like_torchcodecs(kind: str, arguments: dict[str, Any], stream: dict[str, Any]) -> None:
     names = [name for name in SAMPLERS if kind in name]
     assert names
     for name in names:

@@ -57,7 +57,7 @@ def assert_frames(clips: FrameBatch, frames: list[Frame]) -> None:
     assert clips.duration_seconds.flatten().tolist() == [frame.duration_seconds for frame in frames]
 
 
-def test_random_indices_are_the_frames_drawn(decoder: VideoDecoder) -> None:
+def test_random_indices_match_the_drawn_frames(decoder: VideoDecoder) -> None:
     torch.manual_seed(5)
     clips = clips_at_random_indices(decoder, num_clips=6, num_frames_per_clip=4, num_indices_between_frames=3)
     torch.manual_seed(5)
@@ -74,7 +74,7 @@ def test_regular_indices_reach_the_last_frame(decoder: VideoDecoder) -> None:
     assert_frames(clips, [decoder.get_frame_at(index) for index in indices])
 
 
-def test_random_timestamps_are_the_frames_shown_then(decoder: VideoDecoder) -> None:
+def test_random_timestamps_match_the_frames_shown_at_them(decoder: VideoDecoder) -> None:
     begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
     torch.manual_seed(5)
     clips = clips_at_random_timestamps(decoder, num_clips=6, num_frames_per_clip=4, seconds_between_frames=0.07)

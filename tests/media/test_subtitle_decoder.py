@@ -103,7 +103,7 @@ def test_in_containers_that_ffmpeg_wrote(
         assert [row[moment] for row in found] == pytest.approx([row[moment] for row in expected], abs=0.0011)
 
 
-def test_times_are_those_of_the_packets_that_ffprobe_sees(everything: Path) -> None:
+def test_times_match_ffprobes_packets(everything: Path) -> None:
     ffprobe = find_program("ffprobe", "ffmpeg")
     command = [ffprobe, "-v", "quiet", "-select_streams", "2", "-show_packets", "-of", "json"]
     shown = subprocess.run([*command, everything], capture_output=True, check=False, timeout=60)
@@ -220,7 +220,7 @@ def test_encodings_that_are_refused(encoding: str, subrip: Path) -> None:
 def test_text_decoded_by_ffmpeg_takes_no_encoding(codec: str, line: str) -> None:
     data = "".join(line.format(number) for number in range(1, 6)).encode()
     assert [subtitle.text for subtitle in SubtitleDecoder(data)] == ["Hello"] * 5
-    with pytest.raises(InvalidArgumentError, match=f"codec {codec}, which is always UTF-8"):
+    with pytest.raises(InvalidArgumentError, match=f"codec {codec}, whose text is always UTF-8"):
         SubtitleDecoder(data, encoding="cp1252")
 
 
@@ -301,7 +301,7 @@ def test_limits(subrip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         len(SubtitleDecoder(subrip))
 
 
-def test_nothing_is_read_until_asked_and_nothing_stays_open(subrip: Path) -> None:
+def test_subtitles_are_read_on_first_access_and_the_file_is_closed(subrip: Path) -> None:
     def open_files() -> set[str]:
         folder = Path("/proc/self/fd")
         links = [entry.readlink() for entry in folder.iterdir() if entry.is_symlink()] if folder.is_dir() else []

@@ -47,7 +47,7 @@ def test_size_accepts_sequences_of_whole_numbers(transform_type: Any, size: obje
     assert transform_type(size).size == (5, 7)
 
 
-def test_errors_are_what_torchcodec_raises() -> None:
+def test_errors_have_torchcodecs_types() -> None:
     with pytest.raises(ValueError, match="height, width"):
         Resize((5,))
     with pytest.raises(RuntimeError, match="smaller than the crop size"):
@@ -208,7 +208,7 @@ def test_random_resized_crop_checks_its_ranges(ranges: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("transform", [RandomCrop((20, 30)), RandomResizedCrop((5, 7))], ids=repr)
-def test_one_object_draws_anew_each_time(transform: DecoderTransform) -> None:
+def test_one_object_draws_again_for_each_call(transform: DecoderTransform) -> None:
     torch.manual_seed(0)
     assert len({transform.resolve(90, 160)[0] for _ in range(10)}) == 10
 
@@ -216,7 +216,7 @@ def test_one_object_draws_anew_each_time(transform: DecoderTransform) -> None:
 # --- a list of them
 
 
-def test_each_transform_sees_the_size_that_the_ones_before_it_left() -> None:
+def test_each_transform_gets_the_size_after_the_preceding_transforms() -> None:
     steps = resolve_transforms([Resize((20, 30)), CenterCrop((10, 10)), Resize((40, 40)), CenterCrop((40, 30))], 5, 5)
     assert steps == (ResizeStep(20, 30), CropStep(5, 10, 10, 10), ResizeStep(40, 40), CropStep(0, 5, 40, 30))
     with pytest.raises(InvalidArgumentError, match=r"Input dimensions \(10, 10\)"):
@@ -228,12 +228,12 @@ def test_no_transforms_are_no_steps(transforms: Any) -> None:
     assert resolve_transforms(transforms, 10, 10) == ()
 
 
-def test_transforms_may_come_as_sequential() -> None:
+def test_transforms_can_be_a_sequential() -> None:
     assert resolve_transforms(torch.nn.Sequential(Resize((5, 7))), 10, 10) == (ResizeStep(5, 7),)
 
 
 @pytest.mark.parametrize("transforms", [Resize((5, 7)), 5], ids=repr)
-def test_a_lone_transform_is_not_a_sequence(transforms: Any) -> None:
+def test_a_single_transform_is_not_a_sequence(transforms: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="must be a sequence"):
         resolve_transforms(transforms, 10, 10)
 
@@ -371,7 +371,7 @@ def test_torchvision_objects_that_a_decoder_cannot_run(
         resolve_transforms([getattr(v2, name)(**arguments)], 100, 100)
 
 
-def test_without_torchvision_its_absence_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchvision_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torchvision.transforms.v2", raising=False)
     monkeypatch.setitem(sys.modules, "torchvision", None)  # makes an import of it fail
     assert resolve_transforms([Resize((5, 7))], 10, 10) == (ResizeStep(5, 7),)

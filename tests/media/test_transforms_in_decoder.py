@@ -105,7 +105,7 @@ def test_every_method_applies_the_transforms(landscape_clip: Path) -> None:
     assert decoder[5:5].shape == (0, 3, 32, 60)
 
 
-def test_the_same_object_crops_a_decoded_frame_alike(landscape_clip: Path) -> None:
+def test_a_crop_of_decoded_frames_equals_the_crop_in_the_decoder(landscape_clip: Path) -> None:
     crop = CenterCrop((31, 50))
     assert torch.equal(crop(VideoDecoder(landscape_clip).get_all_frames()).data, frames_of(landscape_clip, crop))
 
@@ -121,7 +121,7 @@ def test_resize_is_a_second_pass_over_rgb(landscape_clip: Path, size: tuple[int,
 
 
 @pytest.mark.parametrize("size", [(64, 96), (80, 100), (96, 144), (150, 200)])
-def test_resize_is_close_to_the_one_of_tensors(landscape_clip: Path, size: tuple[int, int]) -> None:
+def test_resize_is_close_to_the_resize_of_tensors(landscape_clip: Path, size: tuple[int, int]) -> None:
     resize = Resize(size)
     difference = (
         frames_of(landscape_clip, resize).to(torch.int16) - resize(frames_of(landscape_clip)).to(torch.int16)
@@ -211,6 +211,6 @@ def test_channels_last_and_float_output(landscape_clip: Path) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_done_is_an_error_at_construction(landscape_clip: Path, transforms: Any) -> None:
+def test_impossible_transforms_are_errors_at_construction(landscape_clip: Path, transforms: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         VideoDecoder(landscape_clip, transforms=transforms)

@@ -43,7 +43,7 @@ def image_sizes() -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("size", [(224, 224), (640, 640), (33, 100), (384, 15), (1080, 1920)])
-def test_place_is_that_of_yolo(size: tuple[int, int]) -> None:
+def test_place_matches_yolo(size: tuple[int, int]) -> None:
     letterbox, num_odd = Letterbox(size), 0
     for height, width in image_sizes().tolist():
         new_height, new_width, top, bottom, left, right = as_in_yolo(height, width, size)
@@ -56,7 +56,7 @@ def test_place_is_that_of_yolo(size: tuple[int, int]) -> None:
     assert num_odd > 100, "no margins of an odd number of pixels were tested"
 
 
-def test_sizes_are_those_of_pillow() -> None:
+def test_sizes_match_pillow() -> None:
     for height, width in image_sizes()[:400].tolist():
         contained = ImageOps.contain(Image.new("1", (width, height)), (224, 200))
         if min(contained.size):  # Pillow's result can be empty
@@ -395,7 +395,7 @@ def test_fill_must_be_finite(fill: Any) -> None:
 
 
 @pytest.mark.parametrize("length", [0, -3, 2.5, None, True], ids=repr)
-def test_an_image_has_positive_whole_lengths(length: Any) -> None:
+def test_image_sizes_must_be_positive_whole_numbers(length: Any) -> None:
     letterbox = Letterbox((5, 5))
     functions: list[Callable[..., object]] = [letterbox.place, letterbox.mask, letterbox.resolve]
     for function in functions:

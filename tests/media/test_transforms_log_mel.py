@@ -146,14 +146,14 @@ def test_equals_transformers(num_mels: int) -> None:
 
 
 @pytest.mark.parametrize(("num_mels", "band"), BANDS)
-def test_the_filters_are_librosas(num_mels: int, band: int) -> None:
+def test_filters_match_librosa(num_mels: int, band: int) -> None:
     first, weights = BANDS[num_mels, band]
     expected = np.zeros(201)
     expected[first : first + len(weights)] = weights
     np.testing.assert_allclose(LogMelSpectrogram(num_mels=num_mels).filters[band], expected, atol=1e-8)
 
 
-def test_the_filters_sum_up_to_librosas() -> None:
+def test_sums_of_filters_match_librosa() -> None:
     assert float(LogMelSpectrogram().filters.double().sum()) == pytest.approx(1.999024092, abs=1e-6)
     assert float(LogMelSpectrogram(num_mels=128).filters.double().sum()) == pytest.approx(3.190985541, abs=1e-6)
 
@@ -190,7 +190,7 @@ def test_an_empty_batch() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_computes_in_float32_whatever_comes(dtype: torch.dtype) -> None:
+def test_computes_in_float32_for_every_input_dtype(dtype: torch.dtype) -> None:
     sound = torch.from_numpy(chirp())
     expected = LogMelSpectrogram()(sound.to(dtype).float())
     mels = LogMelSpectrogram().to(dtype)(sound.to(dtype))
@@ -205,7 +205,7 @@ def test_autocast_changes_nothing() -> None:
         assert torch.equal(LogMelSpectrogram()(sound), expected)
 
 
-def test_has_gradients_also_at_silence() -> None:
+def test_gradients_are_finite_at_silence() -> None:
     to_mels = LogMelSpectrogram(8000, 64, 32, 10)
     sound = torch.rand(400, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     to_mels(sound).sum().backward()
@@ -279,6 +279,6 @@ def test_samples_that_are_refused(samples: object, message: str) -> None:
 
 
 def test_a_clip_that_is_longer_than_the_padding_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="cut them first"):
+    with pytest.raises(InvalidArgumentError, match="Split the audio first"):
         LogMelSpectrogram(pad_to_seconds=0.5)(torch.zeros(8001))
     assert LogMelSpectrogram(pad_to_seconds=0.5)(torch.zeros(8000)).shape == (80, 50)

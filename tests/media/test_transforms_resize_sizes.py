@@ -58,14 +58,14 @@ def sides_as_in_torchvision(height: int, width: int, short: int | None, long: in
 @pytest.mark.parametrize(
     ("short", "long"), [(256, None), (1, None), (224, 225), (7, 100), (480, 854), (None, 512), (None, 1), (None, 333)]
 )
-def test_sides_are_those_of_torchvision(short: int | None, long: int | None) -> None:
+def test_sides_match_torchvision(short: int | None, long: int | None) -> None:
     arguments = {name: value for name, value in (("short_side", short), ("long_side", long)) if value is not None}
     for height, width in image_sizes():
         expected = sides_as_in_torchvision(height, width, short, long)
         assert resized(height, width, **arguments) == expected, (height, width)
 
 
-def test_sides_are_those_of_an_installed_torchvision() -> None:
+def test_sides_match_an_installed_torchvision() -> None:
     v2 = pytest.importorskip("torchvision.transforms.v2", reason="torchvision is not installed")
     for height, width in [(36, 64), (64, 36), (33, 33), (35, 90), (101, 17)]:
         images = torch.zeros(1, height, width)
@@ -100,7 +100,7 @@ def pixels_as_in_qwen(height: int, width: int, unit: int, least: int, most: int)
         (1, 1000, 5000),
     ],
 )
-def test_pixels_are_those_of_qwen(unit: int, least: int, most: int) -> None:
+def test_sizes_by_pixels_match_qwen(unit: int, least: int, most: int) -> None:
     arguments = {"multiple_of": unit, "min_pixels": least, "max_pixels": most}
     for height, width in image_sizes():
         new = resized(height, width, **arguments)
@@ -123,7 +123,9 @@ def test_pixels_are_those_of_qwen(unit: int, least: int, most: int) -> None:
         ((100, 150), {"max_pixels": 15000}, (100, 150)),
     ],
 )
-def test_sizes_by_pixels(size: tuple[int, int], arguments: dict[str, int], expected: tuple[int, int]) -> None:
+def test_sizes_by_pixels_computed_by_hand(
+    size: tuple[int, int], arguments: dict[str, int], expected: tuple[int, int]
+) -> None:
     assert resized(*size, **arguments) == expected
 
 
@@ -146,7 +148,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=str,
 )
 @pytest.mark.parametrize("fast", [False, True])
-def test_decoder_and_tensor_have_one_shape(clip: Path, arguments: dict[str, Any], fast: bool) -> None:
+def test_decoder_and_tensor_have_the_same_shape(clip: Path, arguments: dict[str, Any], fast: bool) -> None:
     resize = Resize(**arguments, fast=fast)
     decoded = VideoDecoder(clip, transforms=[resize], on_size_change="scale").get_all_frames()
     scaled = resize(VideoDecoder(clip).get_all_frames())
@@ -175,8 +177,8 @@ def test_repr_shows_the_given_arguments() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, r"\(height, width\) pair.*To keep the aspect ratio, give short_side"),
-        ({"size": 256}, r"got 256\).*To keep the aspect ratio, give short_side"),
+        ({}, r"\(height, width\) pair.*To keep the aspect ratio, pass one of short_side"),
+        ({"size": 256}, r"got 256\).*To keep the aspect ratio, pass one of short_side"),
         ({"size": (5, 7), "short_side": 5}, r"either size, or short_side and long_side.*size=\(5, 7\), short_side=5"),
         ({"short_side": 5, "multiple_of": 28}, r"either size.*short_side=5, multiple_of=28"),
         ({"long_side": 5, "max_pixels": 28}, r"either size.*long_side=5, max_pixels=28"),

@@ -172,7 +172,7 @@ def test_frames_of_another_dtype_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("shape", [(48, 64, 3), (2, 48, 64, 1), (2, 5, 48, 64, 4)])
-def test_channels_last_is_refused_where_the_shape_tells(shape: tuple[int, ...]) -> None:
+def test_channels_last_is_rejected_if_the_shape_shows_it(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidArgumentError, match="channels-first"):
         Resize((5, 5))(torch.zeros(shape))
 
@@ -188,7 +188,7 @@ def test_images_without_pixels_are_refused(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("transform", RANDOM, ids=repr)
 @pytest.mark.parametrize("seed", range(6))
-def test_all_frames_of_a_clip_are_treated_alike(transform: Transform, seed: int) -> None:
+def test_all_frames_of_a_clip_get_the_same_numbers(transform: Transform, seed: int) -> None:
     torch.manual_seed(seed)
     result = transform(images(5))
     assert all(torch.equal(result[0], frame) for frame in result)
@@ -235,7 +235,7 @@ def test_a_random_window_needs_one_size(transform: Transform) -> None:
         transform([images(), torch.zeros(3, 20, 20)])
 
 
-def test_what_has_no_random_window_takes_mixed_sizes() -> None:
+def test_transforms_without_a_random_window_accept_mixed_sizes() -> None:
     mixed = [images(2, 3), torch.zeros(3, 20, 20)]
     assert [tuple(image.shape) for image in CenterCrop((8, 10))(mixed)] == [(2, 3, 3, 8, 10), (3, 8, 10)]
     flipped = RandomHorizontalFlip(p=1.0)([images(), torch.zeros(3, 20, 20)])
@@ -243,7 +243,7 @@ def test_what_has_no_random_window_takes_mixed_sizes() -> None:
 
 
 @pytest.mark.parametrize("transform", RANDOM, ids=repr)
-def test_random_numbers_come_from_torch_alone(transform: Transform) -> None:
+def test_random_numbers_come_only_from_torchs_cpu_generator(transform: Transform) -> None:
     clips = images(6, 2)
     torch.manual_seed(5)
     expected = transform(clips)
@@ -280,7 +280,7 @@ def test_flip_checks_its_probability(p: Any) -> None:
 
 @by_repr
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
-def test_copies_do_the_same(transform: Transform, size: Any, out_dtype: Any, duplicate: Any) -> None:
+def test_copies_transform_in_the_same_way(transform: Transform, size: Any, out_dtype: Any, duplicate: Any) -> None:
     given = images(2, 3, dtype=torch.float32)
     torch.manual_seed(2)
     expected = transform(given)
@@ -313,7 +313,7 @@ def test_arguments_are_checked_at_construction() -> None:
     ],
     ids=lambda value: repr(value) if isinstance(value, Transform) else "",
 )
-def test_functions_do_the_same_on_the_same_samples(transform: Transform, function: Any) -> None:
+def test_functions_equal_transforms(transform: Transform, function: Any) -> None:
     sample = {"video": batch(3).to(torch.float32), "image": images(dtype=torch.float32), "label": 7}
     ours, theirs = function(sample), transform(sample)
     assert torch.equal(ours["video"].data, theirs["video"].data)
@@ -339,7 +339,7 @@ class RandomRow(DecoderTransform):
         return (CropStep(int(torch.randint(0, height, ())), 0, 1, width),)
 
 
-def test_a_decoder_transform_of_the_users_own_works_on_tensors() -> None:
+def test_a_custom_decoder_transform_works_on_tensors() -> None:
     torch.manual_seed(0)
     result = RandomRow()(images(20, 3))
     torch.manual_seed(0)
@@ -360,7 +360,7 @@ class RandomGain(Transform):
         return images * params
 
 
-def test_a_transform_of_the_users_own_draws_once_a_clip() -> None:
+def test_a_custom_transform_draws_once_for_each_clip() -> None:
     torch.manual_seed(0)
     result = RandomGain()(torch.ones(4, 2, 3, 5, 5))
     torch.manual_seed(0)

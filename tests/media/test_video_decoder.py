@@ -139,7 +139,7 @@ def test_the_frame_played_at_a_time(offset: float, played: int, decoder: VideoDe
     assert torch.equal(decoder.get_frames_played_at([seconds]).data[0], clip_rgb[played])
 
 
-def test_in_a_gap_every_method_gives_the_frame_before(gappy: VideoDecoder) -> None:
+def test_in_a_gap_every_method_returns_the_frame_before(gappy: VideoDecoder) -> None:
     pts, duration = gappy.frame_index.pts_seconds, gappy.frame_index.duration_seconds
     before = int((pts[1:] - pts[:-1] - duration[:-1]).argmax())
     middle = float(pts[before] + duration[before] + pts[before + 1]) / 2

@@ -87,7 +87,7 @@ def test_numbers_packed_by_hand(codec: str, stored: bytes, expected: list[float]
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
-def test_reads_what_pythons_own_library_writes(width: int) -> None:
+def test_files_of_pythons_wave_module_can_be_read(width: int) -> None:
     file = io.BytesIO()
     stored = np.random.default_rng(1).integers(0, 256, 300 * 2 * width, np.uint8).tobytes()
     with wave.open(file, "wb") as writer:
@@ -137,7 +137,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_container_holds_the_same_sound(name: str) -> None:
+def test_every_container_has_the_same_samples(name: str) -> None:
     expected = np.frombuffer(STORED, "<i2").reshape(-1, 2).T / np.float32(32768)
     np.testing.assert_array_equal(decoded(VARIANTS[name]), expected)
 
@@ -185,13 +185,13 @@ def test_more_than_a_block(tmp_path: Path) -> None:
     + [(mask.bit_count(), mask) for mask in (0x1, 0x30, 0x600, 0x3FFFF, 0x20001)]
     + [(2, 0x7), (3, 0x3)],
 )
-def test_metadata_is_that_of_the_audio_decoder(num_channels: int, mask: int) -> None:
+def test_metadata_matches_the_audio_decoder(num_channels: int, mask: int) -> None:
     data = riff(extensible(1, 16, 16, num_channels, mask=mask), chunk(b"data", bytes(num_channels * 200)))
     assert WavDecoder(data).metadata == AudioDecoder(data).metadata
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_metadata_is_ffmpegs(codec: str, tmp_path: Path) -> None:
+def test_metadata_matches_ffmpeg(codec: str, tmp_path: Path) -> None:
     path = tmp_path / "sound.wav"
     path.write_bytes(wav(codec, noise(4001, 2), rate=22_050))
     metadata = WavDecoder(path).metadata

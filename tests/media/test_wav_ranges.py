@@ -83,7 +83,7 @@ def test_a_file_without_samples() -> None:
         (END, END + 0.1 / RATE), (END, END + 1 / RATE), (99.0, 99.0), (99.0, 99.9),
     ],
 )  # fmt: skip
-def test_ranges_are_those_of_the_audio_decoder(start: float, stop: float | None) -> None:
+def test_ranges_match_the_audio_decoder(start: float, stop: float | None) -> None:
     data = wav("pcm_s24le", noise(NUM_SAMPLES, 2))
     outcomes: list[Any] = []
     for decoder in (WavDecoder(data), AudioDecoder(data)):

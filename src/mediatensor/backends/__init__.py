@@ -1,7 +1,7 @@
 """Decode backends: each decodes video packets to pictures on one kind of hardware, such as the CPU or a GPU.
 
-`mediatensor.decoders.VideoDecoder` uses the backend that ``decode_backend`` names. If none is named, it uses the
-default backend of its device.
+`mediatensor.decoders.VideoDecoder` uses the backend that ``decode_backend`` names, by default the backend of its
+device.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Convert Y'CbCr to R'G'B' on tensors, with the same integer arithmetic as libswscale.
-
-`Layout` describes how a pixel format stores luma and chroma. `Coefficients` are the factors of a conversion, derived
-from the luminance weights of ITU-T H.273, table 4. libswscale has several conversions, which round differently. For
-each of them, there is a subclass of `Arithmetic`. `Taps` are filters that scale pictures.
-"""
+"""Convert Y'CbCr to R'G'B' on tensors, with the same integer arithmetic as libswscale, and scale pictures."""
 
 from __future__ import annotations
 
@@ -55,11 +50,7 @@ class Layout:
 
 
 def layout_of(pixel_format: str) -> Layout | None:
-    """Return the layout of the format that FFmpeg calls ``pixel_format``; ``None`` if it is not supported.
-
-    >>> layout_of("yuvj422p")
-    Layout(bits=8, shift=0, chroma_shift=(1, 0), is_interleaved=False, is_full_range=True)
-    """
+    """Return the layout of the format that FFmpeg calls ``pixel_format``; ``None`` if it is not supported."""
     if pixel_format == "gray":
         return Layout(8, is_full_range=True)
     if pixel_format in _INTERLEAVED:
@@ -75,8 +66,8 @@ def layout_of(pixel_format: str) -> Layout | None:
 class Coefficients:
     """The factors that convert 8-bit Y'CbCr to R'G'B', in units of 1/65536.
 
-    ``black`` is the luma value of black. The other fields are factors: ``y`` for luma, ``red_v`` for the share of Cr in
-    red, ``green_u`` for the share of Cb in green, and so on. The factors in green are negative.
+    ``black`` is the luma value of black, ``y`` the factor of luma, ``red_v`` the factor of Cr in red, ``green_u`` the
+    factor of Cb in green, and so on. The factors in green are negative.
     """
 
     y: int
@@ -108,7 +99,7 @@ def coefficients_of(matrix: int, *, is_full_range: bool) -> Coefficients:
 
 
 class Arithmetic(ABC):
-    """One way to compute R'G'B' from luma and chroma, which rounds like one of libswscale's conversions.
+    """One way to compute R'G'B' from luma and chroma. Each subclass rounds like one of libswscale's conversions.
 
     Red, green and blue are each the sum of a luma term, which is the same for all three, and a chroma term.
     """
@@ -117,25 +108,24 @@ class Arithmetic(ABC):
         self._coefficients = coefficients
 
     def chroma_terms(self, cb: Tensor, cr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the chroma terms of red, green and blue, in the unit that `combined` expects."""
+        """Return the chroma terms of red, green and blue."""
         c, cb, cr = self._coefficients, self._centred(cb), self._centred(cr)
         green = self._times(cb, c.green_u) + self._times(cr, c.green_v)
         return self._times(cr, c.red_v), green, self._times(cb, c.blue_u)
 
     @abstractmethod
     def _centred(self, chroma: Tensor) -> Tensor:
-        """Subtract the chroma value of gray, so that gray is 0. The result has the unit that `_times` expects."""
+        """Subtract the chroma value of gray."""
 
     @abstractmethod
     def _times(self, chroma: Tensor, gain: int) -> Tensor: ...
 
     @abstractmethod
-    def luma_term(self, luma: Tensor) -> Tensor:
-        """Return the luma term, in the unit that `combined` expects."""
+    def luma_term(self, luma: Tensor) -> Tensor: ...
 
     @abstractmethod
     def combined(self, luma: Tensor, chroma: Tensor | int) -> Tensor:
-        """Add the luma term and the chroma term of one colour. Return this colour as uint8, or as float32 in [0, 1]."""
+        """Return one colour, the sum of its luma and chroma terms, as uint8, or as float32 in [0, 1]."""
 
 
 class LineArithmetic(Arithmetic):
@@ -233,7 +223,7 @@ class DeepArithmetic(Arithmetic):
 
 
 def _rounded(value: int, bits: int) -> int:
-    """Convert a coefficient from units of 1/65536 to units of 1/2**bits, and round it."""
+    """Convert a coefficient from units of 1/65536 to units of 1/2**bits."""
     return (value * (1 << bits) + 0x8000) >> 16
 
 
@@ -248,9 +238,7 @@ _MAX_CACHED_TAPS = 128
 
 @dataclass(frozen=True, eq=False)
 class Taps:
-    """The filters that scale a line of samples to another length.
-
-    Each target sample is a weighted sum of source samples.
+    """The filters that scale a line of samples to another length: each target sample is a weighted sum of samples.
 
     Attributes:
         indices: For each target sample, the indices of its source samples, int64 (target, taps).
@@ -348,10 +336,7 @@ def _cut_negligible(
 def _within(
     positions: NDArray[np.int64], weights: NDArray[np.int64], source: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add the weights of source samples outside the line to the weight of the first or the last sample of the line.
-
-    Return the new positions and weights.
-    """
+    """Add the weights of source samples outside the line to the weight of the first or the last sample of the line."""
     size = weights.shape[1]
     starts = np.clip(positions, 0, max(source - size, 0))
     moved = np.zeros_like(weights)

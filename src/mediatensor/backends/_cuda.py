@@ -23,10 +23,9 @@ DecoderT = TypeVar("DecoderT")
 
 
 class DecoderCache(Generic[DecoderT]):
-    """Keeps idle decoders, so that they can be used for other streams.
+    """Keeps idle decoders, so that they can be used for other streams. Decoders of the same kind are interchangeable.
 
-    `take` finds a decoder by its device and kind. Only decoders of the same kind are interchangeable. If a device has
-    more than ``capacity`` idle decoders, the least recently used ones are freed.
+    If a device has more than ``capacity`` idle decoders, the least recently used ones are freed.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -55,7 +54,7 @@ class DecoderCache(Generic[DecoderT]):
         return len(self._idle)
 
     def take(self, device: Hashable, kind: Hashable) -> DecoderT | None:
-        """Remove and return the most recently used idle decoder of this device and kind; ``None`` if there is none."""
+        """Remove and return the most recently used decoder of this device and kind; ``None`` if there is none."""
         with self._lock:
             # Iterate over a copy, because garbage collection may close a decoder, which puts its context here.
             for number, (its_device, its_kind, decoder) in reversed(list(self._idle.items())):
@@ -65,10 +64,7 @@ class DecoderCache(Generic[DecoderT]):
         return None
 
     def put(self, device: Hashable, kind: Hashable, decoder: DecoderT) -> None:
-        """Store an idle decoder, which must be able to decode another stream of its kind.
-
-        The caller must not keep a reference.
-        """
+        """Store a decoder that can decode another stream of its kind. The caller must not keep a reference."""
         with self._lock:
             self._num_put += 1
             self._idle[self._num_put] = device, kind, decoder
@@ -109,10 +105,10 @@ def reading_surface(device: torch.device, cuda: Any) -> Iterator[None]:
         default stream   ─ decode, copy to a picture ─┐            ┌─ the picture's memory is used again ─►
         current stream                                └─ convert ──┘
 
-    FFmpeg uses the legacy default stream, which is also torch's default stream. If the current stream is another one,
-    it must first wait until the default stream has decoded the picture. FFmpeg reuses the memory of dropped pictures,
-    so the default stream must then wait until the current stream has read the picture. ``record_stream`` would not
-    help, because torch's allocator does not own this memory. ``cuda`` is ``torch.cuda``, or a replacement in tests.
+    FFmpeg uses the legacy default stream, which is also torch's default stream. Another current stream must first wait
+    until the default stream has decoded the picture. FFmpeg reuses the memory of dropped pictures, so the default
+    stream must then wait until the current stream has read the picture. ``record_stream`` would not help, because
+    torch's allocator does not own this memory. ``cuda`` is ``torch.cuda``, or a replacement in tests.
     """
     current, default = cuda.current_stream(device), cuda.default_stream(device)
     if current == default:
@@ -144,8 +140,8 @@ _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
 def set_nvdec_cache_capacity(capacity: int) -> None:
     """Set how many idle NVDEC decoders are kept for each GPU, so that later streams can use them.
 
-    Reusing a decoder saves the tens of milliseconds that a new one takes. A decoder can be reused if the new stream has
-    the same codec, size, pixel format and parameter sets. Each decoder holds GPU memory for about ten pictures.
+    Reusing a decoder saves tens of milliseconds. A decoder can be reused if the new stream has the same codec, size,
+    pixel format and parameter sets. Each decoder holds GPU memory for about ten pictures.
 
     Args:
         capacity: Largest number of idle decoders for each GPU (default 20). If there are more, the least recently used
@@ -231,10 +227,7 @@ class CudaBackend(DecodeBackend):
 
 
 class _CudaDecoder(PictureDecoder):
-    """A decoder that wraps an FFmpeg codec context for NVDEC.
-
-    When it is closed, ``give_back`` gets the context for reuse.
-    """
+    """A decoder with an FFmpeg codec context for NVDEC, which ``give_back`` gets for reuse when it is closed."""
 
     def __init__(self, context: Any, stream: StreamParameters, give_back: Callable[[Any], object] | None) -> None:
         self._context = context
@@ -248,7 +241,7 @@ class _CudaDecoder(PictureDecoder):
         except EOFError:
             return []
         except CUDA_DECODE_ERRORS as error:
-            raise self._failure(f"NVDEC refuses a packet of {self._stream.codec}: {error}.") from error
+            raise self._failure(f"NVDEC rejected a packet of {self._stream.codec}: {error}.") from error
         except BaseException:  # for example an interrupt, which leaves the codec in an unknown state
             self._has_failed = True
             raise
@@ -256,7 +249,7 @@ class _CudaDecoder(PictureDecoder):
         for frame in frames:
             if frame.format.name != "cuda":  # decoded in software
                 raise self._failure(
-                    f"Video not supported: NVDEC does not take this {stream.codec} stream (profile {stream.profile}, "
+                    f"Video not supported: NVDEC cannot decode this {stream.codec} stream (profile {stream.profile}, "
                     f"{stream.pixel_format}, {stream.width}x{stream.height})."
                 )
             if (frame.width, frame.height) != (stream.width, stream.height):
@@ -281,16 +274,16 @@ class _CudaDecoder(PictureDecoder):
 
 
 def _why_unsupported(stream: StreamParameters) -> str | None:
-    """Return why NVDEC cannot decode a stream, as far as the header shows; ``None`` if it shows no reason.
+    """Return a reason in the header why NVDEC cannot decode a stream; ``None`` if it shows none.
 
     NVDEC can still reject the first frame.
     """
     if stream.codec not in _CODECS:
-        return f"NVDEC has no decoder of {stream.codec}"
+        return f"NVDEC has no decoder for {stream.codec}"
     if stream.pixel_format is not None and stream.pixel_format not in _LAYOUTS:
-        return f"PyAV exports only 4:2:0 pictures of NVDEC, and this stream is {stream.pixel_format}"
+        return f"PyAV exports only 4:2:0 pictures of NVDEC, but this stream is {stream.pixel_format}"
     if stream.codec == "h264" and (stream.bits_per_component or 8) > 8:
-        return f"NVDEC decodes H.264 with 8 bits, and this stream has {stream.bits_per_component}"
+        return f"NVDEC decodes H.264 with 8 bits only, but this stream has {stream.bits_per_component}"
     if stream.width % 2 or stream.height % 2:
-        return f"the size is odd ({stream.width}x{stream.height}), and PyAV leaves out the last chroma samples"
+        return f"PyAV drops the last chroma samples of pictures with an odd size ({stream.width}x{stream.height})"
     return None

@@ -1,8 +1,7 @@
 """The interface of decode backends, which third parties can implement; the CPU backend; the registry of all backends.
 
-Decoders call backends only through `why_not_guarded`, `open_guarded` and `guarded_surface`. If a third-party backend
-raises an unexpected exception or returns an invalid result, these functions raise a `DeviceError` that names the
-backend.
+Decoders call backends only through `why_not_guarded`, `open_guarded` and `guarded_surface`. If a backend raises an
+unexpected exception or returns an invalid result, these functions raise a `DeviceError` that names the backend.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ class StreamParameters:
     Attributes:
         codec: FFmpeg's name of the codec: ``"h264"``, ``"hevc"``, ``"av1"``, ...
         profile: FFmpeg's name of the profile, if known.
-        width: Width of a picture in pixels, before rotation. The backend must return pictures of this width and height.
-            Pass both to the codec, because the stream itself may state a size that is rounded up to a multiple of 16.
+        width: Width of a picture in pixels, before rotation. The backend must return pictures of this size. Pass it to
+            the codec, because the stream itself may state a size that is rounded up to a multiple of 16.
         height: Height of a picture in pixels, before rotation; see ``width``.
         pixel_format: FFmpeg's name of the format that a software decoder would return, such as ``"yuv420p10le"``, if
             known.
-        bits_per_component: 8, 10, ..., if known.
+        bits_per_component: Number of bits of a sample (8, 10, ...), if known.
         extradata: The codec's configuration record as the container stores it; empty if there is none.
         codec_context: PyAV's codec context of the demuxed stream, configured for software decoding but not open.
     """
@@ -62,7 +61,7 @@ class Picture(Protocol):
     """The attributes that a decoded picture must have. Its pixels can be on any device.
 
     A picture can also have two attributes of `Surface`: ``num_bytes``, its size in the frame cache
-    (`mediatensor.set_frame_cache_bytes`), and ``orientation``, if the picture states it.
+    (`mediatensor.set_frame_cache_bytes`), and ``orientation``.
     """
 
     @property
@@ -120,10 +119,7 @@ class PictureDecoder(ABC):
 
 
 class PictureConverter(Protocol):
-    """Converts pictures to RGB, and writes them to the rows of a batch.
-
-    Each thread that converts has its own converter.
-    """
+    """Converts pictures to RGB, and writes them to the rows of a batch. Each thread has its own converter."""
 
     def orientation_of(self, picture: Any) -> Orientation:
         """Return the orientation of a picture, which describes how to turn it upright."""
@@ -138,9 +134,9 @@ class PictureConverter(Protocol):
         """Convert the picture, and write it to ``out`` (height, width, 3); scale the picture if its size differs."""
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function without arguments that makes a context manager for another thread.
+        """Return a function that makes a context manager for another thread.
 
-        In its ``with`` block, the other thread uses the CUDA stream that is current in the thread that calls `here`.
+        In its ``with`` block, the other thread uses the current CUDA stream of the thread that called `here`.
         """
 
 
@@ -207,10 +203,7 @@ def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch
 
 
 def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) -> Surface:
-    """Call `DecodeBackend.surface`.
-
-    Raise `DeviceError` unless the planes of the surface are tensors that hold data (not meta tensors).
-    """
+    """Call `DecodeBackend.surface`. Raise `DeviceError` unless the planes are tensors with data (not meta tensors)."""
     with _Naming(backend):
         surface = backend.surface(picture, device)
     if not isinstance(surface, Surface) or not all(
@@ -224,8 +217,6 @@ def guarded_surface(backend: DecodeBackend, picture: Any, device: torch.device) 
 
 
 class _GuardedDecoder(PictureDecoder):
-    """Wraps a decoder so that every error becomes a `DeviceError`."""
-
     def __init__(self, backend: DecodeBackend, decoder: PictureDecoder) -> None:
         self._backend = backend
         self._decoder = decoder
@@ -240,8 +231,8 @@ class _GuardedDecoder(PictureDecoder):
         for picture in pictures:
             if missing := [name for name in _PICTURE_ATTRIBUTES if not hasattr(picture, name)]:
                 raise DeviceError(
-                    f"The backend {self._backend.name!r} gives {type(picture).__name__} for a picture, which has no "
-                    f"{', '.join(missing)}."
+                    f"The backend {self._backend.name!r} returned a {type(picture).__name__} as a picture, which has "
+                    f"no {', '.join(missing)}."
                 )
         return pictures
 
@@ -258,9 +249,9 @@ class _GuardedDecoder(PictureDecoder):
 
 
 class _Naming:
-    """A context manager that turns every exception into a `DeviceError` that names the backend.
+    """Turns every exception of a ``with`` block into a `DeviceError` that names the backend.
 
-    It is a class because a generator could not turn a `StopIteration` into another error.
+    A generator function could not do this with a `StopIteration`.
     """
 
     def __init__(self, backend: DecodeBackend) -> None:
@@ -276,9 +267,8 @@ class _Naming:
 class CpuBackend(DecodeBackend):
     """The backend that decodes with FFmpeg's software decoders.
 
-    If the output is on the CPU, swscale converts the pictures to RGB. If the output is on another device, the planes
-    are uploaded, and the device converts, rotates, scales and crops them. For 8-bit 4:2:0, the planes have 1.5 bytes
-    per pixel, half the size of RGB.
+    If the output is on another device, the planes are uploaded, and the device converts, rotates, scales and crops
+    them. For 8-bit 4:2:0, they have 1.5 bytes per pixel, half the size of RGB.
     """
 
     name = "cpu"
@@ -300,10 +290,10 @@ class CpuBackend(DecodeBackend):
 
 
 class _SoftwareDecoder(PacketDecoder, PictureDecoder):
-    """Makes a `PictureDecoder` from the codec context of the demuxer's stream."""
+    pass
 
 
-# The registry: built-in backends, registered ones, and those of installed packages
+# The registry: backends that are built in, registered, or part of installed packages
 
 
 _backends: dict[str, DecodeBackend] = {}
@@ -312,22 +302,21 @@ _backends: dict[str, DecodeBackend] = {}
 def register_backend(backend: DecodeBackend) -> None:
     """Register a backend under its name. It replaces any backend with the same name.
 
-    A package need not call this function: it can declare an entry point in the group ``mediatensor.backends``, which is
-    found automatically. The entry point must refer to a `DecodeBackend`, or to a class or function that returns one
+    Instead of calling this function, a package can declare an entry point in the group ``mediatensor.backends``, which
+    is found automatically. The entry point must refer to a `DecodeBackend`, or to a class or function that returns one
     when it is called without arguments.
 
-    A spawned process does not inherit registered backends. It has only the backends from entry points, and those that
-    are registered while it imports the main module.
+    A spawned process does not inherit registered backends. It has only the backends from entry points, and the backends
+    that are registered while it imports the main module.
 
     Args:
         backend: The backend.
 
     Raises:
-        InvalidArgumentError: if it is not a `DecodeBackend` with a name.
+        InvalidArgumentError: if ``backend`` is not a `DecodeBackend` with a name.
 
     Example:
-        >>> from mediatensor.backends import register_backend
-        >>> from mediatensor.backends import get_backend
+        >>> from mediatensor.backends import get_backend, register_backend
         >>> register_backend(get_backend("cpu"))
     """
     name = getattr(backend, "name", None)
@@ -339,7 +328,7 @@ def register_backend(backend: DecodeBackend) -> None:
 
 
 def available_backends() -> tuple[str, ...]:
-    """Return the names of all backends: built-in, registered, and those in installed packages. Nothing is imported.
+    """Return the names of all backends: built in, registered, or in installed packages. Nothing is imported.
 
     Example:
         >>> from mediatensor.backends import available_backends
@@ -374,7 +363,6 @@ def get_backend(name: str) -> DecodeBackend:
 
 
 def _backend_for(device: torch.device) -> DecodeBackend:
-    """Return the default backend of a device. If no backend is the default, return the CPU backend."""
     # Check registered backends first: searching the installed packages takes longer than opening a file.
     for known in _backends.values():
         if device.type in known.device_types:
@@ -391,7 +379,6 @@ def _backend_for(device: torch.device) -> DecodeBackend:
 
 
 def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
-    """Return the backend called ``name``; if ``name`` is ``None``, return the default backend of the device."""
     if name is None and device.type == "cuda":
         name = _cuda_backend.get()
     if name is None:
@@ -399,7 +386,7 @@ def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
     if name not in _backends and name not in _installed():
         raise InvalidArgumentError(
             f"Invalid decode_backend ({name!r}). Supported values are {', '.join(available_backends())}, and None for "
-            "the one that belongs to the device."
+            "the default backend of the device."
         )
     return get_backend(name)
 
@@ -409,11 +396,11 @@ _cuda_backend: ContextVar[str | None] = ContextVar("cuda_backend", default=None)
 
 @contextmanager
 def set_cuda_backend(backend: str) -> Iterator[None]:
-    """Choose the backend for CUDA decoders that are made in a ``with`` block. torchcodec has the same function.
+    """Choose the backend for CUDA decoders that are made in a ``with`` block, for compatibility with torchcodec.
 
     Args:
-        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in upper or lower case. In this library, both
-            mean NVDEC through FFmpeg. To choose among all backends, use ``decode_backend=`` of `VideoDecoder`.
+        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in upper or lower case. In this library, all of
+            them mean NVDEC through FFmpeg. To choose among all backends, use ``decode_backend`` of `VideoDecoder`.
 
     Raises:
         InvalidArgumentError: if the name is not accepted.
@@ -435,7 +422,7 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
 
 @contextmanager
 def scoped_registry() -> Iterator[None]:
-    """For tests: at the end of a ``with`` block, remove all backends that were registered or found in the block."""
+    """Remove the backends that were registered or found in a ``with`` block at its end. This is for tests."""
     known = dict(_backends)
     _installed.cache_clear()
     try:
@@ -466,6 +453,6 @@ def _loaded(point: EntryPoint) -> DecodeBackend:
         ) from error
     if not isinstance(backend, DecodeBackend) or backend.name != point.name:
         raise InvalidArgumentError(
-            f"{point.value} makes no DecodeBackend of the name {point.name!r} (got {backend!r})."
+            f"{point.value} must make a DecodeBackend of the name {point.name!r} (got {backend!r})."
         )
     return backend

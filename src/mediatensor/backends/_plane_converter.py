@@ -56,7 +56,7 @@ _CHROMA_OFFSETS = {1: (0, 128), 2: (128, 128), 3: (0, 0), 4: (128, 0), 5: (0, 25
 
 
 class PlaneConverter:
-    """Converts pictures to RGB on a device. Each thread needs its own converter, because a converter caches filters.
+    """A `PictureConverter` on a device. Each thread needs its own converter, because a converter caches filters.
 
     This class uses the arithmetic of libswscale on x86 processors (FFmpeg 8.1; other processors may round differently).
     So the result is equal to the result of `FrameConverter` on the CPU, or close to it. A resize is "in the same pass"
@@ -82,15 +82,14 @@ class PlaneConverter:
     - A picture that is scaled to less than 1/120 of its height or width. libswscale then uses two passes through 4:2:0,
       and a device one pass. If the picture is noise, results differ by up to 30 levels.
 
-    nv12 surfaces are converted like yuv420p, because software decoders return yuv420p for the same packets. (libswscale
-    repeats the chroma of yuv420p, but interpolates the chroma of nv12.) A PyAV frame in nv12 on the CPU is converted as
-    libswscale would convert it.
+    libswscale repeats the chroma of yuv420p, but interpolates the chroma of nv12. Surfaces in nv12 are converted like
+    yuv420p, because software decoders return yuv420p for the same packets; PyAV frames in nv12 are converted as in
+    libswscale.
 
     If a PyAV frame has a format that is not supported here, or planes that cannot be accessed, it is converted to RGB
     on the CPU, and the RGB is uploaded.
 
-    `PictureConverter` describes the methods. ``surface`` is a function that returns the planes of a picture; see
-    `DecodeBackend.surface`. Planes that are on another device are copied to the converter's device.
+    ``surface`` returns the planes of a picture, as `DecodeBackend.surface` does. Planes on another device are copied.
     """
 
     def __init__(
@@ -131,15 +130,15 @@ class PlaneConverter:
     def write(self, picture: Any, orientation: Orientation, out: Tensor) -> None:
         surface = self._surface(picture, self._device)
         layout = layout_of(surface.pixel_format)
-        # The format of a frame on the GPU is "cuda", which says nothing about its planes.
+        # The format of a frame on the GPU is "cuda", whatever its planes are.
         is_software = is_frame(picture) and picture.format.name == surface.pixel_format
         if layout is None or not _has_planes_of(surface, layout):
             if not is_software:
                 shapes = [tuple(plane.shape) for plane in surface.planes]
                 raise DeviceError(
                     f"Pictures of {surface.width}x{surface.height} in {surface.pixel_format!r} with planes of {shapes} "
-                    f"cannot be converted on {self._device}; 8 to 16 bits of 4:2:0, 4:2:2, 4:4:0 and 4:4:4, and 8-bit "
-                    "gray can. Decode them with decode_backend='cpu'."
+                    f"cannot be converted on {self._device}. Only 4:2:0, 4:2:2, 4:4:0 and 4:4:4 of 8 to 16 bits, and "
+                    "8-bit gray, can be. Decode other formats with decode_backend='cpu'."
                 )
             staging = _staging(out.shape, out.dtype, self._device)
             self._software.write(picture, orientation, staging.numpy())
@@ -170,7 +169,6 @@ class PlaneConverter:
 
 
 def apply_steps(colours: PlaneColours, steps: tuple[PixelStep, ...], pixels: Tensor, out: Tensor) -> None:
-    """Resize, crop and pad upright RGB (H, W, 3), and write the result to ``out``."""
     for number, step in enumerate(steps, start=1):
         if isinstance(step, CropStep):
             pixels = pixels[step.top : step.top + step.height, step.left : step.left + step.width]
@@ -185,7 +183,6 @@ def apply_steps(colours: PlaneColours, steps: tuple[PixelStep, ...], pixels: Ten
 
 
 def _has_planes_of(surface: Surface, layout: Layout) -> bool:
-    """Return whether the planes of a surface have the shapes and the dtype that ``layout`` requires."""
     shapes: list[tuple[int, ...]] = [(surface.height, surface.width)]
     if layout.chroma_shift is not None:
         across, down = layout.chroma_shift
@@ -206,7 +203,7 @@ def _samples(planes: tuple[Tensor, ...], layout: Layout) -> tuple[Tensor, ...]:
 
 
 def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
-    """Move planes to a device if they are not there. Planes in CPU memory are uploaded together, in one copy."""
+    """Move planes to a device. Planes in CPU memory are uploaded together, in one copy."""
     if all(plane.device.type == device.type and device.index in (None, plane.device.index) for plane in planes):
         return planes
     if any(plane.device.type != "cpu" for plane in planes):
@@ -221,18 +218,13 @@ def _planes_on(planes: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor
 
 
 def _placed(memory: Tensor, start: int, plane: Tensor) -> Tensor:
-    """Return a view of a part of ``memory`` (uint8), starting at byte ``start``.
-
-    It has the shape and dtype of ``plane``.
-    """
     return memory[start : start + plane.nbytes].view(plane.dtype).reshape(plane.shape)
 
 
 def _staging(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return CPU memory from which data can be copied to the device asynchronously.
+    """Return CPU memory for asynchronous copies to a device, which is pinned for CUDA.
 
-    For CUDA, it is pinned memory. The caller can drop it during a copy, because torch reuses the memory only when all
-    copies from it are done.
+    The caller can drop it during a copy, because torch reuses the memory only when all copies from it are done.
     """
     return torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda", device="cpu")
 
@@ -246,13 +238,11 @@ class Components:
 
     Attributes:
         luma: The luma samples (H, W), int32 with ``layout.bits`` bits.
-        chroma: The samples of Cb and Cr, also int32; empty for gray.
-        layout: The layout of the planes.
-        coefficients: The coefficients for R'G'B'.
-        repeats_chroma: Whether libswscale has a fast conversion for this format. The fast conversion repeats chroma
-            samples instead of interpolating them.
-        chroma_location: FFmpeg's number of the chroma location; 0 means centre. It is used only if the picture is
-            scaled during the conversion, as in libswscale.
+        chroma: The samples of Cb and Cr, int32; empty for gray.
+        repeats_chroma: Whether libswscale has a fast conversion for this format, which repeats chroma samples instead
+            of interpolating them.
+        chroma_location: FFmpeg's number of the chroma location; 0 means centre. As in libswscale, it is used only if
+            the picture is scaled during the conversion.
     """
 
     luma: Tensor
@@ -273,10 +263,7 @@ class PlaneColours:
         self._filters: dict[Taps, tuple[Tensor, Tensor]] = {}
 
     def to_rgb(self, picture: Components, size: tuple[int, int] | None = None) -> Tensor:
-        """Convert luma and chroma to RGB (height, width, 3).
-
-        If ``size`` is given, also scale the picture, bilinearly.
-        """
+        """Convert luma and chroma to RGB (height, width, 3), scaled bilinearly to ``size`` if it is given."""
         height, width = size or picture.luma.shape
         coefficients, shift = picture.coefficients, picture.layout.chroma_shift
         samples = (picture.luma, *picture.chroma)
@@ -327,10 +314,7 @@ class PlaneColours:
         return self._filtered(values, across, 0)
 
     def _filtered(self, values: Tensor, taps: Taps, axis: int) -> Tensor:
-        """Apply filters along an axis.
-
-        float32 values keep their scale; int32 values become ``taps.one`` times as large.
-        """
+        """Apply filters along an axis. float32 values keep their scale; int32 values are multiplied by ``taps.one``."""
         is_integer = values.dtype == torch.int32
         if taps.is_identity:
             return values * taps.one if is_integer else values

@@ -7,7 +7,6 @@ the range of an SDR display, and all components are scaled by the same factor. T
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -58,8 +57,8 @@ class ToneMapping:
         primaries: FFmpeg's name of the primaries, for frames without this tag.
         bits: Number of bits per component, for frames whose format does not define it.
         peak: Peak luminance of PQ frames in cd/m².
-        maps_untagged: Whether ``transfer`` applies to decoded frames that state no transfer. If false, they are SDR.
-            Pictures that cannot state it, as those of GPU decoders, always have ``transfer``.
+        maps_untagged: Whether ``transfer`` applies to decoded frames without a tag. If false, such frames are SDR.
+            Pictures of GPU decoders, which cannot have the tag, always have ``transfer``.
     """
 
     curve: ToneCurve
@@ -72,14 +71,11 @@ class ToneMapping:
 
 @dataclass(frozen=True)
 class Colours:
-    """The colours of HDR frames, and how to map them: the arguments of `map_light`.
-
-    ``white`` is the value of R'G'B' in [0, 1] to which libswscale converts white.
-    """
+    """The colours of HDR frames, and how to map them."""
 
     transfer: str
     primaries: str
-    white: float
+    white: float  # the value of R'G'B' in [0, 1] to which libswscale converts white
     peak: float
     curve: ToneCurve
 
@@ -96,7 +92,7 @@ def map_light(signal: Tensor, colours: Colours) -> Tensor:
     if colours.primaries == "bt709":
         return light
     red, green, blue = light.unbind(-1)
-    # Not a matrix product, which CUDA may round to 10 bits.
+    # CUDA may round a matrix product to 10 bits.
     rows = _matrix_to_bt709(colours.primaries).tolist()
     return torch.stack([red * row[0] + green * row[1] + blue * row[2] for row in rows], dim=-1)
 
@@ -113,7 +109,6 @@ def _pq_light(signal: Tensor) -> Tensor:
 
 
 def _pq_signal(light: Any) -> Any:
-    """Convert cd/m² to PQ values."""
     power = (light / _MAX_PEAK) ** _PQ_M1
     return ((_PQ_C1 + _PQ_C2 * power) / (1 + _PQ_C3 * power)) ** _PQ_M2
 
@@ -160,13 +155,10 @@ def _matrix_to_xyz(primaries: str) -> NDArray[np.float64]:
 
 
 class ToneMappingConverter:
-    """Converts HDR frames to SDR, and hands all other frames to another converter. Each thread needs its own converter.
+    """A `PictureConverter` that converts HDR frames to SDR, and passes SDR frames to ``plain``.
 
-    `PictureConverter` describes the methods. On the CPU, colours are looked up in a table. On devices, they are
-    computed for each pixel.
-
-    ``plain`` is the converter for SDR frames. ``make_exact`` makes a converter to float32 without steps, for frames
-    that ``plain`` does not convert on the CPU.
+    On the CPU, colours are looked up in a table. On devices, they are computed for each pixel, from the result of
+    ``make_exact``, a converter to float32 without steps.
     """
 
     def __init__(
@@ -179,32 +171,22 @@ class ToneMappingConverter:
         *,
         is_float: bool,
     ) -> None:
+        # All methods except `write` are the same as for SDR frames.
+        self.orientation_of, self.output_size = plain.orientation_of, plain.output_size
+        self.empty, self.here = plain.empty, plain.here
         self._plain = plain
         self._mapping = mapping
         self._steps = steps
         self._is_float = is_float
         self._tables: dict[Colours, ColourTable] = {}
         self._uses_table = isinstance(plain, FrameConverter)
-        if not self._uses_table:
+        if self._uses_table:
+            self.components_of = plain.components_of
+        else:
             self._exact = make_exact()
             if isinstance(self._exact, PlaneConverter):
                 self._exact.interpolate_chroma()
             self._colours = PlaneColours(device, is_float=is_float)
-
-    def orientation_of(self, picture: Any) -> Orientation:
-        return cast(Orientation, self._plain.orientation_of(picture))
-
-    def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        return cast("tuple[int, int]", self._plain.output_size(picture, orientation))
-
-    def empty(self, num_rows: int, height: int, width: int) -> Any:
-        return self._plain.empty(num_rows, height, width)
-
-    def here(self) -> Callable[[], AbstractContextManager[object]]:
-        return cast("Callable[[], AbstractContextManager[object]]", self._plain.here())
-
-    def components_of(self, picture: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-        return cast("NDArray[np.uint8]", self._plain.components_of(picture, size))
 
     def write(self, picture: Any, orientation: Orientation, out: Any) -> None:
         colours = self._colours_of(picture)
@@ -261,8 +243,7 @@ class ToneMappingConverter:
 def _table_of(colours: Colours) -> NDArray[np.float32]:
     """Return the table of `map_light` for `ColourTable`.
 
-    The values of the table are linear light, which changes evenly between its points. R'G'B' values would change
-    steeply where a component becomes 0.
+    Its values are linear light, because R'G'B' changes steeply between points where a component becomes 0.
     """
     points = torch.linspace(0, 1, POINTS_PER_AXIS, dtype=torch.float64, device="cpu")
     blue, green, red = torch.meshgrid(points, points, points, indexing="ij")
@@ -284,7 +265,7 @@ _ROWS_PER_BLOCK = 16  # whose indices fit into a cache of the processor
 
 @lru_cache(maxsize=1)
 def _levels() -> NDArray[np.uint8]:
-    """Return the level of each float32 whose leading bits are the index."""
+    """Return the level of the float32 numbers whose leading bits are the index."""
     middle = (1 << (_DROPPED_BITS - 1)) + (np.arange(1 << (32 - _DROPPED_BITS), dtype=np.uint32) << _DROPPED_BITS)
     light = np.nan_to_num(middle.view(np.float32), nan=0.0).astype(np.float64)
     return (encode(torch.from_numpy(light)) * 255).round().to(torch.uint8).numpy()

@@ -88,7 +88,6 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r" A single media file or URL goes into a list: \[source\]\.", ""),
     (r"There are files of kind '(\w+)'", r"There are files for --kind \1"),
     (r"Give files with other extensions as a list of paths", "Name files with other extensions one by one"),
-    (r"Python knows no encoding", "--encoding: there is no encoding"),
     (r"pass a larger one", "give it more seconds"),
     (r"pass (?=--)", "give "),
     (r"give the path to from_pretrained\(\)", "give the path of the file instead of a name"),

@@ -14,10 +14,9 @@ Result = TypeVar("Result")
 
 
 class BoundedCalls(Generic[Decoder]):
-    """Opens a decoder, and calls functions with it.
+    """Opens a decoder with ``make``, and calls functions with it.
 
-    ``make`` is a function that opens the decoder. If there is a time limit, the decoder is opened and used in a
-    separate process, so ``make`` and the functions must be picklable.
+    With a time limit, this happens in a separate process, so ``make`` and the functions must be picklable.
     """
 
     def __init__(self, make: Callable[[], Decoder], timeout_seconds: float | None) -> None:
@@ -26,11 +25,7 @@ class BoundedCalls(Generic[Decoder]):
         self._decoder = make() if self._worker is None else None
 
     def run(self, function: Callable[[Decoder], Result]) -> Result:
-        """Call ``function`` with the decoder; return its result.
-
-        If a call has raised `IsolatedWorkerError`, for example because of the time limit, the next call starts a new
-        process.
-        """
+        """Return ``function(decoder)``. After an `IsolatedWorkerError`, the next call starts a new process."""
         if self._worker is None:
             assert self._decoder is not None
             return function(self._decoder)
@@ -42,22 +37,17 @@ class BoundedCalls(Generic[Decoder]):
         return result[0]
 
     def close(self) -> None:
-        """End the separate process, if there is one."""
         if self._worker is not None:
             self._worker.close()
 
 
 def check_timeout(timeout_seconds: float | None) -> None:
-    """Raise `InvalidArgumentError` unless a time limit is positive or ``None``."""
     if timeout_seconds is not None and not real_number("timeout_seconds", timeout_seconds) > 0:
         raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
 
 
 def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
-    """Call ``function``; return its result.
-
-    With a time limit, it is called in a separate process, so it must be picklable.
-    """
+    """Return ``function()``. With a time limit, a separate process calls it, so it must be picklable."""
     worker = _worker(timeout_seconds)
     if worker is None:
         return function()

@@ -117,7 +117,7 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def sampled_fps(self) -> float:
-        """How many frames were read per second of video.
+        """Number of frames that were read per second of video.
 
         If ``frames_indices`` is unknown, the result is ``fps``. If ``fps`` is unknown, the result is 24.
         """
@@ -157,7 +157,7 @@ def load_video(
             fetched. Frames that are already decoded (arrays, tensors, lists of images) are returned unchanged.
         num_frames: Number of frames to read, spread evenly over the video. If ``num_frames``, ``fps`` and
             ``sample_indices_fn`` are all ``None``, all frames are read.
-        fps: Number of frames to read per second of video, instead of ``num_frames``.
+        fps: Number of frames to read per second of video. It replaces ``num_frames``.
         backend: ``"mediatensor"``, or a backend of transformers. It determines only the type of the result: tensors for
             ``"torchcodec"`` and ``"torchvision"``, numpy arrays for ``"pyav"``, ``"decord"`` and ``"opencv"``. The
             decoder is always this library.
@@ -192,7 +192,7 @@ def load_video(
     if sample_indices_fn is None:
         if fps is not None and num_frames is not None:
             raise InvalidArgumentError(
-                "num_frames, fps and sample_indices_fn exclude each other: give one "
+                "Pass only one of num_frames, fps and sample_indices_fn "
                 f"(got num_frames={shown(num_frames)} and fps={shown(fps)})."
             )
         if num_frames is not None:
@@ -218,7 +218,7 @@ def read_video(
     """Read the frames that a function selects, like the functions in ``transformers.video_utils.VIDEO_DECODERS``.
 
     Args:
-        video_path: A path or URL, the bytes of a file, or a file object. A file object is read to its end.
+        video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.
         sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
             indices of the frames to read.
         backend: Name that determines the type of the result; see `load_video`.
@@ -242,7 +242,7 @@ def read_video(
     source = bytes(video_path.read()) if hasattr(video_path, "read") else video_path
     device = kwargs.get("device") or "cpu"
     with closing(BoundedCalls(partial(_decoder, source, str(device), _LAYOUTS[backend]), timeout_seconds)) as calls:
-        # Transformers checks the type of metadata. If it is imported, use its own class.
+        # transformers checks the type of metadata. If it is imported, use its own class.
         metadata_type = getattr(sys.modules.get("transformers.video_utils"), "VideoMetadata", VideoMetadata)
         metadata = metadata_type(video_backend=backend, **calls.run(partial(_describe, backend in _BY_CONTENT)))
         indices = sample_indices_fn(metadata=metadata, **kwargs)
@@ -256,7 +256,7 @@ def _evenly(metadata: Any, *, num_frames: int | None, fps: float | None, **_: An
     total = metadata.total_num_frames
     if num_frames is None and fps is not None:
         if not metadata.fps:
-            raise InvalidArgumentError(f"fps = {fps} needs the rate of the video, which is unknown: give num_frames.")
+            raise InvalidArgumentError(f"fps = {fps} needs the rate of the video, which is unknown. Pass num_frames.")
         num_frames = max(1, int(total / metadata.fps * fps))
     if num_frames is None:
         return np.arange(total)
@@ -272,7 +272,7 @@ def _as_list(indices: Any) -> list[int]:
             return [int(index) for index in wanted]
     except (TypeError, ValueError, RuntimeError):
         pass
-    raise InvalidArgumentError(f"sample_indices_fn must give a list of whole numbers (got {shown(indices)}).")
+    raise InvalidArgumentError(f"sample_indices_fn must return a list of whole numbers (got {shown(indices)}).")
 
 
 def _decoder(source: Any, device: str, layout: Any) -> VideoDecoder:
@@ -350,9 +350,7 @@ def _source_of(audio: Any) -> Any:
     except (binascii.Error, ValueError):
         data = b""
     if not data:
-        raise SourceNotFoundError(
-            f"{shown(audio)} is neither a file on this machine, nor a URL of http(s), nor base64."
-        )
+        raise SourceNotFoundError(f"audio must be an existing file, an http(s) URL, or base64 (got {shown(audio)}).")
     return data
 
 
@@ -383,8 +381,8 @@ def register(
         in_processors: Whether video processors, feature extractors and chat templates read paths and URLs with this
             library. If so, torchcodec and soundfile need not be installed.
         in_place_of: Backends of ``load_video`` that this library replaces: ``"torchcodec"``, ``"pyav"``, ``"decord"``,
-            ``"opencv"``, ``"torchvision"``. They need not be installed. The type of the result is the same as that of
-            the replaced backend.
+            ``"opencv"``, ``"torchvision"``. They need not be installed. The result has the same type as with the
+            replaced backend.
         timeout_seconds: Time limit for each step of reading a file; see `load_video`.
 
     Raises:
@@ -483,7 +481,6 @@ def _audio_loader(timeout_seconds: float | None, original: Any) -> Any:
 
 def _fetch_videos(timeout_seconds: float | None) -> Any:
     def fetch_videos(self: Any, video_url_or_urls: Any, sample_indices_fn: Callable[..., Any] | None = None) -> Any:
-        """Return the frames and metadata of a path or URL. For a list, return the frames and metadata of each item."""
         if isinstance(video_url_or_urls, list):
             videos = [self.fetch_videos(video, sample_indices_fn=sample_indices_fn) for video in video_url_or_urls]
             return list(zip(*videos, strict=True))

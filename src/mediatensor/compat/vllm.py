@@ -58,7 +58,7 @@ class VideoSource(NamedTuple):
 
     Attributes:
         total_frames_num: Exact number of frames.
-        original_fps: Frames per second; 0 if unknown, as for a single frame.
+        original_fps: Frames per second; 0 if unknown, for example for a single frame.
         duration: Duration in seconds.
 
     Example:
@@ -78,8 +78,8 @@ class VideoTarget(NamedTuple):
     Attributes:
         num_frames: Largest number of frames; -1 means no limit.
         fps: Largest number of frames per second; -1 means no limit.
-        max_duration: Limit in seconds that some of vLLM's own loaders use. `VideoLoader` ignores it, unless one of
-            those loaders was passed to `register` as ``sampling``.
+        max_duration: Limit in seconds, for vLLM's own loaders. `VideoLoader` ignores it, unless `register` was called
+            with such a loader as ``sampling``.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoTarget
@@ -111,14 +111,14 @@ class VideoLoader:
     def compute_frames_index_to_sample(cls, source: VideoSource, target: VideoTarget, **kwargs: Any) -> list[int]:
         """Return the indices of the frames to read, spread evenly from the first to the last frame.
 
-        The result is the same as from vLLM's loader "opencv". If `register` was given another loader as ``sampling``,
-        that loader chooses the indices instead.
+        The result is the same as from vLLM's loader "opencv". If `register` was called with ``sampling``, that loader
+        chooses the indices instead.
 
         Args:
             source: Metadata of the video.
             target: The limits. ``num_frames`` limits the number of frames directly, and ``fps`` limits it to ``duration
                 * fps``. The lower of both limits applies, but at least one frame is returned.
-            **kwargs: Passed on to the loader that was given to `register` as ``sampling``; otherwise ignored.
+            **kwargs: Passed to the loader ``sampling`` of `register`; ignored if there is none.
 
         Example:
             >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget
@@ -152,18 +152,18 @@ class VideoLoader:
 
         Args:
             data: The bytes of a file.
-            num_frames: Largest number of frames; -1 means no limit. ``None`` means the default of the loader that was
-                given to `register` as ``sampling``, or -1 if there is none.
-            fps: Largest number of frames per second; -1 and ``None`` as for ``num_frames``.
-            max_duration: Limit in seconds that is passed on to the loader that was given to `register` as ``sampling``.
-                ``None`` means the default of this loader. Without ``sampling``, the limit has no effect.
+            num_frames: Largest number of frames; -1 means no limit. ``None`` means the default of the loader
+                ``sampling`` of `register`, or no limit if there is none.
+            fps: Largest number of frames per second; -1 and ``None`` have the same meaning as for ``num_frames``.
+            max_duration: Limit in seconds, which is passed to the loader ``sampling`` of `register`; ``None`` means its
+                default. If there is no such loader, the limit has no effect.
             frame_recovery: If ``True``, the nearest frame replaces a frame that cannot be decoded. If ``False``, such a
                 frame is left out, with a warning.
             timeout_seconds: Time limit for each of two steps: reading the header, and decoding. With ``None``, there is
                 no limit, and the video is decoded in this process, which a damaged video can crash. ``"default"`` means
                 the value passed to `register`.
             backend: Has no effect. It is accepted because vLLM's other loaders have it.
-            **kwargs: Passed on to the loader that was given to `register` as ``sampling``; otherwise ignored.
+            **kwargs: Passed to the loader ``sampling`` of `register`; ignored if there is none.
 
         Returns:
             Frames (N, H, W, 3) of uint8, and a dictionary for vLLM's processors: ``total_num_frames``, ``fps``,
@@ -191,11 +191,11 @@ class VideoLoader:
         finally:
             opened.close()
         if indices and not read:
-            raise OpenError(f"The video cannot be read: none of the {len(indices)} frames wanted can be decoded.")
+            raise OpenError(f"The video cannot be read: none of the {len(indices)} requested frames can be decoded.")
         if len(read) < len(indices):
             warnings.warn(
                 f"{len(indices) - len(read)} of {len(indices)} frames of a video cannot be decoded, and were left out; "
-                "frame_recovery=True returns the nearest.",
+                "frame_recovery=True replaces them by the nearest frames.",
                 stacklevel=2,
             )
         return frames, {
@@ -209,11 +209,7 @@ class VideoLoader:
 
 
 def _target(given: Mapping[str, Any], sampling: Any) -> VideoTarget:
-    """Return the limits given by the caller of `VideoLoader.load_bytes`, with defaults in place of ``None``.
-
-    The defaults are those of ``sampling``, vLLM's loader that selects the frames, or of `VideoLoader` if ``sampling``
-    is ``None``.
-    """
+    """Return limits, with the defaults of the loader ``sampling``, or of `VideoLoader`, in place of ``None``."""
     defaults: dict[str, Any] = {"num_frames": -1, "fps": -1, "max_duration": 300}
     if sampling is not None:
         parameters = inspect.signature(sampling.load_bytes).parameters
@@ -244,8 +240,8 @@ def register(
         name: The name of the loader.
         sampling: The name of one of vLLM's own loaders, such as ``"qwen3_vl"``, which then selects the frames. By
             default, the frames are evenly spaced.
-        video_processor: Names of video processors of Hugging Face transformers. For models with these processors, vLLM
-            uses the new loader by default.
+        video_processor: Names of video processors of Hugging Face transformers. vLLM uses the new loader by default for
+            models with these processors.
         timeout_seconds: Time limit for each step of reading a video; see `VideoLoader.load_bytes`.
         registry: The registry to add the loader to. By default, ``VIDEO_LOADER_REGISTRY`` is imported from vLLM.
 
@@ -292,15 +288,13 @@ def register(
 
 @cache
 def _worker(timeout_seconds: float) -> IsolatedWorker:
-    """Return the pool of decoding processes. All loaders with the same time limit share one pool."""
     return IsolatedWorker(timeout_seconds=timeout_seconds, num_processes=min(_MAX_PROCESSES, os.cpu_count() or 1))
 
 
 class OpenedVideo:
-    """The video of one request to `VideoLoader.load_bytes`, opened once for reading both its header and its frames.
+    """The video of one request to `VideoLoader.load_bytes`, opened once for both steps.
 
-    With a time limit, the video is opened and decoded in a separate process. If ``is_nearest``, the nearest frame
-    replaces a frame that cannot be decoded.
+    If ``is_nearest``, the nearest frame replaces a frame that cannot be decoded.
     """
 
     def __init__(self, data: bytes, timeout_seconds: float | None, is_nearest: bool) -> None:
@@ -321,7 +315,7 @@ class OpenedVideo:
         return batch.data.numpy(), read
 
     def close(self) -> None:
-        """Close the video, if it is open in this process rather than in a separate one."""
+        """Close the video, if it is open in this process."""
         _kept.call = _kept.decoder = None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
@@ -357,10 +351,7 @@ def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, flo
 def _frames_at(
     call: str, data: bytes | None, is_nearest: bool, indices: list[int]
 ) -> tuple[FrameBatch, list[int]] | None:
-    """Return the decoded frames and their indices.
-
-    Return ``None`` if ``data`` is ``None`` and this process does not have the video of request ``call`` open.
-    """
+    """Return the decoded frames and their indices; ``None`` if the video is not open, and ``data`` is ``None``."""
     decoder = _decoder(call, data, is_nearest)
     if decoder is None:
         return None

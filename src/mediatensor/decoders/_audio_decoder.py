@@ -53,19 +53,19 @@ class AudioDecoder(Closing):
     Lossy codecs, resampling and mixing can give samples outside [-1, 1]. **``num_channels=1`` gives 1.414 times the
     mean of two channels**, as in torchcodec. ``downmix="mean"`` gives the mean itself.
 
-    **Decoding a time range gives the same samples as decoding the whole stream.** Sample k of the stream is played k /
-    sample rate seconds after sample 0. The delay and padding that an encoder adds are removed. The start and end of a
-    range are rounded to the nearest sample (halves upwards), so adjacent ranges have no gap and no overlap, even after
-    resampling. The samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and II and DTS
-    may differ by up to 1e-4, and noise that AAC synthesizes differs. The samples of a range do not depend on earlier
-    calls.
+    **Decoding a time range gives the same samples as decoding the whole stream.** Sample k of the stream is played
+    ``k / sample_rate`` seconds after sample 0. The delay and padding that an encoder adds are removed. The start and
+    end of a range are rounded to the nearest sample (halves upwards), so adjacent ranges have no gap and no overlap,
+    even after resampling. The samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and
+    II and DTS may differ by up to 1e-4, and noise that AAC synthesizes differs. The samples of a range do not depend on
+    earlier calls.
 
     Some containers round time stamps: Matroska rounds to milliseconds. The time of a sample is then computed from the
     number of samples before it, not from the time stamps. If time stamps have gaps or jump, a range returns the samples
     whose time stamps are in it.
 
-    In every format in which FFmpeg can seek, only the range and a short pre-roll are decoded, without scanning the
-    file. In MP3 of variable bit rate, everything before the range is parsed but not decoded. The following must be
+    In every format in which FFmpeg can seek, only the range and a short part before it are decoded, without scanning
+    the file. In MP3 of variable bit rate, everything before the range is parsed but not decoded. The following must be
     decoded from the beginning: codecs whose decoder state depends on all earlier packets (HE-AAC, WMA, AMR, Speex,
     ...), MPEG program streams, compressed WAV, FLAC in Ogg, streams whose time stamps jitter, and files that were
     joined end to end (chained Ogg, ``cat a.flac b.flac``). For these, ranges in ascending order are fast, because
@@ -137,7 +137,7 @@ class AudioDecoder(Closing):
         self._pool = HandlePool(spec.open, spec.source.check_unchanged)
 
     def get_all_samples(self) -> AudioSamples:
-        """Return all samples of the stream as `AudioSamples`: ``data`` is float32 (channels, samples), full scale 1.
+        """Return all samples of the stream as `AudioSamples`: ``data`` is float32 (channels, samples) in [-1, 1].
 
         Raises:
             DecodeError: if the stream is damaged.
@@ -166,7 +166,7 @@ class AudioDecoder(Closing):
                 If it equals the start, the result is empty.
 
         Returns:
-            `AudioSamples`: ``data`` float32 (channels, samples) with full scale 1, and the time of the first sample.
+            `AudioSamples`: ``data`` float32 (channels, samples) in [-1, 1], and the time of the first sample.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start > stop.
@@ -183,8 +183,8 @@ class AudioDecoder(Closing):
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
         """Return the samples of several ranges, in the order of ``ranges``. Each result has its own memory.
 
-        The ranges are decoded in order of time. Ranges that overlap or are close together are decoded in one go, if
-        this leaves the samples bit-identical.
+        The ranges are decoded in order of time. Ranges that overlap or are close together are decoded as one range if
+        this gives the same samples.
 
         Args:
             ranges: Pairs of (start, stop) in seconds, see `get_samples_played_in_range`.
@@ -195,7 +195,7 @@ class AudioDecoder(Closing):
         Raises:
             InvalidArgumentError: before decoding, if an item is not a valid pair, or if its start is greater than its
                 stop.
-            OutOfRangeError, DecodeError, StreamError, ReadError, ClosedError: as for a single range.
+            OutOfRangeError, DecodeError, StreamError, ReadError, ClosedError: see `get_samples_played_in_range`.
 
         Example:
             >>> from mediatensor.decoders import AudioDecoder
@@ -226,14 +226,13 @@ class AudioDecoder(Closing):
     ) -> Iterator[AudioSamples]:
         """Yield the samples of the stream in chunks of equal length for speech models, by default as 16 kHz mono.
 
-        Chunk k starts k * (seconds - overlap_seconds) after the start of the stream. The last chunk is the first one
-        that reaches the end of the stream. Only one chunk is in memory at a time. A gap in the time stamps shortens the
-        chunk that contains it, and empty chunks are left out. Chunks are float32 of shape (channels, samples), with
-        their start times.
+        Chunk k starts ``k * (seconds - overlap_seconds)`` seconds after the start of the stream. The last chunk is the
+        first one that reaches the end of the stream, so it can be shorter. Only one chunk is in memory at a time. A gap
+        in the time stamps shortens the chunk that contains it, and empty chunks are left out.
 
         Args:
-            seconds: Length of a chunk.
-            overlap_seconds: Overlap of consecutive chunks; at least 0 and less than ``seconds``.
+            seconds: Length of a chunk in seconds.
+            overlap_seconds: Overlap of consecutive chunks in seconds; at least 0 and less than ``seconds``.
             sample_rate: Sample rate of the chunks in Hz; ``None`` keeps the sample rate of the stream.
             num_channels: Number of channels of the chunks, mixed according to the decoder's ``downmix``; ``None`` keeps
                 the channels of the stream.
@@ -241,11 +240,11 @@ class AudioDecoder(Closing):
                 ``duration_seconds`` does not include the padding.
 
         Returns:
-            An iterator of `AudioSamples`: ``data`` float32 (channels, samples).
+            An iterator of `AudioSamples`: ``data`` float32 (channels, samples), and the start time of the chunk.
 
         Raises:
             InvalidArgumentError: before the first chunk, if an argument is invalid.
-            DecodeError, StreamError, ReadError, ClosedError: as for a single range.
+            DecodeError, StreamError, ReadError, ClosedError: see `get_samples_played_in_range`.
 
         Example:
             >>> from mediatensor.decoders import AudioDecoder
@@ -275,7 +274,6 @@ class AudioDecoder(Closing):
         return OutputFormat(sample_rate, num_channels, self._downmix)
 
     def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
-        """Return the samples from ``start`` to ``stop``, in seconds. ``None`` means the stream's start or end."""
         begin, output = handle.stream.begin_seconds, self._output_format(handle)
         stream_rate = handle.stream.form.sample_rate
         if start is None:
@@ -436,7 +434,7 @@ class WavDecoder(Closing):
                 it equals the start, the result is empty.
 
         Returns:
-            `AudioSamples`: ``data`` float32 (channels, samples) with full scale 1, and the time of the first sample.
+            `AudioSamples`: ``data`` float32 (channels, samples) in [-1, 1], and the time of the first sample.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start is greater than stop.
@@ -469,7 +467,7 @@ class WavDecoder(Closing):
 
         Raises:
             InvalidArgumentError: before reading, if an item is not a valid pair.
-            StreamError, OutOfRangeError, ReadError, ClosedError: as for a single range.
+            StreamError, OutOfRangeError, ReadError, ClosedError: see `get_samples_played_in_range`.
 
         Example:
             >>> import torch
@@ -483,7 +481,7 @@ class WavDecoder(Closing):
         return [self.get_samples_played_in_range(start, stop) for start, stop in check_ranges(ranges)]
 
     def _read(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return samples ``first`` to ``last``, exclusive, of all channels. Read them in blocks to save memory."""
+        """Return samples ``first`` to ``last``, exclusive, of all channels."""
         header = self._header
         samples: NDArray[np.float32] = buffers.empty((header.num_channels, last - first), np.float32)
         start = header.data_offset - num_lead_bytes(header.encoding)

@@ -42,9 +42,9 @@ class AudioVideoDecoder(Closing):
     """Decodes the frames and the audio samples of a time range.
 
     It combines a `VideoDecoder` and an `AudioDecoder` for one source, and returns an `AudioVideoClip` for each
-    requested range. The frames are the ones that `VideoDecoder.get_frames_played_in_range` returns. The samples always
-    cover the whole range. They are silent where the audio has not started, has ended, or has a gap; the clip lists
-    these parts in ``silent_spans``. The first sample is exactly at ``start_seconds``, so the audio of a frame starts at
+    requested range. The frames are the same as from `VideoDecoder.get_frames_played_in_range`. The samples always cover
+    the whole range. Where the audio has not started, has ended, or has a gap, they are silent, and ``silent_spans`` of
+    the clip lists these parts. The first sample is exactly at ``start_seconds``, so the audio of a frame starts at
     sample ``(frame.pts_seconds - start_seconds) * sample_rate``::
 
         video         |----0----|----1----|----2----|----3----|
@@ -78,7 +78,7 @@ class AudioVideoDecoder(Closing):
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
-        StreamError: if there is no such video stream or no such audio stream.
+        StreamError: if the video stream or the audio stream does not exist.
         InvalidArgumentError: if an argument is not accepted.
 
     Example:
@@ -186,11 +186,9 @@ class AudioVideoDecoder(Closing):
             return real_number("start", start), real_number("stop", stop)
         except (TypeError, ValueError):
             raise InvalidArgumentError(
-                f"A range must be a pair of seconds, (start, stop), where None is an end of the video "
+                "A range must be a pair of seconds, (start, stop), where None means the start or the end of the video "
                 f"(got {shown(pair)})."
             ) from None
-
-    # Life of the object
 
     def close(self) -> None:
         """Release the files. Later decoding raises `ClosedError`."""

@@ -64,8 +64,8 @@ class ColorConverter(NotPickled):
             raise InvalidArgumentError(f"raw_frame must be a RawFrame (got {shown(raw_frame)}).")
         if raw_frame._device != self._device:
             raise DeviceError(
-                f"The frame is on device {str(raw_frame._device)!r}, the converter on {str(self._device)!r}. Make both "
-                "for the same one: make_decoder(device) and ColorConverter(device)."
+                f"The frame is on device {str(raw_frame._device)!r}, but the converter is on {str(self._device)!r}. "
+                "Pass the same device to make_decoder() and ColorConverter()."
             )
         with self._lock:
             is_auto = self._output_dtype == "auto"
@@ -86,8 +86,8 @@ class AudioConverter(NotPickled):
     """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1]; can change the sample rate and the channels.
 
     Feed a converter the samples of one stream in order. If it resamples, it holds some samples back; `drain` returns
-    them at the end. The time of the first result is the time of the first sample that you feed after creation or
-    `reset`. Later results continue from there without gaps.
+    them at the end. The first result starts at the time of the first sample that you feed after creation or `reset`.
+    Each later result starts at the end of the previous one.
 
     Args:
         sample_rate: Samples per second of the result; ``None`` for the stream's own.
@@ -145,8 +145,8 @@ class AudioConverter(NotPickled):
             self._begin(raw_samples)
             if self._generation != raw_samples._generation:
                 raise InvalidArgumentError(
-                    "The demuxer seeked since this converter was last reset(), or the samples are of another demuxer: "
-                    "they do not follow the ones before. Call reset() on every converter of a demuxer after its seek()."
+                    "These samples do not follow the previous samples: the demuxer seeked since the last reset() of "
+                    "this converter, or they come from another demuxer. After seek(), call reset() on every converter."
                 )
             samples = as_float(raw_samples.data.numpy())
             if self._resampler is not None:
@@ -155,13 +155,12 @@ class AudioConverter(NotPickled):
             return self._make_samples(samples)
 
     def _begin(self, raw: RawAudioSamples) -> None:
-        """Store the format of the first samples, and check that later samples have this format."""
         form = SampleForm(raw.sample_rate, raw._layout or f"{raw.num_channels}c", raw.num_channels)
         if self._form is not None and self._form != form:
             raise InvalidArgumentError(
                 f"The samples change from {self._form.sample_rate} Hz and {self._form.num_channels} channels "
-                f"({self._form.layout}) to {form.sample_rate} Hz and {form.num_channels} ({form.layout}). Take what is "
-                "left with drain(), and call reset()."
+                f"({self._form.layout}) to {form.sample_rate} Hz and {form.num_channels} ({form.layout}). Call drain() "
+                "to get the remaining samples, and then reset()."
             )
         if self._form is None:
             rate, channels = self._wanted_rate or form.sample_rate, self._wanted_channels or form.num_channels
@@ -178,7 +177,7 @@ class AudioConverter(NotPickled):
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Return the samples that the resampler still holds. There are none if the converter keeps the sample rate.
+        """Return the samples that the resampler still holds: 0 samples if the converter keeps the sample rate.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -18,8 +18,6 @@ from .._engine.common.interrupts import interrupts_kept
 from .._engine.common.locks import Closing, ForkSafeLock
 from .._engine.common.pictures import Orientation
 from .._engine.index.frame_index import FrameIndex, note_source
-from .._engine.index.index_file import identify
-from .._engine.index.indexing import cached_index, index_stream
 from .._engine.index.scan import first_frame
 from .._engine.metadata import (
     AudioStreamHeaderMetadata,
@@ -37,6 +35,7 @@ from .._engine.video.handles import stream_parameters, why_not
 from .._engine.video.stream import CpuFallbackStatus, warn_of_fallback
 from ..backends import choose_backend, get_backend, open_guarded
 from ..errors import ClosedError, InvalidArgumentError, StreamError
+from ._media_info import IndexedStream
 from ._packet_decoders import AudioPacketDecoder, NotPickled, Packet, ProcessBound, VideoPacketDecoder
 
 # Seconds to subtract from the target of a seek, tried in turn as long as the seek ends after the target.
@@ -49,9 +48,8 @@ class _OpenContainer:
     """The open container that a demuxer and its streams share. A lock lets only one call at a time read from it.
 
     Attributes:
-        generation: A number that each seek replaces by a new one. No other container has the same number. Each packet
-            stores the number that was current when the packet was read. If two packets have the same number, no seek
-            happened between them.
+        generation: A unique number, which each seek replaces by a new one. Each packet stores the number at the time
+            of reading. If two packets have the same number, no seek happened between them.
     """
 
     def __init__(self, source: Source, selectors: Sequence[int | str]) -> None:
@@ -70,8 +68,8 @@ class _OpenContainer:
         """Lock the container for a ``with`` block, and yield the object that reads its packets.
 
         Raises:
-            ClosedError: if the container is closed, or in a forked process, because this process would share the file
-                position with its parent.
+            ClosedError: if the container is closed, or in a forked process, which would share the file position with
+                its parent.
         """
         with self._lock, interrupts_kept() if self._keeps_interrupts else nullcontext():
             if self._packets is None:
@@ -88,7 +86,7 @@ class _OpenContainer:
 
 
 class _Stream(ProcessBound):
-    _how_to_make = "A Demuxer has them: demuxer.streams."
+    _how_to_make = "Get the streams of a Demuxer from demuxer.streams."
     _how_to_send = "Make a Demuxer of the same source in each process."
 
     index: int
@@ -136,8 +134,8 @@ class VideoStream(_Stream):
     def scan(self) -> FrameIndex:
         """Return the `FrameIndex` of the stream, as `VideoDecoder` would build it.
 
-        `scan` opens the source a second time, so the demuxer keeps its position. In an mp4 or mov file, `scan` reads
-        only the header; in other containers, it reads all packets. If packets are not enough to list the frames, for
+        The scan opens the source a second time, so the demuxer keeps its position. In an mp4 or mov file, it reads only
+        the header; in other containers, it reads all packets. If the packets are not enough to list the frames, for
         example in a damaged file, it decodes the whole stream once. You can save the index, and pass it to
         ``VideoDecoder(source, frame_index=...)``.
 
@@ -166,7 +164,7 @@ class VideoStream(_Stream):
             ClosedError: after `Demuxer.close`, and in a forked process.
         """
         if num_ffmpeg_threads is None:
-            raise InvalidArgumentError("num_ffmpeg_threads = None should be an int; 0 lets FFmpeg decide.")
+            raise InvalidArgumentError("num_ffmpeg_threads = None must be an int; 0 lets FFmpeg decide.")
         check_num_threads(num_ffmpeg_threads)
         resolved = resolve_device(device)
         context = self._take_codec()
@@ -176,7 +174,7 @@ class VideoStream(_Stream):
             warn_of_fallback(CpuFallbackStatus(True, resolved.type, reason))
             backend = get_backend("cpu")
         is_software = backend.name == "cpu"
-        return VideoPacketDecoder._of_codec(  # type: ignore[no-any-return]
+        return VideoPacketDecoder._of_codec(
             backend.open(parameters, resolved) if is_software else open_guarded(backend, parameters, resolved),
             self.index,
             self._time_base,
@@ -214,9 +212,7 @@ class AudioStream(_Stream):
         """
         context = self._take_codec()
         configure_audio_codec(context, 1)
-        return AudioPacketDecoder._of_codec(  # type: ignore[no-any-return]
-            PacketDecoder(context), self.index, self._time_base
-        )
+        return AudioPacketDecoder._of_codec(PacketDecoder(context), self.index, self._time_base)
 
 
 class Demuxer(NotPickled, Closing):
@@ -256,12 +252,13 @@ class Demuxer(NotPickled, Closing):
     def __init__(self, source: object, *, streams: str | int | Sequence[str | int] = "video") -> None:
         selectors = _checked_selectors(streams)
         self._container = _OpenContainer(make_source(source), selectors)
-        followed: list[VideoStream | AudioStream] = []
-        for number, info in enumerate(self._container.stream_infos):
-            kind = VideoStream if info.media_type == "video" else AudioStream
-            followed.append(kind._with(index=info.index, _container=self._container, _number=number))
-        self.streams: tuple[VideoStream | AudioStream, ...] = tuple(followed)
-        self._bases = {info.index: info.time_base or Fraction(1) for info in self._container.stream_infos}
+        self.streams: tuple[VideoStream | AudioStream, ...] = tuple(
+            (VideoStream if info.media_type == "video" else AudioStream)._with(
+                index=info.index, _container=self._container, _number=number
+            )
+            for number, info in enumerate(self._container.stream_infos)
+        )
+        self._time_bases = {stream.index: stream._time_base for stream in self.streams}
 
     @property
     def metadata(self) -> DemuxerMetadata:
@@ -284,7 +281,9 @@ class Demuxer(NotPickled, Closing):
         if packet is None:
             raise StopIteration
         index = packet.stream_index
-        return Packet._with(stream_index=index, _packet=packet, _time_base=self._bases[index], _generation=generation)
+        return Packet._with(
+            stream_index=index, _packet=packet, _time_base=self._time_bases[index], _generation=generation
+        )
 
     def seek(self, seconds: float, *, stream: VideoStream | AudioStream | None = None) -> None:
         """Move to a key frame at or before ``seconds``. Reading continues there for all streams.
@@ -309,7 +308,7 @@ class Demuxer(NotPickled, Closing):
         number = 0 if stream is None else next((k for k, own in enumerate(self.streams) if own is stream), None)
         if number is None:
             raise InvalidArgumentError(
-                f"stream must be one of the demuxer's own streams, {self.streams}, or None (got {shown(stream)})."
+                f"stream must be one of this demuxer's streams, {self.streams}, or None (got {shown(stream)})."
             )
         with self._container.use() as packets:
             self._container.generation = next(_generations)
@@ -329,7 +328,7 @@ def _checked_selectors(streams: Any) -> list[int | str]:
     several = isinstance(streams, Iterable) and not isinstance(streams, str | bytes)
     selectors = list(streams) if several else [streams]
     if not selectors:
-        raise InvalidArgumentError("streams is empty, so that there is nothing to demux. Pass 'video', say.")
+        raise InvalidArgumentError("streams is empty, so there is nothing to demux. Pass 'video', for example.")
     for selector in selectors:
         if selector == "all":
             raise InvalidArgumentError(f"streams='all' can only be used on its own (got {shown(streams)}).")
@@ -356,10 +355,9 @@ def _go_to(packets: PacketSource, number: int, info: StreamInfo, seconds: float)
 def _is_before_target(packets: PacketSource, stream_index: int, target: int) -> bool:
     """Return whether the next key frame after a seek is shown at or before ``target``, a time in ticks of the stream.
 
-    In a container without an index, a seek usually ends between key frames. Therefore this function reads packets up to
-    the next key frame of the stream. If that key frame is shown at or before ``target``, the key frame and the earlier
-    packets of other streams are put back, so that they are read again. Earlier packets of the stream itself are
-    dropped.
+    In a container without an index, a seek usually ends between key frames, so this function reads packets up to the
+    next key frame. If the result is true, it puts back this key frame and the packets of other streams, and drops the
+    earlier packets of the stream itself.
     """
     read: list[Any] = []
     while (packet := packets.read_packet()) is not None:
@@ -376,10 +374,7 @@ def _is_before_target(packets: PacketSource, stream_index: int, target: int) -> 
 
 @contextmanager
 def packets_from(source: object, stream_index: int, seconds: float) -> Iterator[tuple[Any, Iterator[Any]]]:
-    """Open one stream at a key frame at or before a time.
-
-    Yield PyAV's stream, and an iterator of its packets. The stream is closed at the end of the ``with`` block.
-    """
+    """Open one stream at a key frame at or before a time, and yield PyAV's stream and an iterator of its packets."""
     container = _OpenContainer(make_source(source), [stream_index])
     try:
         with container.use() as packets:
@@ -392,22 +387,17 @@ def packets_from(source: object, stream_index: int, seconds: float) -> Iterator[
 def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
     with container.use():  # raises `ClosedError` if the container is closed
         source = container.source
-    with closing(VideoReader(source, info.index, 1, is_strict=True)) as reader:
-
-        def lend_reader() -> AbstractContextManager[VideoReader]:
-            return nullcontext(reader)
-
-        identity = partial(identify, source, container.container_info, info, lend_reader)
-        index = cached_index(identity, partial(index_stream, source, lend_reader, lambda reason: None))
+    with closing(IndexedStream(source, info.index)) as stream:
+        index = stream.make_index()
         if index.made_from is None:
-            note_source(index, identity())
+            note_source(index, stream.identify())
         return index
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:
-    """Decode the first frame on the CPU to find out its orientation; return ``None`` if there is no frame.
+    """Decode the first frame on the CPU, and return its orientation; ``None`` if there is no frame.
 
-    This is needed if another device decodes, because its frames lack the orientation that the container states.
+    Frames that another device decodes lack the orientation that the container states.
     """
     with closing(VideoReader(source, stream_index, 1)) as reader, suppress(StreamError):
         if (frame := first_frame(reader)) is not None:

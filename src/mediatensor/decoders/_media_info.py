@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from .._engine.audio.reader import SoundReader
 from .._engine.index.frame_index import FrameIndex
-from .._engine.index.index_file import identify
+from .._engine.index.index_file import SourceIdentity, identify
 from .._engine.index.indexing import cached_index, index_by_decoding, index_stream, store_index
 from .._engine.index.scan import first_frame
 from .._engine.metadata import Chapter, container_metadata, video_stream_metadata
 from .._engine.pyav.opening import ContainerInfo, StreamInfo, read_container_info
 from .._engine.pyav.pixels import orientation_of
 from .._engine.pyav.reading import VideoReader
-from .._engine.sources.source import make_source
+from .._engine.sources.source import Source, make_source
 from .._engine.video.frame_stream import FrameStream, MissingFrameError
 from .._engine.video.packet_feed import IndexMismatchError
 from ..errors import DecodeError, MediaTensorError, StreamError
@@ -131,36 +131,38 @@ def video_info(file: str, header: StreamInfo, *, scan: bool) -> VideoInfo:
     )
     if not scan:
         return info
-    with closing(_Stream(file, header.index)) as stream:
+    with closing(IndexedStream(make_source(file), header.index)) as stream:
         return _scan(info, stream)
 
 
-class _Stream:
-    """A video stream that is opened to get its `FrameIndex` and first frame, without making tensors."""
+class IndexedStream:
+    """A video stream that is opened to make its `FrameIndex`, without tensors."""
 
-    def __init__(self, file: str, stream_index: int) -> None:
-        self.source = make_source(file)
-        self.reader = VideoReader(self.source, stream_index, num_threads=1, is_strict=True)
+    def __init__(self, source: Source, stream_index: int) -> None:
+        self.source = source
+        self.reader = VideoReader(source, stream_index, num_threads=1, is_strict=True)
         self.container_info = self.reader.container_info()
         self.stream_info = self.reader.stream_info()
-        self._identify = partial(identify, self.source, self.container_info, self.stream_info, self._lend_reader)
 
     def _lend_reader(self) -> AbstractContextManager[VideoReader]:
         return nullcontext(self.reader)
 
+    def identify(self) -> SourceIdentity:
+        return identify(self.source, self.container_info, self.stream_info, self._lend_reader)
+
     def make_index(self) -> FrameIndex:
-        return cached_index(self._identify, partial(index_stream, self.source, self._lend_reader, lambda reason: None))
+        return cached_index(self.identify, partial(index_stream, self.source, self._lend_reader, lambda reason: None))
 
     def make_index_by_decoding(self, reason: str) -> FrameIndex:
         index = index_by_decoding(self.source, self._lend_reader, lambda reason: None, reason)
-        store_index(index, self._identify)
+        store_index(index, self.identify)
         return index
 
     def close(self) -> None:
         self.reader.close()
 
 
-def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
+def _scan(info: VideoInfo, stream: IndexedStream) -> VideoInfo:
     index = stream.make_index()
     index, failure = _decode_first_frame(stream, index)
     try:
@@ -201,12 +203,11 @@ def _scan(info: VideoInfo, stream: _Stream) -> VideoInfo:
     )
 
 
-def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
-    """Decode the first frame, to check that the stream can be decoded. Return the index and a tuple of error messages.
+def _decode_first_frame(stream: IndexedStream, index: FrameIndex) -> tuple[FrameIndex, tuple[str, ...]]:
+    """Decode the first frame, and return the index and, if the frame cannot be decoded, an error message.
 
-    Packets alone do not show whether a stream is encrypted or lacks its codec data. If the frame does not match
-    ``index``, decode the whole stream to build a new index, and return that. If the frame cannot be decoded, the tuple
-    contains one message; otherwise it is empty.
+    Packets do not show whether a stream is encrypted or lacks its codec data. If the frame does not match ``index``,
+    return an index that was made by decoding the stream.
     """
     frames = FrameStream(stream.reader, 1)
     try:
@@ -215,9 +216,9 @@ def _decode_first_frame(stream: _Stream, index: FrameIndex) -> tuple[FrameIndex,
     except IndexMismatchError as mismatch:
         return _decode_first_frame(stream, stream.make_index_by_decoding(str(mismatch)))
     except MissingFrameError:
-        return index, ("the first frame does not decode: it does not come out of the codec",)
+        return index, ("the first frame cannot be decoded: the codec does not return it",)
     except DecodeError as error:
-        return index, (f"the first frame does not decode: {error}",)
+        return index, (f"the first frame cannot be decoded: {error}",)
     return index, ()
 
 
@@ -337,7 +338,7 @@ def _choose(container: ContainerInfo, stream_index: int | None) -> dict[str, Str
         if asked is None or asked.media_type not in best:
             others = ", ".join(f"{stream.index} {stream.media_type}" for stream in container.streams)
             raise StreamError(
-                f"Stream {stream_index} is not a stream of video, audio or subtitles of this file ({others})."
+                f"Stream {stream_index} is not a video, audio or subtitle stream of this file ({others})."
             )
         chosen[asked.media_type] = asked
     return chosen

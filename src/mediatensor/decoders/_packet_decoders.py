@@ -45,7 +45,7 @@ class NotPickled:
 class ProcessBound(NotPickled):
     """Base class of objects that users cannot construct, and that work only in the process that made them."""
 
-    #: Advice in the error for direct instantiation.
+    #: Advice in the error.
     _how_to_make: ClassVar[str]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -71,7 +71,7 @@ class Packet(ProcessBound):
         (0, 0.0, True, True)
     """
 
-    _how_to_make = "A Demuxer reads them."
+    _how_to_make = "Get packets from a Demuxer, by iterating over it."
     _how_to_send = "Make a Demuxer of the same source in each process."
 
     stream_index: int
@@ -82,17 +82,17 @@ class Packet(ProcessBound):
     @property
     def pts_seconds(self) -> float | None:
         """Time at which the packet's frame is shown, in seconds; ``None`` if unknown."""
-        return seconds_of_ticks(self._packet.pts, self._time_base)
+        return _seconds(self._packet.pts, self._time_base)
 
     @property
     def dts_seconds(self) -> float | None:
         """Time at which the packet is decoded, in seconds; ``None`` if unknown."""
-        return seconds_of_ticks(self._packet.dts, self._time_base)
+        return _seconds(self._packet.dts, self._time_base)
 
     @property
     def duration_seconds(self) -> float:
         """Time for which the packet's frame is shown, in seconds; 0 if unknown."""
-        return seconds_of_ticks(self._packet.duration or 0, self._time_base) or 0.0
+        return _seconds(self._packet.duration, self._time_base) or 0.0
 
     @property
     def is_key_frame(self) -> bool:
@@ -126,7 +126,7 @@ class RawFrame(ProcessBound):
         (300, 'yuv420p', [(360, 640), (180, 320), (180, 320)])
     """
 
-    _how_to_make = "A VideoPacketDecoder decodes them."
+    _how_to_make = "Get raw frames from VideoPacketDecoder.decode()."
     _how_to_send = "Send copies of its planes, [plane.clone() for plane in frame.planes], or a ColorConverter's Frame."
 
     pts_seconds: float
@@ -220,7 +220,7 @@ class RawFrame(ProcessBound):
             for plane in self._surface.planes:
                 planes += [plane] if plane.ndim == 2 else list(plane.unbind(-1))
             if not planes:
-                raise ValueError("the device's decoder does not hand them out")
+                raise ValueError("the device's decoder does not provide them")
             return tuple(planes)
         except ValueError as error:
             raise DecodeError(f"A frame of format {self.pixel_format} has no planes to view: {error}.") from error
@@ -282,8 +282,7 @@ class RawAudioSamples:
         return int(self.data.shape[1])
 
 
-def seconds_of_ticks(ticks: int | None, time_base: Fraction) -> float | None:
-    """Convert ``ticks`` of ``time_base`` to seconds, and None to None."""
+def _seconds(ticks: int | None, time_base: Fraction) -> float | None:
     # Multiply first, because one division of integers gives the nearest double.
     return None if ticks is None else ticks * time_base.numerator / time_base.denominator
 
@@ -291,7 +290,7 @@ def seconds_of_ticks(ticks: int | None, time_base: Fraction) -> float | None:
 class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     """Decodes a stream packet by packet. Calls from several threads take turns."""
 
-    _how_to_make = "A stream of a Demuxer makes it: demuxer.streams[0].make_decoder()."
+    _how_to_make = "Get a decoder from a stream of a Demuxer: demuxer.streams[0].make_decoder()."
     _how_to_send = "Make a Demuxer of the same source, and a decoder, in each process."
     _kind: ClassVar[str]
 
@@ -305,7 +304,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
     _is_drained: bool
 
     @classmethod
-    def _of_codec(cls, codec: _Codec, stream_index: int, time_base: Fraction, **more: Any) -> Any:
+    def _of_codec(cls, codec: _Codec, stream_index: int, time_base: Fraction, **more: Any) -> Self:
         state = {"_lock": ForkSafeLock(), "_process": os.getpid(), "_generation": None, "_is_drained": False}
         return cls._with(_codec=codec, _stream_index=stream_index, _time_base=time_base, **state, **more)
 
@@ -327,21 +326,19 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             raise InvalidArgumentError(f"packet must be a Packet, which a Demuxer reads (got {shown(packet)}).")
         if packet.stream_index != self._stream_index:
             raise InvalidArgumentError(
-                f"This decoder decodes packets of stream {self._stream_index} (got one of stream "
-                f"{packet.stream_index}). packet.stream_index identifies its decoder."
+                f"This decoder decodes packets of stream {self._stream_index} (got a packet of stream "
+                f"{packet.stream_index}). Choose the decoder by packet.stream_index."
             )
         with self._lock:
-            self._open_codec()
+            codec = self._open_codec()
             if self._is_drained:
-                raise InvalidArgumentError(
-                    "This decoder has been drained: its stream has ended. Call reset() to decode from another place."
-                )
+                raise InvalidArgumentError("This decoder has been drained. Call reset() to decode more packets.")
             if self._generation not in (None, packet._generation):
                 raise InvalidArgumentError(
-                    "The demuxer seeked since this decoder was last reset(), or the packet is of another demuxer: it "
-                    "does not follow the ones before. Call reset() on every decoder of a demuxer after its seek()."
+                    "This packet does not follow the previous packets: the demuxer seeked since the last reset() of "
+                    "this decoder, or it comes from another demuxer. After seek(), call reset() on every decoder."
                 )
-            frames = self._feed(packet._packet)
+            frames = self._feed(codec, packet._packet)
             self._generation = packet._generation
         return [self._raw(frame) for frame in frames]
 
@@ -353,8 +350,8 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             ClosedError: after `close`, and in a forked process.
         """
         with self._lock:
-            self._open_codec()
-            frames = () if self._is_drained else self._feed(None)
+            codec = self._open_codec()
+            frames = () if self._is_drained else self._feed(codec, None)
             self._is_drained = True
         return [self._raw(frame) for frame in frames]
 
@@ -389,28 +386,23 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             raise ClosedError("The decoder belongs to the process that made it; make a Demuxer in this one.")
         return self._codec
 
-    def _feed(self, packet: Any | None) -> Sequence[Any]:
-        codec = self._open_codec()
+    def _feed(self, codec: _Codec, packet: Any | None) -> Sequence[Any]:
         try:
             return codec.decode(packet)
         except UndecodablePacketError as error:
-            seconds = None if packet is None else seconds_of_ticks(packet.pts, self._time_base)
-            what = "The end" if packet is None else f"The packet at {seconds} s"
+            place = "The end" if packet is None else f"The packet at {_seconds(packet.pts, self._time_base)} s"
             raise DecodeError(
-                f"{what} of stream {self._stream_index} could not be decoded ({error}). The data is damaged, or no "
-                f"{self._kind} of this stream; later packets may still decode."
+                f"{place} of stream {self._stream_index} could not be decoded ({error}). It is damaged, or does not "
+                f"contain {self._kind} of this stream; later packets may still decode."
             ) from error
 
     def _times(self, frame: Any) -> tuple[float, float]:
         """Return the time and the duration of a frame in seconds."""
-        pts = frame.pts if frame.pts is not None else getattr(frame, "dts", None)
-        seconds = seconds_of_ticks(pts, self._time_base)
-        duration = seconds_of_ticks(frame.duration or 0, self._time_base) or 0.0
-        return math.nan if seconds is None else seconds, duration
+        seconds = _seconds(frame.pts if frame.pts is not None else getattr(frame, "dts", None), self._time_base)
+        return math.nan if seconds is None else seconds, _seconds(frame.duration, self._time_base) or 0.0
 
     @abstractmethod
-    def _raw(self, frame: Any) -> _Raw:
-        """Make a `RawFrame` or `RawAudioSamples` from a frame that the codec returned."""
+    def _raw(self, frame: Any) -> _Raw: ...
 
 
 class VideoPacketDecoder(_PacketDecoder[RawFrame]):
@@ -432,7 +424,7 @@ class VideoPacketDecoder(_PacketDecoder[RawFrame]):
         (300, 4.8)
     """
 
-    _kind = "picture"
+    _kind = "video"
     _backend: str
     _device: torch.device
     _stated_orientation: Orientation | None
@@ -465,7 +457,7 @@ class AudioPacketDecoder(_PacketDecoder[RawAudioSamples]):
         (1, 10.0)
     """
 
-    _kind = "sound"
+    _kind = "audio"
 
     def _raw(self, frame: Any) -> RawAudioSamples:
         pts_seconds, _ = self._times(frame)

@@ -33,7 +33,7 @@ _NUM_ASS_FIELDS = 9  # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV,
 
 
 def parse_text(codec: str, line: bytes, encoding: str = "utf-8") -> Subtitle:
-    """Parse the text, markup, speaker and style of one subtitle. Its times are NaN, because ``line`` has no times.
+    """Return a subtitle with the text, markup, speaker and style in ``line``. Its times are NaN.
 
     Args:
         codec: FFmpeg's name of the codec.
@@ -112,7 +112,7 @@ def _tidy(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-# Files with more are not subtitles: a film has about 2,000, in 100 kB.
+# Limits for damaged and malicious files: a film has about 2,000 subtitles, in 100 kB.
 _MAX_NUM_SUBTITLES = 1_000_000
 _MAX_TOTAL_BYTES = 1 << 28
 
@@ -326,8 +326,7 @@ def _subtitles(
             total += len(line)
             if len(subtitles) == _MAX_NUM_SUBTITLES or total > _MAX_TOTAL_BYTES:
                 raise StreamError(
-                    f"The stream has more than {_MAX_NUM_SUBTITLES} subtitles or {_MAX_TOTAL_BYTES} bytes of them, "
-                    "which is more than is read."
+                    f"The stream exceeds the limit of {_MAX_NUM_SUBTITLES} subtitles or {_MAX_TOTAL_BYTES} bytes."
                 )
             subtitle = _subtitle(packet, line, codec, encoding)
             if subtitle.text:
@@ -340,7 +339,7 @@ def _subtitle(packet: SubtitlePacket, line: bytes, codec: str, encoding: str) ->
     try:
         parsed = parse_text(codec, line, encoding if codec in READABLE_PACKETS else "utf-8")
     except UnicodeDecodeError as error:
-        advice = "" if codec in _FIXED_ENCODING else '; give the one it is in, such as encoding="cp1252"'
+        advice = "" if codec in _FIXED_ENCODING else '; pass the encoding of the file, such as encoding="cp1252"'
         raise DecodeError(
             f"The subtitle at {packet.start_seconds} seconds is not in the encoding {error.encoding}{advice}."
         ) from error
@@ -369,13 +368,17 @@ def _check_encoding(encoding: str | None, codec: str) -> str:
         return "utf-8"
     optional_text("encoding", encoding)
     if codec not in READABLE_PACKETS or codec in _FIXED_ENCODING:
-        raise InvalidArgumentError(f"encoding is not for subtitles of the codec {codec}, which is always UTF-8.")
+        raise InvalidArgumentError(
+            f"encoding cannot be set for subtitles of the codec {codec}, whose text is always UTF-8."
+        )
     try:
         if is_ascii_superset(encoding):
             return encoding
     except LookupError:
-        raise InvalidArgumentError(f"Python knows no encoding {encoding!r}; cp1252 is one, for example.") from None
+        raise InvalidArgumentError(
+            f"encoding must be the name of a Python encoding, such as 'cp1252' (got {encoding!r})."
+        ) from None
     raise InvalidArgumentError(
-        f"encoding must be one that contains ASCII (got {encoding!r}). Files in UTF-16 that begin with a byte order "
-        "mark are recognised without it."
+        f"encoding must be a superset of ASCII (got {encoding!r}). Files in UTF-16 that start with a byte order mark "
+        "are recognised automatically."
     )

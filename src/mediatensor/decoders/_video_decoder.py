@@ -465,17 +465,17 @@ class VideoDecoder(Closing):
             return self.get_frames_in_range(None, None)
         return self.get_frames_played_in_range(*self._frames.span_seconds, fps=fps)
 
-    # What the codec says about frames
+    # Data that the codec exports
 
     def get_frame_bytes(self) -> Tensor:
         """Return the size of each compressed frame in bytes, int64 (N,), without decoding.
 
-        The size of a frame is the size of its packet. If the two fields of a frame are in separate packets, both count.
-        A packet without a visible frame, such as a hidden frame of VP8, counts for the next frame in the file. Packets
-        that an edit list trims do not count. The size is -1 if the packet of a frame is unknown
-        (``custom_frame_mappings``, lost time stamps).
+        The size of a frame is the size of its packet, or of both packets if each field has its own. A packet without a
+        visible frame, such as a hidden frame of VP8, counts for the next frame in the file. Packets of frames that an
+        edit list removes do not count. The size is -1 if the packet of a frame is unknown, because of
+        ``custom_frame_mappings`` or lost time stamps.
 
-        The first call reads the header or the packets, as the scan for the index does. Later calls reuse the result.
+        The first call reads the header or the packets, like the scan for the index. Later calls reuse the result.
 
         Raises:
             InvalidArgumentError: in approximate mode.
@@ -495,15 +495,15 @@ class VideoDecoder(Closing):
         """Return the codec's motion vectors of the frames at ``indices``. H.264 and MPEG streams have them.
 
         The vectors refer to the upright frames before ``transforms``. The file is opened a second time, and the frames
-        are decoded on the CPU. A frame that cannot be decoded raises an error, whatever ``on_error`` is. So the result
-        always has a row for each index. FFmpeg exports nothing about the last frame of MPEG-1 and MPEG-2 streams, and
-        of MPEG-4 streams with B frames.
+        are decoded on the CPU. A frame that cannot be decoded raises an error for every value of ``on_error``, so the
+        result always has a row for each index. FFmpeg exports no vectors of the last frame of MPEG-1 and MPEG-2
+        streams, and of MPEG-4 streams with B frames.
 
         Args:
             indices: Integers in any order; ``range(len(decoder))`` for all frames. Negative ones count from the end.
 
         Raises:
-            StreamError: if the codec gives no motion vectors.
+            StreamError: if FFmpeg does not export motion vectors of the codec.
             InvalidArgumentError: if the indices are not integers, and in approximate mode.
             OutOfRangeError, DecodeError, SizeChangeError, ClosedError: as in `get_frames_at`.
 
@@ -525,7 +525,7 @@ class VideoDecoder(Closing):
             indices: Integers in any order. Negative ones count from the end.
 
         Raises:
-            StreamError: if the codec gives no quantisation parameters.
+            StreamError: if FFmpeg does not export quantisation parameters of the codec.
             InvalidArgumentError, OutOfRangeError, DecodeError, SizeChangeError, ClosedError: as in
                 `get_motion_vectors_at`.
 
@@ -541,8 +541,9 @@ class VideoDecoder(Closing):
         codecs = exporting_codecs(kind)
         if codec not in codecs:
             raise StreamError(
-                f"Stream {self.stream_index} of {self._video.name} has the codec {codec}, for which there are no "
-                f"{name}; there are for {', '.join(sorted(codecs))}. get_frame_bytes() works for every codec."
+                f"FFmpeg does not export {name} of the codec {codec} (stream {self.stream_index} of "
+                f"{self._video.name}). It exports {name} of {', '.join(sorted(codecs))}. get_frame_bytes() works for "
+                "every codec."
             )
         return frames.exports_at(kind, checks.indices_of(indices))
 

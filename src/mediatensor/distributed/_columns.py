@@ -1,7 +1,6 @@
 """`RowMapper`, which reads the file of each row of a batch, and the classes that describe its output columns.
 
-The input columns give the file and the number of each row. The output columns have the same names, types and numbers of
-dimensions for every batch. If a row cannot be read, its column ``error`` contains the reason.
+The output columns have the same names, types and numbers of dimensions for every batch.
 """
 
 from __future__ import annotations
@@ -40,13 +39,12 @@ class ColumnNames:
 def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item, int] | None]:
     """Return (file, row number) for each row; ``None`` for a row without a file.
 
-    The row number and the seed determine the random choices for a row, such as its clip. If a row has no number in the
-    column ``names.row``, its number is derived from its file.
+    The number of a row without an entry in the column ``names.row`` is derived from its file.
     """
     if names.path not in batch and names.bytes not in batch:
         raise InvalidArgumentError(
-            f"The batch has neither a column {names.path!r} nor a column {names.bytes!r} (it has {sorted(batch)}): "
-            "name yours with path_column or bytes_column."
+            f"The batch has neither a column {names.path!r} nor a column {names.bytes!r} (it has {sorted(batch)}). "
+            "Pass the name of your column as path_column or bytes_column."
         )
     num_rows = _num_rows(batch)
     none = [None] * num_rows
@@ -71,8 +69,8 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item,
 def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
     if column not in batch:
         raise InvalidArgumentError(
-            f"The batch has no column {column!r} with the numbers of rows (it has {sorted(batch)}): name yours with "
-            "row_column."
+            f"The batch has no column {column!r} with row numbers (it has {sorted(batch)}). Pass the name of your "
+            "column as row_column."
         )
     _num_rows(batch)
     return [_number(column, _plain_value(number)) for number in batch[column]]
@@ -81,7 +79,7 @@ def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
 def _num_rows(batch: Mapping[str, Any]) -> int:
     lengths = {name: len(values) for name, values in batch.items()}
     if len(set(lengths.values())) != 1:
-        raise InvalidArgumentError(f"The columns of a batch must be of one length (got {lengths}).")
+        raise InvalidArgumentError(f"The columns of a batch must have equal lengths (got {lengths}).")
     return next(iter(lengths.values()))
 
 
@@ -90,8 +88,8 @@ def _item_of_row(
 ) -> Item | None:
     """Return the file of row ``i``, or ``None`` if the row has neither a path nor bytes.
 
-    If the reference to the file is invalid, the error is raised only when the returned item is read. So the error is
-    reported for this row only.
+    If the reference to the file is invalid, reading the returned item raises the error, which then affects only this
+    row.
     """
     place = {name: _plain_value(batch[name][i]) for name in REFERENCE_COLUMNS if name in batch}
     name = str(place.get("source_name") or path or "")
@@ -130,8 +128,8 @@ def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
         data = bytes(data)
     if isinstance(data, np.bytes_):
         raise InvalidArgumentError(
-            "Bytes of files must come in a column of objects (got a NumPy array of dtype 'S', which drops zeros at the "
-            "end of each)."
+            "A column with the bytes of files must have the dtype object (got 'S', which drops zeros at the end of "
+            "values)."
         )
     return str(path) if isinstance(path, str) and path else None, data if isinstance(data, bytes) else None
 
@@ -140,8 +138,8 @@ def _number(column: str, number: Any) -> int:
     if hasattr(number, "__index__") and not isinstance(number, (bool, np.bool_)):
         return int(number)
     raise InvalidArgumentError(
-        f"The column {column!r} must hold whole numbers (got {number!r}): with the seed they decide which clip a row "
-        "gives. Name another with row_column, or leave it out."
+        f"The column {column!r} must contain whole numbers (got {number!r}). Together with the seed, they determine "
+        "the clip of a row. Pass the name of another column as row_column, or leave out the column."
     )
 
 
@@ -159,7 +157,7 @@ def number_or_none(value: Any, column: str) -> int | None:
         return int(value)  # integers of a column with missing values are stored as floats
     if hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_)):
         return int(value)
-    raise InvalidArgumentError(f"The column {column!r} must hold whole numbers (got {value!r}).")
+    raise InvalidArgumentError(f"The column {column!r} must contain whole numbers (got {value!r}).")
 
 
 def clip_rows(
@@ -192,10 +190,10 @@ def clip_rows(
 
     Returns:
         Rows for ``ray.data.from_items`` and ``daft.from_pylist``: dicts that all have the same keys. These are
-        ``path``, ``row``, ``label`` and other columns of the source. Files in tar shards add ``source_name``,
-        ``start_byte`` and ``end_byte``. Files in Parquet add ``source_name``, ``table_column`` and ``table_row``.
-        Segments of files add ``start_seconds`` and ``end_seconds``. A part of the source that cannot be read, such as a
-        damaged shard, becomes a row whose column ``unreadable`` contains the error.
+        ``path``, ``row``, ``label`` and other columns of the source. If there are files in tar shards, there are also
+        ``source_name``, ``start_byte`` and ``end_byte``; for files in Parquet, ``source_name``, ``table_column`` and
+        ``table_row``; for segments of files, ``start_seconds`` and ``end_seconds``. A part of the source that cannot be
+        read, such as a damaged shard, becomes a row whose column ``unreadable`` contains the error.
 
     Raises:
         InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
@@ -221,7 +219,7 @@ def clip_rows(
                 f"The column {name!r} must have one value for each of the {len(files)} files (got {len(values)})."
             )
         if name in ("row", *names):
-            raise InvalidArgumentError(f"The rows already have a column {name!r}; give yours another name.")
+            raise InvalidArgumentError(f"The rows already have a column {name!r}. Choose another name.")
     return [
         {
             "path": file["path"],
@@ -241,8 +239,8 @@ class Column:
     Attributes:
         name: Name of the column.
         dtype: The dtype of the numbers.
-        shape: The shape of a value. ``None`` stands for a dimension whose size differs between rows.
-        missing: Value for rows that have none. If ``shape`` has a ``None``, such rows get an empty array instead.
+        shape: The shape of a value. ``None`` stands for a dimension whose size can differ between rows.
+        missing: The entry of rows without a value. If ``shape`` contains ``None``, it is an empty array instead.
 
     Example:
         >>> from mediatensor.distributed import Column
@@ -279,8 +277,8 @@ class Column:
         ):
             wanted = tuple("any" if size is None else size for size in self.shape)
             raise InvalidArgumentError(
-                f"{self.name} of this row has the shape {value.shape}, but the column has {wanted}: bring all rows to "
-                "one shape, or leave clip_shape or picture_shape out."
+                f"{self.name} of this row has the shape {value.shape}, but the column has {wanted}. Give all rows the "
+                "same shape, for example with transforms, or leave out clip_shape or picture_shape."
             )
 
 
@@ -348,8 +346,8 @@ class RowMapper(ABC):
     and loads models only when it gets its first batch.
 
     Rows of the same file are read together, in the order of their positions in the file. Up to ``max_open_files`` files
-    stay open for the next batch. The output for a row depends only on the arguments, and on the file and the number of
-    the row. So the output is bit-identical for any batch size, for any number of actors, and after a retry.
+    stay open for the next batch. The output for a row depends only on the arguments of the mapper, the file of the row
+    and the number of the row. So it is bit-identical for any batch size, for any number of actors, and after a retry.
 
     In a Ray actor, decoders and torch use as many threads as the actor has CPUs, unless the environment variable
     ``MEDIATENSOR_NUM_THREADS`` is set.
@@ -363,8 +361,8 @@ class RowMapper(ABC):
         bytes_column: Name of the column with the bytes of files. If a row has bytes, they are read, and its path is
             used only as a name.
         row_column: Name of the column with row numbers, as `clip_rows` makes them. The row with number n gets the same
-            clip as row n of a dataset with the same seed. Without this column, a clip depends only on its file, so all
-            rows of a file get the same clip.
+            clip as row n of a dataset with the same seed. If the batch does not have this column, all rows of a file
+            get the same clip.
         used_columns: Further input columns that ``recipe`` needs. The recipe finds their values in ``Item.extra``.
         prefix: Prefix of the names of the output columns.
         keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.
@@ -463,7 +461,7 @@ class RowMapper(ABC):
             values = self._read(specs)
         finally:
             if any(isinstance(spec, RowSpec) and isinstance(spec.item.source, bytes) for spec in specs):
-                # The next batch has other bytes, so release those of this batch.
+                # The next batch has other bytes, so release the bytes of this batch.
                 self._reader.files.close()
         return kept | {
             self._prefix + column.name: column.gather([row.get(column.name) for row in values])
@@ -473,21 +471,22 @@ class RowMapper(ABC):
     def _kept_columns(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(batch, Mapping):
             raise InvalidArgumentError(
-                f"A batch must be a mapping from names to columns (got {type(batch).__name__}); with Ray Data, leave "
-                "batch_format at 'numpy'."
+                f"A batch must be a mapping from names to columns (got {type(batch).__name__}). In Ray Data, use "
+                "batch_format='numpy', the default."
             )
         kept = {name: values for name, values in batch.items() if self._keep_bytes or name != self._names.bytes}
         conflicts = [name for column in self._columns if (name := self._prefix + column.name) in kept]
         if conflicts:
             raise InvalidArgumentError(
-                f"The batch already has output columns: {', '.join(conflicts)}. Give prefix= to rename those."
+                f"The batch already has columns with the names of output columns: {', '.join(conflicts)}. Pass prefix "
+                "to rename the output columns."
             )
         return kept
 
     def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
         nothing = (
-            f"SourceTypeError: The row names no file: neither {self._names.path!r} nor {self._names.bytes!r} has a "
-            "path or bytes."
+            f"SourceTypeError: The row has no file: {self._names.path!r} does not contain a path, and "
+            f"{self._names.bytes!r} does not contain bytes."
         )
         return [
             nothing if row is None else RowSpec(row[0], 0, self.recipe, self._seed, self._epoch, row[1])

@@ -34,7 +34,7 @@ class ClipDecoder(RowMapper):
     * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
     * ``source``: the path of the file, or another name if it has none.
     * ``error``: the reason why the row could not be read; empty if it was read.
-    * ``n_replaced``: number of damaged frames that were replaced under ``decoder_options={"on_error": "nearest"}``.
+    * ``n_replaced``: number of damaged frames that were replaced (``decoder_options={"on_error": "nearest"}``).
 
     Args:
         sampler: Function that takes a `VideoDecoder` and returns a `FrameBatch` of one clip, for example a sampler of
@@ -102,7 +102,7 @@ class ClipDecoder(RowMapper):
     def values(self, sample: Sample) -> dict[str, Any]:
         frames = sample.frames
         if frames is None:
-            raise InvalidArgumentError("The sample has no frames.")
+            raise InvalidArgumentError("The sampler did not return frames.")
         return {
             "frames": frames.data.cpu().numpy(),
             "pts_seconds": frames.pts_seconds.numpy(),
@@ -179,7 +179,7 @@ class AudioReader(RowMapper):
     def values(self, sample: Sample) -> dict[str, Any]:
         sound = sample.audio
         if not isinstance(sound, AudioSamples):
-            raise InvalidArgumentError("The sample has no sound.")
+            raise InvalidArgumentError("The sampler did not return the audio of one clip.")
         num_valid = sample.num_valid_samples
         return {
             "audio": sound.data.numpy(),
@@ -205,7 +205,8 @@ def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
     dtype = decoder_options.get("output_dtype", torch.uint8)
     if dtype not in (torch.uint8, torch.float32):
         raise InvalidArgumentError(
-            f"output_dtype must be torch.uint8 or torch.float32 (got {dtype!r}): a column has one type for all files."
+            f"output_dtype must be torch.uint8 or torch.float32 (got {dtype!r}), so that the column has the same type "
+            "for all files."
         )
     return "uint8" if dtype is torch.uint8 else "float32"
 
@@ -216,12 +217,12 @@ def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
 class LeRobotReader(RowMapper):
     """Reads rows of a LeRobot dataset by number, bit-identical to the rows of `LeRobotClips`.
 
-    It adds the columns of the dataset, with the shapes in its metadata. ``delta_timestamps`` can list times for a
-    column NAME. This column then gets a new first dimension with one entry for each time, unless it contains video
-    frames and only one time is listed. A mask ``NAME_is_pad`` is added. With a `Letterbox`, ``NAME_frame_box``
-    is added for cameras with video. Further output columns are ``task``, ``source`` (the episode), ``error`` (the
-    reason why the row could not be read, else empty) and ``n_replaced`` (always 0). A row with an error has zeros,
-    ``False`` and empty text.
+    It adds the columns of the dataset, with the shapes in its metadata. If ``delta_timestamps`` lists times for a
+    column NAME, this column gets a new first dimension with one entry for each time, and a mask ``NAME_is_pad`` is
+    added. (Video frames do not get the new dimension if only one time is listed.) With a `Letterbox`,
+    ``NAME_frame_box`` is added for cameras with video. Further output columns are ``task``, ``source`` (the episode),
+    ``error`` (the reason why the row could not be read, otherwise empty) and ``n_replaced`` (always 0). A row with an
+    error has zeros, ``False`` and empty text.
 
     Each actor reads the metadata once, in the constructor.
 
@@ -275,7 +276,9 @@ class LeRobotReader(RowMapper):
     ) -> None:
         for name in ("on_error", "max_consecutive_failures"):
             if name in clips_options:
-                raise InvalidArgumentError(f"{name} is not accepted: every row comes out, and error says why.")
+                raise InvalidArgumentError(
+                    f"{name} is not accepted: a row that cannot be read has the reason in its column error."
+                )
         self._clips = LeRobotClips(source, delta_timestamps, seed=seed, **clips_options)
         super().__init__(
             self._clips.recipe, _lerobot_columns(self._clips, picture_shape), row_column=row_column, prefix=prefix,

@@ -33,10 +33,10 @@ from ._session import (
 )
 from ._target import FileLikeTarget, make_target
 
-# Audio chunks with a smaller difference in time count as consecutive, because containers round times to milliseconds.
+# Smaller gaps and overlaps of audio chunks are ignored, because containers round times to milliseconds.
 _TOLERANCE_SECONDS = 1e-3
 _MAX_GAP_SECONDS = 24 * 3600
-# Number of samples that are encoded before packets are written. It bounds memory for long tensors and silences.
+# Number of samples that are encoded before their packets are written, to save memory.
 _SAMPLES_AT_A_TIME = 1 << 16
 
 
@@ -66,8 +66,8 @@ class Encoder(WritesToFile):
 
     **Time.** Data without times start at time zero of the file. If several streams have times (`FrameBatch`,
     `AudioSamples`), the earliest stream starts at time zero of the file, and other streams keep their offset to it. So
-    streams that were decoded together stay in sync. The encoder keeps packets in memory until all streams have data,
-    and whenever one stream is ahead of another. To save memory, add data to all streams in step.
+    streams that were decoded together stay in sync. While one stream has less data than another, the encoder keeps
+    packets in memory. To save memory, add data to all streams in step.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
     frames, in limited range. The codec and the container are tagged accordingly. If neither has such tags (MPEG-4 in
@@ -253,8 +253,7 @@ class Encoder(WritesToFile):
         """
         with self._session.lock:
             self._session.check_can_open()
-            # Check the extension first, so that a wrong one creates no file. `make_target` rejects anything that is not
-            # a path.
+            # Check the extension first, so that a wrong one creates no file. `make_target` rejects other types.
             container = format_of_path(dest) if isinstance(dest, (str, os.PathLike)) else ""
             self._session.open(make_target(dest), container)
         return self
@@ -318,13 +317,7 @@ class Encoder(WritesToFile):
 
 
 def positive_whole(name: str, value: Any, default: int | None = None) -> int:
-    """Return ``value`` as an int, or ``default`` if it is None.
-
-    Raise unless ``value`` is a whole number (int or float) from 1 to the largest integer that FFmpeg accepts.
-
-    >>> positive_whole("sample_rate", 16000), positive_whole("sample_rate", None, default=8000)
-    (16000, 8000)
-    """
+    """Return ``value``, an int or a whole float from 1 to FFmpeg's largest integer, or ``default`` if it is None."""
     if value is None and default is not None:
         return default
     if isinstance(value, float) and value.is_integer():
@@ -333,16 +326,11 @@ def positive_whole(name: str, value: Any, default: int | None = None) -> int:
         return whole_number(name, value, at_least=1, at_most=MAX_INT)
     except InvalidArgumentError:
         raise InvalidArgumentError(
-            f"{name} = {shown(value)} must be > 0. (A whole number, at most {MAX_INT}.)"
+            f"{name} = {shown(value)} must be > 0, a whole number, and at most {MAX_INT}."
         ) from None
 
 
 def _options_of(extra_options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return options as strings, as FFmpeg needs them.
-
-    >>> _options_of({"g": 12, "movflags": "faststart"})
-    {'g': '12', 'movflags': 'faststart'}
-    """
     if extra_options is None:
         return {}
     if not isinstance(extra_options, Mapping) or not all(isinstance(key, str) for key in extra_options):
@@ -412,7 +400,7 @@ class VideoStream(WritesToFile):
         if ticks[0] < self._next_tick or any(later <= sooner for sooner, later in pairwise(ticks)):
             raise InvalidArgumentError(
                 f"Frames must be added in the order of their times, and at least {float(time_base):.1e} seconds apart; "
-                f"this batch begins at {float(pts[0])}."
+                f"this batch starts at {float(pts[0])}."
             )
         self._session.timeline.begin(self._number, start)
         self._next_tick = ticks[-1] + 1
@@ -420,10 +408,8 @@ class VideoStream(WritesToFile):
 
 
 def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
-    """Yield each of ``frames`` as an array (3, H, W) on the CPU.
-
-    Several frames are copied to the CPU at a time, which is faster than slicing the tensor for every frame.
-    """
+    """Yield each frame as an array (3, H, W) on the CPU."""
+    # Copying several frames at a time is faster than slicing the tensor for every frame.
     num_together = max(1, limits.MAX_COPY_BYTES // frames[0].nbytes)
     for at in range(0, len(frames), num_together):
         yield from frames[at : at + num_together].cpu().numpy()
@@ -474,7 +460,7 @@ class AudioStream(WritesToFile):
         rate = self._settings.sample_rate
         if samples.sample_rate != rate:
             raise InvalidArgumentError(
-                f"The stream takes {rate} samples a second, and these AudioSamples have {samples.sample_rate}. Decode "
+                f"The stream takes {rate} samples a second, but these AudioSamples have {samples.sample_rate}. Decode "
                 f"with sample_rate={rate}, or call add_audio() with sample_rate={samples.sample_rate} and "
                 f"out_sample_rate={rate}."
             )
@@ -489,19 +475,20 @@ class AudioStream(WritesToFile):
         late = samples.pts_seconds - expected
         if late > _MAX_GAP_SECONDS:
             raise InvalidArgumentError(
-                f"These AudioSamples begin at {samples.pts_seconds} seconds, {late:.0f} seconds after the last ones; "
-                f"gaps of up to {_MAX_GAP_SECONDS} seconds are filled with silence. Add samples.data, without a time."
+                f"These AudioSamples start at {samples.pts_seconds} seconds, {late:.0f} seconds after the end of the "
+                f"earlier samples. Only gaps of up to {_MAX_GAP_SECONDS} seconds are filled with silence. To add the "
+                "samples without a gap, pass samples.data, which has no time."
             )
         if late < -_TOLERANCE_SECONDS:
             raise InvalidArgumentError(
-                f"These AudioSamples begin at {samples.pts_seconds} seconds, before the end of the earlier samples, "
-                f"{expected}. Leave out the overlap, or add samples.data, which has no time."
+                f"These AudioSamples start at {samples.pts_seconds} seconds, before the end of the earlier samples, "
+                f"{expected}. Leave out the overlap, or pass samples.data, which has no time."
             )
         return round(late * rate) if late > _TOLERANCE_SECONDS else 0
 
 
 def check_frames(frames: object, height: int | None = None, width: int | None = None) -> Tensor:
-    """Check the dtype and the shape of frames, and return them as a tensor (N, 3, H, W) on their device."""
+    """Return frames as a tensor (N, 3, H, W) on their device; raise if the dtype or the shape is not accepted."""
     data = frames.data if isinstance(frames, FrameBatch) else frames
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected frames to be a Tensor or a FrameBatch, got {type(data)}.")
@@ -524,7 +511,7 @@ def check_frames(frames: object, height: int | None = None, width: int | None = 
 
 
 def channels_and_samples(samples: object, num_channels: int | None = None) -> Tensor:
-    """Check the dtype, the shape and the values of samples, and return them as a tensor (C, N) on the CPU."""
+    """Return samples as a tensor (C, N) on the CPU; raise if dtype, shape or values are not accepted."""
     data = samples.data if isinstance(samples, AudioSamples) else samples
     if not isinstance(data, Tensor):
         raise InvalidArgumentError(f"Expected samples to be a Tensor or AudioSamples, got {type(data)}.")
@@ -532,7 +519,7 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
         raise InvalidArgumentError(f"Expected 1D or 2D samples, (N,) or (C, N), got {tuple(data.shape)}.")
     if data.dtype != torch.float32:
         raise InvalidArgumentError(
-            f"Expected float32 samples between -1 and 1, got {data.dtype}. 16-bit ones become that by "
+            f"Expected float32 samples between -1 and 1, got {data.dtype}. Convert 16-bit samples with "
             "samples.float() / 32768."
         )
     check_has_values("samples", data)
@@ -543,12 +530,12 @@ def channels_and_samples(samples: object, num_channels: int | None = None) -> Te
             "expected."
         )
     data = data.cpu()
-    # Codecs differ in how they encode NaN and infinity, so both are rejected. The extremes need no tensor of the full
-    # size; they are NaN if any sample is NaN.
+    # Codecs differ in how they encode NaN and infinity, so both are rejected. Checking the extremes, which are NaN if
+    # any sample is NaN, needs no tensor of the full size.
     if data.numel() and not torch.isfinite(torch.stack(data.aminmax())).all():
         channel, number = (~torch.isfinite(data)).nonzero()[0].tolist()
         raise InvalidArgumentError(
-            f"samples must be finite numbers, and sample {number} of channel {channel} is "
-            f"{data[channel, number].item()}; torch.nan_to_num makes silence of NaN."
+            f"samples must be finite numbers, but sample {number} of channel {channel} is "
+            f"{data[channel, number].item()}; torch.nan_to_num(samples) replaces NaN by silence."
         )
     return data

@@ -21,12 +21,13 @@ from .._engine.sources.output_files import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
 from ._target import FileLikeTarget, Sink, Target, make_target
 
+# PNG's numbers of colour types, by the number of channels, and of line filters.
 _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 _NONE, _SUB, _UP = 0, 1, 2
 
 
 def encode_png_16(pixels: NDArray[np.uint16], compression_level: int) -> bytes:
-    """Return ``pixels`` (H, W, C), with 1 to 4 channels, as a PNG file of 16 bits per sample."""
+    """Return pixels (H, W, C) as a PNG file of 16 bits per sample, which Pillow cannot write."""
     height, width, channels = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 16, _COLOR_TYPES[channels], 0, 0, 0)
     compressor = zlib.compressobj(compression_level)
@@ -42,10 +43,9 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:
-    """Yield each line of the image, encoded with a PNG filter.
+    """Yield each line of the image, encoded with the PNG filter that gives the smallest sum of absolute differences.
 
-    A filter replaces each byte by its difference from a prediction. Each line uses the filter with the smallest sum of
-    absolute differences, because the result usually compresses best.
+    A filter replaces each byte by its difference from a prediction. Small differences usually compress best.
     """
     pixel_bytes = 2 * pixels.shape[2]
     above = np.zeros(pixels.shape[1] * pixel_bytes, np.uint8)
@@ -64,8 +64,6 @@ _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
 class _ImageEncoder(ABC):
-    """Base class of image encoders. It checks the image and prepares its pixels."""
-
     _ACCEPTED: dict[torch.dtype, tuple[int, ...]]
 
     def __init__(self, img: Tensor) -> None:
@@ -180,8 +178,8 @@ class JpegEncoder(_ImageEncoder):
         height, width = self._img.shape[1:]
         if max(height, width) > _MAX_JPEG_SIDE:  # checked before memory is allocated for an image that libjpeg rejects
             raise EncodeError(
-                f"The image has {width}x{height} pixels; JPEG allows {_MAX_JPEG_SIDE} a side at most. Resize it, "
-                "or use PngEncoder."
+                f"The image has {width}x{height} pixels; JPEG allows at most {_MAX_JPEG_SIDE} per side. Resize it, or "
+                "use PngEncoder."
             )
         return self._save(format="JPEG", quality=operator.index(quality))
 
@@ -276,8 +274,8 @@ def _write(data: bytes, target: Target) -> None:
     try:
         if not isinstance(target.opened, Sink):
             raise InvalidArgumentError(
-                f"Images cannot be written to {target.describe()}; open it yourself and give the file object to "
-                "to_file_like."
+                f"Images cannot be written to {target.describe()}. Open it yourself, and pass the file object to "
+                "to_file_like()."
             )
         target.opened.write(data)
         if target.opened.error is not None:

@@ -68,8 +68,8 @@ def rewrite_video(
     container = format_of_path(path)
     if container not in _CONTAINERS:
         raise InvalidArgumentError(
-            f"{path!r} is for FFmpeg's format {container!r}, which may not keep the time of each frame; the suffix "
-            "must be .mp4, .mov, .mkv or .webm."
+            f"The suffix of {path!r} selects FFmpeg's format {container!r}, which may not store the time of each "
+            "frame. The suffix must be .mp4, .mov, .mkv or .webm."
         )
     with closing(access_to(decoder).pictures(obeys_policy=True)) as pictures, _open_audio(decoder) as demuxer:
         first = next(pictures, None)
@@ -111,7 +111,7 @@ def _write(
         tick = time if tick is None else max(time, tick + 1)  # encoders reject equal times
         pixels = frames.covered(picture, boxes_at(picture.pts_seconds))
         duration = max(1, round(picture.duration_seconds / frames.settings.time_base))
-        with muxer.reporting(f"the {track.codec_name} encoder refused data"):
+        with muxer.reporting(f"the {track.codec_name} encoder rejected data"):
             packets = track.encode(pixels, tick, duration)
         muxer.write(packets)
     with muxer.reporting(f"the {track.codec_name} encoder could not finish"):
@@ -167,9 +167,9 @@ class _Frames:
         scales = self.decoder._video.options.on_size_change == "scale"
         if picture.orientation != first.orientation or (picture.size != first.size and not scales):
             raise SizeChangeError(
-                f"Frame {picture.frame} is {picture.size[1]}x{picture.size[0]} (width x height), but the first is "
-                f"{first.size[1]}x{first.size[0]}, or is turned differently. Pass a "
-                "VideoDecoder(..., on_size_change='scale') to scale the frames to the size of the first."
+                f"Frame {picture.frame} is {picture.size[1]}x{picture.size[0]} (width x height), but the first frame "
+                f"is {first.size[1]}x{first.size[0]}, or has another rotation. Pass a "
+                "VideoDecoder(..., on_size_change='scale') to scale the frames to the size of the first frame."
             )
         if settings.colour is not None:
             assert settings.pixel_format is not None
@@ -224,4 +224,4 @@ def _warn_of_omissions(decoder: VideoDecoder, path: str) -> None:
         "the chapters"
     ] * bool(info.chapters)
     if names:
-        warn_user(f"{path!r} does not have {' and '.join(names)} of the source, because text in them is not covered.")
+        warn_user(f"{path!r} does not have {' and '.join(names)} of the source, because text in them is not redacted.")

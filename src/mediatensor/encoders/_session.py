@@ -37,7 +37,7 @@ MAX_SECONDS = 1e9
 
 
 def frame_rate_fraction(frame_rate: Any) -> Fraction:
-    """Return a frame rate as a fraction. A float close to a usual rate, such as 30000/1001, becomes exactly this rate.
+    """Return a frame rate as a fraction; a float close to a simple fraction, such as 30000/1001, becomes this fraction.
 
     >>> frame_rate_fraction(29.97002997), frame_rate_fraction(29.97), frame_rate_fraction(25)
     (Fraction(30000, 1001), Fraction(2997, 100), Fraction(25, 1))
@@ -61,17 +61,17 @@ def batch_times(batch: FrameBatch) -> tuple[NDArray[np.float64], NDArray[np.floa
     """Return (pts, durations) in seconds; raise if a value is not finite, pts do not increase, or a duration is < 0."""
     pts, durations = batch.pts_seconds.numpy(), batch.duration_seconds.numpy()
     if not ((np.abs(pts) <= MAX_SECONDS).all() and (np.abs(durations) <= MAX_SECONDS).all()):  # also false for NaN
-        raise InvalidArgumentError(
-            f"The times of a FrameBatch must be finite numbers of at most {MAX_SECONDS:g} seconds; some are not."
-        )
+        raise InvalidArgumentError(f"The times of a FrameBatch must be finite, and at most {MAX_SECONDS:g} seconds.")
     if (np.diff(pts) <= 0).any():
         first = int(np.argmax(np.diff(pts) <= 0))
         raise InvalidArgumentError(
             f"The pts_seconds of a FrameBatch must increase (frame {first} has {pts[first]}, frame {first + 1} has "
-            f"{pts[first + 1]}); give batch.data and a frame_rate to ignore them."
+            f"{pts[first + 1]}). To ignore the times, pass batch.data and a frame_rate."
         )
     if (durations < 0).any():
-        raise InvalidArgumentError("The duration_seconds of a FrameBatch must not be negative; some are.")
+        raise InvalidArgumentError(
+            f"The duration_seconds of a FrameBatch must not be negative (got {durations.min()})."
+        )
     return pts, durations
 
 
@@ -88,7 +88,7 @@ def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) ->
     seconds = span / (len(pts) - 1) if span > 0 else float(durations[-1])
     if not seconds > 0:
         return None
-    rate = Fraction(1 / seconds).limit_denominator(1001)
+    rate = Fraction(1 / seconds).limit_denominator(_MAX_DENOMINATOR)
     if not rate:
         return None
     expected = np.arange(len(pts)) / float(rate)
@@ -97,7 +97,7 @@ def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) ->
 
 
 def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
-    """Return the average frame rate, for codecs that need a rate.
+    """Return the average frame rate, for codecs that need a rate; `NOMINAL_FRAME_RATE` if it is unknown.
 
     >>> import numpy as np
     >>> mean_frame_rate(np.array([0, 0.1, 0.2, 0.5]))
@@ -106,8 +106,8 @@ def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
     span = float(pts[-1] - pts[0]) if len(pts) > 1 else 0.0
     if not span > 0:
         return NOMINAL_FRAME_RATE
-    rate = Fraction(min((len(pts) - 1) / span, _MAX_MEAN_RATE)).limit_denominator(1001)
-    return rate or Fraction(1, 1001)
+    rate = Fraction(min((len(pts) - 1) / span, _MAX_MEAN_RATE)).limit_denominator(_MAX_DENOMINATOR)
+    return rate or Fraction(1, _MAX_DENOMINATOR)
 
 
 def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) -> list[int]:
@@ -124,8 +124,8 @@ def ticks_of(seconds: NDArray[np.float64], start: float, time_base: Fraction) ->
 class Timeline:
     """The start times of the streams of one file.
 
-    A stream without times starts at time zero of the file. Of the streams with times, the earliest starts at time zero,
-    and the others keep their offset to it. Start times are final once all streams have data::
+    A stream without times starts at time zero of the file. The earliest stream with times starts at time zero, and
+    other streams with times keep their offset to it. Start times are final once all streams have data::
 
         times given      video 5.00 |--------      audio 5.02 |-------
         in the file      video 0.00 |--------      audio 0.02 |-------
@@ -137,12 +137,11 @@ class Timeline:
         self.has_begun = [False] * num_streams
 
     def begin(self, stream: int, start_seconds: float | None) -> None:
-        """Record the start time of a stream's first data; ``None`` means data without times."""
+        """Record the start time of a stream's first data, or ``None`` for data without times. Ignore later calls."""
         if not self.has_begun[stream]:
             self._starts[stream], self.has_begun[stream] = start_seconds, True
 
     def start_of(self, stream: int) -> float | None:
-        """Return the start time that `begin` recorded for a stream, or ``None`` if it recorded none."""
         return self._starts[stream]
 
     def is_final(self, stream: int) -> bool:
@@ -167,13 +166,11 @@ _inherited: list[object] = []
 
 
 class WritesToFile:
-    """Base class of objects that cannot be pickled because they write to a file."""
-
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__
         raise TypeError(
-            f"{'An' if name[0] in 'AE' else 'A'} {name} cannot be pickled: it writes to an open file. Make encoders "
-            "where they are used."
+            f"{'An' if name[0] in 'AE' else 'A'} {name} cannot be pickled: it writes to an open file. Make the encoder "
+            "in the process that uses it."
         )
 
 
@@ -246,25 +243,25 @@ class Session:
     # Adding data
 
     def check_can_add(self, what: str) -> None:
-        """Raise if data cannot be added now. ``what`` is the name of the data in the error message."""
+        """Raise if data, which the message calls ``what``, cannot be added now."""
         if self.is_closed:
             raise ClosedError(f"Cannot add {what} after close() was called.")
         if self._muxer is None:
             raise EncodeError(f"Call open_file() or open_file_like() before adding {what}.")
         if self._failure is not None:
-            raise EncodeError(f"Cannot add {what}: encoding failed before ({self._failure}).")
+            raise EncodeError(f"Cannot add {what}: encoding has already failed ({self._failure}).")
         self._check_process()
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            raise EncodeError("An encoder belongs to the process that opened its file; this one was forked from it.")
+            raise EncodeError("This encoder belongs to the process that opened its file. Make one in this process.")
 
     def encode(self, stream: int, *arguments: Any) -> None:
         """Pass ``arguments`` to the encoder of a stream, and write the packets that are ready."""
         assert self._muxer is not None
         try:
             track = self._muxer.tracks[stream]
-            with self._muxer.reporting(f"the {track.codec_name} encoder refused data"):
+            with self._muxer.reporting(f"the {track.codec_name} encoder rejected data"):
                 packets = track.encode(*arguments)
             self._write(stream, packets)
         except BaseException as error:
@@ -304,13 +301,11 @@ class Session:
         self._check_process()
         if self._failure is not None:
             self.is_closed = True
-            raise EncodeError(f"Nothing was written: encoding failed before ({self._failure}).")
+            raise EncodeError(f"Nothing was written: encoding has already failed ({self._failure}).")
         try:
             for number, (settings, has_begun) in enumerate(zip(self.settings, self.timeline.has_begun, strict=True)):
                 if isinstance(settings, VideoSettings) and not has_begun:
-                    warn_user(
-                        f"Video stream {number} has no frames: add some with add_frames before the encoder is closed."
-                    )
+                    warn_user(f"Video stream {number} has no frames. Call add_frames() before the encoder is closed.")
             for number, track in enumerate(self._muxer.tracks):
                 with self._muxer.reporting(f"the {track.codec_name} encoder could not finish"):
                     packets = track.flush() if self.timeline.has_begun[number] else []
@@ -347,7 +342,6 @@ class Session:
 
 
 def _give_up(target: Target, muxer: Muxer, process: int) -> None:
-    """Discard an unfinished file. After `Target.commit`, this has no effect."""
     if os.getpid() != process:
         _inherited.append((target, muxer))
         return

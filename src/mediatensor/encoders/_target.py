@@ -16,13 +16,13 @@ _FAILED = -5  # FFmpeg's code for an input/output error
 
 
 class Sink:
-    """The file object that a muxer writes to.
+    """The file object that a muxer writes to, with the ``name`` that FFmpeg sees.
 
     FFmpeg calls the methods of a sink. They never raise, because the exception could then surface in an unrelated call
     to FFmpeg. Instead they store the first exception in `error`, and return an error code from then on.
 
     When a muxer is freed, it writes the trailer of the file, even after a failure. To prevent this, call `abandon`
-    first. From then on, the sink ignores all bytes. ``name`` is the file name that FFmpeg sees.
+    first. From then on, the sink ignores all bytes.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -76,17 +76,16 @@ class Sink:
         return self._at
 
     def reader(self) -> Rereader:
-        """Return a reader of the bytes written so far. Some muxers read these to move them (``movflags=faststart``)."""
+        """Return a reader of the bytes written so far, for muxers that move them (``movflags=faststart``)."""
         return Rereader(self)
 
     def abandon(self) -> None:
-        """Ignore all bytes that are written from now on."""
         self.closed = True
         self.error = None  # the traceback refers to this object and to the encoders
 
 
 class Rereader:
-    """Reads the bytes that a `Sink` has written, without changing the position at which it writes next."""
+    """Reads the bytes that a `Sink` has written, and leaves its write position unchanged."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -102,7 +101,7 @@ class Rereader:
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_END:
-            raise OSError("only places from the beginning are known")
+            raise OSError("seeking from the end is not supported")
         self._at = offset if whence == os.SEEK_SET else self._at + offset
         return self._at
 
@@ -111,11 +110,10 @@ class Rereader:
 
 
 class Target:
-    """A destination of encoded bytes. The constructor opens the destination, and `commit` or `discard` ends it.
+    """A destination of encoded bytes, open until `commit` or `discard`.
 
-    Call `commit` when all bytes have been written, or `discard` after a failure. This class itself is for URLs that
-    FFmpeg opens. Its subclasses are for files and file objects. For a URL, `discard` does nothing, because sent bytes
-    cannot be withdrawn.
+    Call `commit` when all bytes have been written, or `discard` after a failure. This base class is for URLs, which
+    FFmpeg opens, and whose bytes cannot be withdrawn.
 
     Attributes:
         opened: The output to pass to the muxer: a `Sink`, or a URL.
@@ -128,20 +126,17 @@ class Target:
         """Make the file appear at its path now, instead of when it is complete."""
 
     def commit(self) -> None:
-        """Finish the file after all bytes have been written."""
+        pass
 
     def discard(self) -> None:
-        """Clean up after a failure."""
+        pass
 
     def describe(self) -> str:
         return str(self.opened)
 
 
 class FileTarget(Target):
-    """A file at a path. It appears there only when it is complete, and then replaces any older file.
-
-    A device is written directly.
-    """
+    """A file that appears at its path, and replaces any older file, only when it is complete; or a device."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -203,7 +198,7 @@ class FileLikeTarget(Target):
 
 
 def make_target(destination: object) -> Target:
-    """Return the target for a path or URL that was passed to ``to_file``.
+    """Return the target for a path or URL.
 
     Raises:
         WriteError: if the file cannot be created.
@@ -214,8 +209,8 @@ def make_target(destination: object) -> Target:
         destination = os.fspath(destination)
     if not isinstance(destination, str):
         raise SourceTypeError(
-            f"The destination must be a path, a str or a pathlib.Path (got {type(destination)}); use the method for "
-            "file-like objects, to_file_like or open_file_like, for anything with write and seek."
+            f"The destination must be a path, a str or a pathlib.Path (got {type(destination)}). Pass a file object to "
+            "to_file_like() or open_file_like()."
         )
     scheme = url_scheme(destination)
     if scheme is None or Path(destination).parent.is_dir():
@@ -226,8 +221,8 @@ def make_target(destination: object) -> Target:
         return Target(destination)
     if "://" in destination:
         raise InvalidArgumentError(
-            f"FFmpeg cannot write to {destination}; open it yourself, for instance with fsspec.open(url, 'wb'), and "
-            "give the file object to to_file_like or open_file_like."
+            f"FFmpeg cannot write to {destination}. Open it yourself, for example with fsspec.open(url, 'wb'), and "
+            "pass the file object to to_file_like() or open_file_like()."
         )
     return FileTarget(destination)
 
@@ -240,7 +235,7 @@ def _can_seek(file: Any) -> bool:
 
 
 def _position(file: Any) -> int:
-    """Return a file's position, from ``tell`` if it exists, otherwise from ``seek``; 0 if ``seek`` returns none."""
+    """Return a file's position, from ``tell`` if it exists, otherwise from ``seek``; 0 if ``seek`` returns ``None``."""
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)
@@ -248,7 +243,7 @@ def _position(file: Any) -> int:
 
 
 def _write_all(file: Any, data: bytes) -> None:
-    """Write all of ``data``. Raw files can accept only a part at a time, so call ``write`` until nothing is left.
+    """Write all of ``data``. Raw files can accept only a part of it at a time.
 
     If ``write`` returns something other than a number, such as ``None``, assume that it has accepted everything.
     """

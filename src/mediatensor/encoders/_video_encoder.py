@@ -20,15 +20,15 @@ from ._session import batch_times, even_frame_rate, frame_rate_fraction, mean_fr
 class VideoEncoder:
     """Encodes frames to a video file, a tensor or a file object.
 
-    Frames on the CPU are encoded one by one without a copy. For colours, and for the way in which files are written,
-    see `Encoder`. Use `Encoder` to add frames in chunks, or to add audio.
+    Frames on the CPU are encoded one by one without a copy. `Encoder` describes colours, and how files are written. Use
+    it to add frames in chunks, or to add audio.
 
     Args:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
             CPU.
         frame_rate: Frames per second, required for a tensor. By default, the frames of a `FrameBatch` keep their times.
-            Evenly spaced times stay exact; others are rounded to 1/90000 second (in mkv and webm, to 1/1000). In the
-            file, the first frame is at time 0.
+            Evenly spaced times stay exact; other times are rounded to 1/90000 second (in mkv and webm, to 1/1000). In
+            the file, the first frame is at time 0.
 
     Raises:
         InvalidArgumentError: if the frames have another shape or type, or the rate is not positive.
@@ -52,7 +52,7 @@ class VideoEncoder:
             even = even_frame_rate(pts, durations)
             self._follows_rate, self._rate = even is not None, even or mean_frame_rate(pts)
         else:
-            raise InvalidArgumentError("frame_rate is needed for a tensor of frames; only a FrameBatch has times.")
+            raise InvalidArgumentError("frame_rate is required for a tensor of frames; only a FrameBatch has times.")
         self._frames = frames
 
     def to_file(
@@ -194,12 +194,12 @@ class AudioEncoder:
         if isinstance(samples, AudioSamples):
             if sample_rate not in (None, samples.sample_rate):
                 raise InvalidArgumentError(
-                    f"sample_rate = {sample_rate} differs from the AudioSamples, {samples.sample_rate}. Leave it "
-                    "out: the sample_rate of to_file() resamples."
+                    f"sample_rate = {sample_rate} differs from the rate of the AudioSamples, {samples.sample_rate}. "
+                    "Leave it out. To resample, pass sample_rate to to_file()."
                 )
             sample_rate = samples.sample_rate
         elif sample_rate is None:
-            raise InvalidArgumentError("sample_rate is needed for a tensor of samples; only AudioSamples know it.")
+            raise InvalidArgumentError("sample_rate is required for a tensor of samples; only AudioSamples have one.")
         self._sample_rate = positive_whole("sample_rate", sample_rate)
 
     def to_file(

@@ -1,8 +1,7 @@
 """Send messages between a process and its child over a pair of sockets.
 
-A message has a kind, a body, and contents (a block of bytes). Large contents are sent in anonymous shared memory. The
-receiver seals this memory before reading it, so that the sender can neither change nor shorten it. On systems without
-sealed memory, contents are sent through the socket.
+Large contents are sent in anonymous shared memory. The receiver seals this memory before reading it, so that the sender
+can neither change nor shorten it. On systems without sealed memory, contents are sent through the socket.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _HEADER = struct.Struct(">cQQ?")
 _CHUNK_BYTES = 1 << 20
 _MAX_WRITTEN_AT_ONCE = 1 << 30
 
-# Seconds between checks whether the other process lives. The socket does not show it: children may keep it open.
+# Seconds between checks whether the other process is alive. Its children may keep the socket open after its end.
 _LOOK_SECONDS = 0.5
 
 _LAST_STANDARD = 2  # standard error
@@ -48,11 +47,9 @@ class ChannelError(Exception):
 
 
 class Message(NamedTuple):
-    """One message: its kind (one byte), its body, and its contents, a writable uint8 tensor (bytes,)."""
-
-    kind: bytes
+    kind: bytes  # one byte
     body: bytes
-    contents: Tensor
+    contents: Tensor  # writable uint8 (bytes,)
 
 
 def common_memory(num_bytes: int) -> int | None:
@@ -154,7 +151,7 @@ def receive(
         header = first + reading.exactly(_HEADER.size - 1)
         kind, num_body_bytes, num_bytes, is_shared = _HEADER.unpack(header)
         if num_body_bytes > MAX_BODY_BYTES:
-            raise ChannelError(f"a result of {num_body_bytes} bytes without its tensors, of at most {MAX_BODY_BYTES}")
+            raise ChannelError(f"{num_body_bytes} bytes in addition to tensors, of at most {MAX_BODY_BYTES}")
         if max_bytes is not None and num_bytes > max_bytes:
             raise ChannelError(f"a result of {num_bytes} bytes, of at most {max_bytes}")
         body = bytes(reading.exactly(num_body_bytes))
@@ -215,7 +212,7 @@ class _Reading:
                 raise EOFError
             if self._deadline is not None and left <= 0:
                 raise TimeoutError
-            # Poll once more, for data that were sent before the process ended.
+            # After the end of the process, poll once more, for data that it sent before.
             was_alive = self._is_alive()
 
 

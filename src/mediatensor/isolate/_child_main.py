@@ -27,10 +27,7 @@ _state = {"is_importing": False, "is_imported": False}
 
 
 class MainModule(NamedTuple):
-    """How to import the main module: by ``name`` if it was started with ``python -m``, otherwise by ``path``.
-
-    Both are ``None`` if the module cannot be imported (a notebook).
-    """
+    """The name of a main module that was started with ``python -m``, and its path; ``None`` in a notebook."""
 
     name: str | None
     path: str | None
@@ -51,7 +48,6 @@ def is_importing_main() -> bool:
 
 
 def _import_main(main: MainModule) -> None:
-    """Import the parent's main module into this process, unless it has been imported."""
     if _state["is_imported"] or main.path is None:
         return
     _state["is_importing"] = True
@@ -69,7 +65,7 @@ def _import_main(main: MainModule) -> None:
 
 
 class Kind:
-    """The kinds of messages. The parent sends ``SETTINGS`` and ``CALL``, the child all others."""
+    """The kinds of messages. The parent sends ``SETTINGS`` and ``CALL``, the child sends the rest."""
 
     SETTINGS = b"S"
     CALL = b"C"
@@ -82,8 +78,6 @@ class Kind:
 
 
 class Settings(NamedTuple):
-    """The settings that the parent sends to a child process: limits, and the parent's main module."""
-
     timeout_seconds: float | None
     max_memory_bytes: int | None
     denies_network: bool
@@ -126,8 +120,7 @@ def main(descriptor: int, fault_descriptor: int) -> None:
 def _start(connection: socket.socket) -> Settings:
     settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
     if can_deny_network():
-        # Process groups are restricted only if possible. If no network ban is requested, the kernel may refuse the
-        # filter.
+        # If the network is not to be denied, the filter only restricts process groups, so its failure is ignored.
         with nullcontext() if settings.denies_network else suppress(OSError):
             deny_system_calls(denies_network=settings.denies_network)
     _channel.send(connection, Kind.READY, b"")
@@ -157,8 +150,8 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
         with limited_memory(settings.max_memory_bytes):
             answer = _answer(function, arguments, keywords, is_limited=settings.max_memory_bytes is not None)
         if os.getpid() != own_pid:
-            # The called function has forked, and this is the copy. The parent would take its answer for that of the
-            # next call.
+            # The called function has forked, and this is the copy. The parent would mistake its answer for the answer
+            # to the next call.
             os._exit(0)
         _channel.send(connection, *answer)
     finally:
@@ -179,18 +172,18 @@ def _encode_result(value: Any) -> tuple[bytes, list[memoryview]]:
         structure, contents = encode(value)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
-            f"The function returned {error}, which cannot be sent from an isolated process. Accepted are numbers, "
-            "text, bytes, lists, tuples, dictionaries with plain keys, tensors, arrays and results of mediatensor: "
-            "return the parts that you need as such values."
+            f"The function returned {error}, which cannot be sent from an isolated process. It can return numbers, "
+            "text, bytes, lists, tuples, dictionaries with plain keys, tensors, arrays and results of mediatensor. "
+            "Return the parts of the object that you need in this form."
         ) from None
     if len(structure) > _channel.MAX_BODY_BYTES:
         raise InvalidArgumentError(
-            f"The function returned {len(structure)} bytes in addition to tensors, arrays and bytes, and at most "
+            f"The function returned {len(structure)} bytes in addition to tensors, arrays and bytes, but at most "
             f"{_channel.MAX_BODY_BYTES} can be sent from an isolated process. Return long lists as arrays."
         )
     if (num_values := extent_of(structure).num_values) > MAX_NUM_VALUES:
         raise InvalidArgumentError(
-            f"The function returned {num_values} values outside of tensors, arrays and bytes, and at most "
+            f"The function returned {num_values} values in addition to tensors, arrays and bytes, but at most "
             f"{MAX_NUM_VALUES} can be sent from an isolated process. Return long lists as arrays."
         )
     return structure, contents

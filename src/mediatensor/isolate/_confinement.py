@@ -102,7 +102,7 @@ def limited_memory(max_bytes: int | None, *, by_system: bool = True) -> Iterator
 
 
 def _data_bytes() -> int | None:
-    """Return the number of bytes of private writable memory, which is what Linux limits; ``None`` if unknown."""
+    """Return the size of the private writable memory, which Linux limits; ``None`` if it is unknown."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):

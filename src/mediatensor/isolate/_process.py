@@ -56,11 +56,9 @@ class TimeLimit(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """A started process, its socket, and the file to which Python writes a stack trace if the process crashes."""
-
     process: subprocess.Popen[bytes]
     connection: socket.socket
-    faults: IO[bytes]
+    faults: IO[bytes]  # to which Python writes a stack trace if the process crashes
 
 
 class Process:
@@ -115,11 +113,10 @@ class Process:
                 self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive
             )
         if message.kind not in kinds:
-            raise self.error(f"sent {message.kind!r} out of turn", "result")
+            raise self.error(f"sent the message {message.kind!r} out of turn", "result")
         return message
 
     def end_error(self, limit: TimeLimit) -> IsolatedWorkerError:
-        """Return an error that states why the process ended."""
         give_up = time.monotonic() + GRACE_SECONDS
         while _is_running(self._process):
             if time.monotonic() > give_up:
@@ -135,10 +132,9 @@ class Process:
         return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
 
     def error(self, what: str, reason: str) -> IsolatedWorkerError:
-        """Return an error that says ``f"The isolated process {what}."``, with the stack trace of the process."""
         error = IsolatedWorkerError(f"The isolated process {what}.", reason)
         if trace := self._trace():
-            error.add_note(f"Where it was:\n{trace}")
+            error.add_note(f"Its stack trace:\n{trace}")
         return error
 
     def _trace(self) -> str:
@@ -155,8 +151,8 @@ class Process:
 def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
     """Start a process in another thread, because Ctrl-C interrupts only the main thread.
 
-    If Ctrl-C raised an exception after the process started but before its handle was stored, the process would never be
-    reaped.
+    If Ctrl-C raised an exception after the process started but before its handle was stored, nothing would end the
+    process.
     """
     if threading.current_thread() is not threading.main_thread():
         return _start(program, arguments, inherited)
@@ -231,10 +227,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether the process runs.
-
-    If the process has ended, it is not reaped here, because `_kill` cannot end the children of a reaped process.
-    """
+    # An ended process is not reaped here, because `_kill` cannot end the children of a reaped process.
     if process.returncode is not None:
         return False
     if not hasattr(os, "waitid"):

@@ -106,7 +106,7 @@ class _Encoder:
             return value
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise InvalidArgumentError(f"lists and dictionaries that lie more than {MAX_DEPTH} deep in each other")
+            raise InvalidArgumentError(f"lists and dictionaries that are nested more than {MAX_DEPTH} levels deep")
         try:
             return self._node(value, kind)
         finally:
@@ -173,9 +173,8 @@ def encode(value: Any) -> tuple[bytes, list[memoryview]]:
     Raises:
         InvalidArgumentError: if a value cannot be sent. The message names this value.
 
-    Example:
-        >>> encode({1: (2, b"ab")})[0]
-        b'{"dict": [[1, {"tuple": [2, {"bytes": [0, 2]}]}]]}'
+    >>> encode({1: (2, b"ab")})[0]
+    b'{"dict": [[1, {"tuple": [2, {"bytes": [0, 2]}]}]]}'
     """
     encoder = _Encoder()
     structure = encoder.node(value)
@@ -219,7 +218,7 @@ class _Decoder:
         # Some kinds copy their part of the block. If they all used the same part, they could fill the memory.
         self._num_bytes += num_bytes
         if self._num_bytes > len(self._contents):
-            raise ValueError(f"parts of {self._num_bytes} bytes altogether, of {len(self._contents)}")
+            raise ValueError(f"parts with a total of {self._num_bytes} bytes, of {len(self._contents)}")
         return self._contents[begin : begin + num_bytes]
 
     def _tensor(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
@@ -278,12 +277,6 @@ def decode(structure: bytes, contents: Tensor) -> Any:
 
     Raises:
         Exception: of any type, if `encode` cannot have produced this structure.
-
-    Example:
-        >>> import torch
-        >>> structure, pieces = encode([1.5, ("x",), None])
-        >>> decode(structure, torch.empty(0, dtype=torch.uint8))
-        [1.5, ('x',), None]
     """
     return _Decoder(contents).node(read_structure(structure))
 
@@ -312,20 +305,17 @@ _VALUES[list(b"[{,")] = 1
 
 
 class Extent(NamedTuple):
-    """The size of a structure: an upper bound on the number of values, and the nesting depth."""
-
-    num_values: int
+    num_values: int  # an upper bound
     nesting: int
 
 
 def extent_of(structure: bytes) -> Extent:
-    """Return the `Extent` of an ASCII JSON text.
+    """Return the number of values and the nesting depth of an ASCII JSON text.
 
-    If the text is invalid, the extent covers at least the part that a parser reads before it fails.
+    If the text is invalid, they cover at least the part that a parser reads before it fails.
 
-    Example:
-        >>> extent_of(b'[1, {"a": "[,"}]')
-        Extent(num_values=4, nesting=2)
+    >>> extent_of(b'[1, {"a": "[,"}]')
+    Extent(num_values=4, nesting=2)
     """
     # Remove escaped backslashes first, then escaped quotes, which do not end a text.
     plain = structure.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in structure else structure
@@ -343,18 +333,13 @@ def extent_of(structure: bytes) -> Extent:
 
 
 def read_structure(structure: bytes) -> Any:
-    """Parse a JSON text; raise if it is not JSON, has too many values, or is nested too deeply.
-
-    Example:
-        >>> read_structure(b'[1, {"tuple": []}]')
-        [1, {'tuple': []}]
-    """
+    """Parse a JSON text; raise if it is not JSON, has too many values, or is nested too deeply."""
     text = structure.decode("ascii")  # json would accept other encodings, in which brackets and quotes have other bytes
     extent = extent_of(structure)
     if extent.num_values > MAX_NUM_VALUES:
         raise InvalidArgumentError(f"{extent.num_values} values, of at most {MAX_NUM_VALUES}")
     if extent.nesting > MAX_NESTING:
-        raise InvalidArgumentError(f"lists that lie {extent.nesting} deep in each other, of at most {MAX_NESTING}")
+        raise InvalidArgumentError(f"{extent.nesting} levels of nesting, of at most {MAX_NESTING}")
     return json.loads(
         text, parse_int=lambda digits: int(_short(digits)), parse_float=lambda digits: float(_short(digits))
     )
@@ -384,7 +369,7 @@ def _put_together(name: str, fields: Mapping[str, Any]) -> Any:
     """Make an object of class ``name`` with these fields. Raise an exception of any type if they are not accepted."""
     cls = _class_of(name)
     if cls is None:
-        raise ValueError(f"an object of {name[:200]!r} may not come")
+        raise ValueError(f"an object of {name[:200]!r} is not accepted")
     if dataclasses.is_dataclass(cls):
         return cls(**fields)
     element: Any = object.__new__(cls)
@@ -401,13 +386,6 @@ def _class_of(name: str) -> type | None:
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:
-    """Describe an exception by its type, arguments, text and trace.
-
-    Example:
-        >>> failure = failure_of(KeyError("a"))
-        >>> failure["type"], failure["args"]
-        ('builtins.KeyError', ['a'])
-    """
     kind = type(error)
     text = _text_of(error)
     try:
@@ -426,12 +404,7 @@ def failure_of(error: BaseException) -> dict[str, Any]:
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception or one of its causes means that memory ran out.
-
-    Example:
-        >>> ran_out_of_memory(MemoryError()), ran_out_of_memory(KeyError("a"))
-        (True, False)
-    """
+    """Return whether an exception or one of its causes means that memory ran out."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -448,13 +421,8 @@ def ran_out_of_memory(error: BaseException) -> bool:
 def rebuild_error(failure: Mapping[str, Any]) -> Exception:
     """Return an exception for the description that `failure_of` made.
 
-    Returns:
-        An exception of the same type if ``mediatensor.errors`` or Python defines this type; otherwise an
-        `IsolatedWorkerError` with the reason "exception". The trace is added as a note.
-
-    Example:
-        >>> rebuild_error(failure_of(KeyError("a")))
-        KeyError('a')
+    It has the same type if ``mediatensor.errors`` or ``builtins`` defines this type; otherwise, it is an
+    `IsolatedWorkerError` with the reason "exception". The trace is added as a note.
     """
     text, name = str(failure["text"])[:_MAX_TEXT_CHARACTERS], str(failure["type"])[:200]
     cls = _exception_class(name)

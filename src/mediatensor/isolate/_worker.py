@@ -38,7 +38,7 @@ class Child(Process):
         self.num_calls = 0
 
     def call(self, call: bytes) -> Any:
-        """Call a function and return its result. ``call`` is a pickled tuple (function, arguments, keywords).
+        """Return the result of a call, which is a pickled tuple (function, arguments, keywords).
 
         Any exception that does not come from the function ends the process.
         """
@@ -47,7 +47,7 @@ class Child(Process):
             answer = self._answer(call)
             value = self._decode(answer)
         except BaseException:
-            # Also after Ctrl-C: an unread result would be taken for the result of the next call.
+            # Even after Ctrl-C, because an unread result would be mistaken for the result of the next call.
             self._end()
             raise
         if answer.kind == Kind.VALUE:
@@ -95,8 +95,8 @@ class Child(Process):
 
 def _load_error(failure: Exception) -> InvalidArgumentError:
     error = InvalidArgumentError(
-        "The isolated process cannot find the function or the classes of its arguments: they must be at the "
-        f"top of a module that it can import, or of the program's file ({type(failure).__name__}: {failure})."
+        "The isolated process cannot find the function or the classes of its arguments. Define them at the top level "
+        f"of a module that it can import, or of the program's file ({type(failure).__name__}: {failure})."
     )
     error.__cause__ = failure
     return error
@@ -118,8 +118,7 @@ _Result = TypeVar("_Result")
 class _Slot:
     """A running call and its child process.
 
-    The worker counts its slots to limit the number of running calls. It has only weak references to them, so the slot
-    of an interrupted call does not count forever.
+    The worker limits the number of slots. It refers to them weakly, so the slot of an interrupted call is freed.
     """
 
     def __init__(self) -> None:
@@ -127,38 +126,38 @@ class _Slot:
 
 
 class IsolatedWorker(Closing):
-    """Calls functions in a separate process, so that a crash, a hang or a lack of memory there does not affect yours.
+    """Calls functions in a separate process, so that a crash, a hang or a lack of memory does not end your program.
 
-    FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash ends the worker's process, not yours: you get an
+    FFmpeg, PDFium and Pillow parse untrusted bytes in C. A crash ends only the worker's process: you get an
     `IsolatedWorkerError`, and the next call gets a new process.
 
     The first call starts a process, which takes some seconds to import torch. The process then also serves later calls.
     Several threads can use one worker; with ``num_processes=1``, their calls wait for each other. A worker can be
     pickled, for example as a part of a dataset. It can be used after a fork and in workers of a ``DataLoader``, because
     every process starts its own child processes. The child processes end when the program ends, even if it is killed.
-    If a function starts further processes, they end when the child that runs the function ends. On Linux (x86-64 and
-    AArch64), the kernel enforces this: it does not let the further processes leave the session and process group of the
-    child. On other systems, a process that leaves the group keeps running.
+    If a function starts processes of its own, they end together with the child process that runs the function. On Linux
+    (x86-64 and AArch64), the kernel enforces this, because it does not let them leave the session and process group of
+    the child process. On other systems, a process that leaves the group keeps running.
 
-    Results are data, never code. A result can be a number, text, ``bytes``, ``None``, a tensor (on the CPU) or a numpy
-    array. It can also be frames, samples, metadata, subtitles or a document of this library, or a list, tuple or
-    dictionary of all these. The keys of a dictionary must be text, numbers or ``None``. To return an object of your own
-    class, return its parts as a tuple or a dictionary. Large tensors are returned in shared memory without a copy.
-    Exceptions of ``mediatensor.errors`` and of Python keep their types.
+    Results are data, never code. A result can be a number, text, ``bytes``, ``None``, a tensor, a NumPy array, or
+    frames, samples, metadata, subtitles or a document of this library. It can also be a list, tuple or dictionary of
+    these. The keys of a dictionary must be text, numbers or ``None``. To return an object of your own class, return its
+    parts as a tuple or a dictionary. Tensors arrive on the CPU; large tensors arrive in shared memory without a copy.
+    Exceptions of ``mediatensor.errors`` and built-in exceptions keep their types.
 
     This is not a sandbox. The process runs as the same user, and can read and write the same files. An attacker who
     takes over the process has your permissions until the process ends, but cannot open sockets (on Linux). The attacker
     can also falsify the results of later calls (see ``max_calls``).
 
     Args:
-        timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. The start
-            of a process and the imports for its first call do not count; imports for later calls do.
+        timeout_seconds: Time limit of a call, including the transfer of its result; ``None`` means no limit. It does
+            not include the start of a process and the imports for the first call of the process.
         max_memory_bytes: Limit on the private memory that a call allocates, and on the size of its result, in bytes;
             ``None`` means no limit. Shared memory and the memory of processes that the function starts do not count.
             Linux counts the memory that a call requests. Other systems check the memory in use twenty times a second.
         num_processes: Largest number of calls in parallel.
         max_calls: Number of calls after which a process is replaced; ``None`` means never. With 1, no call can affect
-            another, and each call waits for the start of a process.
+            another call, but each call waits for the start of a process.
         allow_network: Whether the function may open sockets. On Linux (x86-64 and AArch64), the kernel enforces
             ``False`` for sockets of every kind. On other systems, it is not enforced.
 
@@ -205,7 +204,7 @@ class IsolatedWorker(Closing):
         self._begin()
 
     def _begin(self) -> None:
-        """Set the initial state without children, for a new object or after a fork."""
+        """Set the state of a worker without child processes."""
         self._process_id = os.getpid()
         self._changed = threading.Condition()
         self._idle: list[Child] = []
@@ -225,8 +224,8 @@ class IsolatedWorker(Closing):
         """Call a function in an isolated process.
 
         Args:
-            function: A picklable function: one defined at the top of a module, or a ``functools.partial`` of such a
-                function.
+            function: A picklable function: a function that is defined at the top level of a module, or a
+                ``functools.partial`` of it.
             *args, **kwargs: Arguments of the function. They are pickled.
 
         Returns:
@@ -238,20 +237,21 @@ class IsolatedWorker(Closing):
                 process sent an invalid result ("result").
             InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot be sent.
             ClosedError: if the worker is closed, even during the call.
-            Exception: any exception that the function raises.
+            Exception: the exceptions that the function raises.
         """
         if is_importing_main():
             raise InvalidArgumentError(
-                "An isolated process imports the main module again to find the function in it, and that would start "
-                'another process: put the code that runs under if __name__ == "__main__".'
+                "An isolated process imports the main module again to find the function in it, which would start "
+                'another process. Put the code that calls run() under if __name__ == "__main__".'
             )
         if not callable(function):
-            raise InvalidArgumentError(f"What runs isolated must be a function (got {shown(function)}).")
+            raise InvalidArgumentError(f"function must be callable (got {shown(function)}).")
         try:
             call = pickle.dumps((function, args, kwargs), protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise InvalidArgumentError(
-                f"What runs isolated must be picklable: a function at the top of a module, and its arguments ({error})."
+                "The function and its arguments must be picklable, so the function must be defined at the top level of "
+                f"a module ({error})."
             ) from error
         slot = _Slot()
         try:
@@ -288,7 +288,7 @@ class IsolatedWorker(Closing):
             self._begin()
 
     def _take(self, slot: _Slot) -> Child:
-        """Return an idle or a new child. If ``num_processes`` calls are running, wait."""
+        """Return an idle child or a new one. While ``num_processes`` calls are running, wait."""
         self._renew_after_fork()
         with self._changed:
             while len(self._slots) >= self._num_processes and not self._is_closed:

@@ -39,11 +39,9 @@ ClipPolicy: TypeAlias = Literal["pad", "error"]
 
 
 class _AudioPlan(NamedTuple):
-    """The audio clips to decode: their starts in seconds, and the number of samples that each clip has."""
-
-    starts: list[float]
+    starts: list[float]  # in seconds
     grid: SampleGrid
-    length: int
+    length: int  # of each clip, in samples
     policy: AudioPolicy
 
     def first_position(self, decoder: Any) -> float:
@@ -101,16 +99,16 @@ def audio_clips_at_random_timestamps(
         num_clips: Number of clips, at least 1.
         sampling_range_start: Earliest start of a clip in seconds; by default the start of the stream.
         sampling_range_end: Time in seconds before which a clip must start. A value beyond the end of the stream means
-            the end. By default, this time is chosen so that all clips fit into the stream. If no clip fits after
+            the end. By default, it is chosen so that all clips fit into the stream. If no clip fits after
             ``sampling_range_start``, all clips start at ``sampling_range_start``. Required if the header does not state
             the end of the stream.
         policy: How to handle a clip that reaches beyond the end of the stream: ``"pad"`` adds silence, ``"wrap"``
             repeats the clip from its start, and ``"error"`` raises an `InvalidArgumentError`.
 
     Returns:
-        Samples float32 (num_clips, channels, samples); all clips have the same length. ``pts_seconds`` has the
-        requested start of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples``
-        is the number of decoded samples in each clip, without padding or repetition.
+        Samples float32 (num_clips, channels, samples); all clips have the same length. ``pts_seconds`` contains the
+        drawn start of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples`` is
+        the number of decoded samples in each clip, without padding or repetition.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the end of the stream is unknown,
@@ -150,8 +148,8 @@ def audio_clips_at_regular_timestamps(
 ) -> AudioSamplesBatch:
     """Decode clips of audio that start at evenly spaced times.
 
-    The sampling range determines the number of clips. For example, let clips of 4 s start every 3 s. In a stream from 0
-    s to 10 s, the clips are::
+    The sampling range determines the number of clips. For example, if clips of 4 s start every 3 s, a stream from 0 s
+    to 10 s has these clips::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 ]
@@ -174,9 +172,9 @@ def audio_clips_at_regular_timestamps(
         policy: See `audio_clips_at_random_timestamps`.
 
     Returns:
-        Samples float32 (clips, channels, samples); all clips have the same length. ``pts_seconds`` has the requested
-        start of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples`` is the
-        number of decoded samples in each clip, without padding or repetition.
+        Samples float32 (clips, channels, samples); all clips have the same length. ``pts_seconds`` contains the start
+        of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples`` is the number of
+        decoded samples in each clip, without padding or repetition.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `audio_clips_at_random_timestamps`.
@@ -210,14 +208,11 @@ def _plan_audio(
     sampling_range_end: float | None = None,
     policy: AudioPolicy = "pad",
 ) -> _AudioPlan:
-    """Check the arguments of a sampler, and choose the audio clips to decode.
-
-    ``choose_starts`` is called with the start and end of the sampling range, and returns the starts of the clips.
-    """
+    """Choose clips; ``choose_starts`` returns their starts for the start and end of the sampling range."""
     seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     if not (isinstance(policy, str) and policy in get_args(AudioPolicy)):
         supported = ", ".join(map(repr, get_args(AudioPolicy)))
-        raise InvalidArgumentError(f"Invalid policy ({policy}). Supported values for sound are {supported}.")
+        raise InvalidArgumentError(f"Invalid policy ({policy}). Supported values for audio are {supported}.")
     check_decoder(decoder, "get_samples_played_in_ranges", made_by="AudioDecoder")
     stream_begin = decoder.metadata.begin_stream_seconds
     stream_end = _stream_end(decoder, is_needed=sampling_range_end is None)
@@ -237,30 +232,22 @@ def _plan_audio(
 
 
 def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
-    """Return the time at which the stream ends according to its header, or infinity if it is unknown.
-
-    If the end is unknown and ``is_needed``, raise `InvalidArgumentError`.
-    """
+    """Return the end of the stream according to its header. If it is unknown, raise if ``is_needed``, or return inf."""
     begin, end = decoder.metadata.begin_stream_seconds, decoder.metadata.end_stream_seconds
     if end is None:
         if is_needed:
             raise InvalidArgumentError(
-                "The metadata of the stream do not have its end. Give sampling_range_end, the time before which "
-                "clips start, to the sampler; or, of a dataset, give the row end_seconds, or rewrite the file, so "
-                "that its header has its length (ffmpeg -i old.flac new.flac)."
+                "The header does not state the end of the stream. Pass sampling_range_end to the sampler, give the row "
+                "of the dataset end_seconds, or rewrite the file with its length in the header (ffmpeg -i old.flac "
+                "new.flac)."
             )
         return math.inf
     if not end > begin:
-        raise InvalidArgumentError(f"The stream has no samples: it begins at {begin} s and ends at {end} s.")
+        raise InvalidArgumentError(f"The stream has no samples: it starts at {begin} s and ends at {end} s.")
     return end
 
 
 def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
-    """Return the length of a clip in samples, rounded to the nearest whole number. Halves are rounded up.
-
-    >>> _samples_per_clip(0.5, 22_050), _samples_per_clip(0.5, 11_025)
-    (11025, 5513)
-    """
     check_samples(seconds_per_clip * sample_rate, f"seconds_per_clip ({seconds_per_clip})")
     length = math.floor(seconds_per_clip * sample_rate + 0.5)
     if length < 1:
@@ -271,11 +258,11 @@ def _samples_per_clip(seconds_per_clip: float, sample_rate: int) -> int:
 
 
 def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: float) -> float:
-    """Return the default end of the sampling range, so that all clips fit into the stream.
+    """Return the default end of the sampling range, so that all clips of ``length`` samples fit into the stream.
 
-    ``length`` is the number of samples of a clip. The result is a quarter of a sample after the last possible start.
-    With a smaller distance, rounding could exclude the last start. With half a sample or more, a random start could be
-    rounded up to a sample at which the clip no longer fits::
+    The result is a quarter of a sample after the last possible start. With a smaller distance, rounding could exclude
+    the last start. With half a sample or more, a random start could be rounded up to a sample at which the clip no
+    longer fits::
 
         samples              7     8     9    10
                              |-----|-----|-----|  end of the stream
@@ -292,29 +279,21 @@ def _default_end(grid: SampleGrid, start: float, length: int, *, stream_end: flo
 
 
 def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: AudioPolicy) -> int:
-    """Copy ``samples`` to the start of a silent ``clip`` (channels, length), and return the number of copied samples.
-
-    If there are too few samples, ``policy`` determines how the rest of the clip is filled.
-
-    >>> import torch
-    >>> clip = torch.zeros(1, 5)
-    >>> _write_clip(clip, torch.tensor([[1.0, 2.0]]), 0.0, "wrap"), clip.tolist()
-    (2, [[1.0, 2.0, 1.0, 2.0, 1.0]])
-    """
+    """Copy ``samples`` to the start of a silent clip, fill the rest by ``policy``, and return how many were copied."""
     length = clip.shape[1]
     num_valid = min(samples.shape[1], length)
     clip[:, :num_valid] = samples[:, :num_valid]
     if num_valid < length and policy == "error":
         raise InvalidArgumentError(
-            f"You set the 'error' policy, and the clip that starts at {start_seconds} s has {num_valid} of its "
-            f"{length} samples: the stream ends before it does. Ask for shorter clips, set sampling_range_end "
-            "earlier, or use policy='pad' or 'wrap'."
+            f"You set the 'error' policy, but the stream has only {num_valid} of the {length} samples of the clip that "
+            f"starts at {start_seconds} s. Ask for shorter clips, lower sampling_range_end, or use policy='pad' or "
+            "'wrap'."
         )
     if num_valid < length and policy == "wrap":
         if num_valid == 0:
             raise InvalidArgumentError(
                 f"You set the 'wrap' policy, but the clip that starts at {start_seconds} s has no samples to repeat: "
-                "the stream ends earlier than its header says. Set sampling_range_end earlier, or use policy='pad'."
+                "the stream ends earlier than its header states. Lower sampling_range_end, or use policy='pad'."
             )
         clip[:] = samples[:, torch.arange(length, device=samples.device) % num_valid]
     return num_valid
@@ -324,14 +303,9 @@ def _write_clip(clip: Tensor, samples: Tensor, start_seconds: float, policy: Aud
 
 
 class _AudioVideoPlan(NamedTuple):
-    """The clips to decode: their starts, and their length in seconds.
-
-    ``audio_seconds`` is the length of the audio, adjusted so that it has a whole number of samples.
-    """
-
     starts: list[float]
     seconds_per_clip: float
-    audio_seconds: float
+    audio_seconds: float  # ``seconds_per_clip``, rounded to a whole number of samples
     video_end: float
 
     def first_position(self, decoder: Any) -> float:
@@ -352,15 +326,15 @@ def _plan_audio_video(
     begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
     if end is None or not end > begin:
         raise InvalidArgumentError(
-            f"The pictures begin at {begin} s and end at {end} s: there is no time at which a clip could start. "
-            "Use seek_mode='exact' if the header of the file is wrong."
+            f"The video stream starts at {begin} s and ends at {end} s, so no clip can start in it. Use "
+            "seek_mode='exact' if the header of the file is wrong."
         )
     grid = sample_grid(decoder.audio)
     num_samples = grid.offset(grid.begin_seconds + seconds_per_clip)
     first, last = grid.offset(begin), grid.offset(end) - num_samples
     if policy == "error" and last < first:
         raise InvalidArgumentError(
-            f"You set the 'error' policy, and the pictures last for {end - begin} s, less than seconds_per_clip "
+            f"You set the 'error' policy, but the video stream lasts {end - begin} s, less than seconds_per_clip "
             f"({seconds_per_clip}). Ask for shorter clips, or use policy='pad'."
         )
     samples = torch.randint(
@@ -383,9 +357,9 @@ def audio_video_clips_at_random_timestamps(
     """Decode clips of frames and audio that start at random times.
 
     The starts are drawn independently and uniformly from the times at which a clip fits into the video stream. Each
-    start is the time of an audio sample. So the audio of a clip starts exactly at its start time, and all clips have
-    the same number of samples. The random numbers come from torch's global generator for the CPU, which is called
-    once for all starts.
+    start is the time of an audio sample, so the audio of a clip starts exactly at the start time of the clip, and all
+    clips have the same number of samples. The random numbers come from torch's global generator for the CPU, which is
+    called once for all starts.
 
     Args:
         decoder: An `AudioVideoDecoder`.
@@ -399,8 +373,8 @@ def audio_video_clips_at_random_timestamps(
             `InvalidArgumentError`.
 
     Returns:
-        The clips, in the form that `AudioVideoDecoder.get_played_in_range` returns. If ``fps`` is given, the time of
-        frame k is ``start + k / fps``; repetitions of the last frame all have the same time.
+        A list of `AudioVideoClip`, as `AudioVideoDecoder.get_played_in_range` returns them. If ``fps`` is given, the
+        time of frame k is ``start + k / fps``; repetitions of the last frame all have the same time.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or the video stream is shorter than a clip and ``policy`` is
@@ -434,11 +408,7 @@ def audio_video_clips_at_random_timestamps(
 def check_audio_video_clips(
     seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
 ) -> tuple[float, int]:
-    """Check the arguments of a sampler of clips with audio; return ``seconds_per_clip`` and ``num_clips`` as numbers.
-
-    Raises:
-        InvalidArgumentError: if an argument is not accepted.
-    """
+    """Check the arguments, and return ``seconds_per_clip`` and ``num_clips`` as numbers."""
     seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
     number = check_num_clips(num_clips)
     if policy not in get_args(ClipPolicy):

@@ -24,8 +24,6 @@ _ROUNDING_SECONDS = 0.001
 
 
 class _FramesPlan(NamedTuple):
-    """The indices of the frames to decode, in ascending order. An index can occur more than once."""
-
     indices: list[int]
 
     def first_position(self, decoder: Any) -> float:
@@ -60,7 +58,7 @@ def _plan(
     count = total
     if fps is not None:
         count = min(count, _count_at_rate(decoder, fps))
-    # The video and the rate can give less than one multiple, which is then filled up; the budgets cannot.
+    # A short video or a low rate can give fewer frames than one multiple. Then frames are repeated, within the budgets.
     count = max(unit, count)
     if max_frames is not None:
         budget = whole_number("max_frames", max_frames, at_least=1, or_none=True)
@@ -82,7 +80,7 @@ def _count_at_rate(decoder: VideoDecoder, fps: Any) -> int:
     begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
     if begin is None or end is None:
         raise InvalidArgumentError(
-            "fps needs the duration of the video, which its metadata does not have. Give max_frames instead."
+            "fps needs the duration of the video, which its metadata does not state. Pass max_frames instead."
         )
     return math.floor(min((end - begin + _ROUNDING_SECONDS) * rate, 2.0**53))
 
@@ -95,7 +93,7 @@ def _count_within_tokens(decoder: VideoDecoder, max_tokens: Any, tokens_per_fram
         if access is None:
             raise SourceTypeError(
                 "A function as tokens_per_frame needs the frame size, which only a mediatensor.decoders.VideoDecoder "
-                f"has (got {shown(decoder)}). Give the number of tokens instead."
+                f"has (got {shown(decoder)}). Pass the number of tokens instead."
             )
         each = tokens_per_frame(*access.frame_size())
     tokens = finite_number("tokens_per_frame", each)
@@ -111,10 +109,7 @@ def _count_within_tokens(decoder: VideoDecoder, max_tokens: Any, tokens_per_fram
 
 
 def _even_indices(decoder: VideoDecoder, total: int, count: int) -> list[int]:
-    """Return the indices of the frames that are shown at ``count`` evenly spaced times.
-
-    The first time is the start of the first frame, the last time is the start of the last frame.
-    """
+    """Return the frames shown at ``count`` evenly spaced times, from the first frame's start to the last frame's."""
     if count == total:
         return list(range(total))
     access = access_to(decoder)
@@ -140,13 +135,13 @@ def sample_frames(
 ) -> FrameBatch:
     """Decode evenly spaced frames of a whole video, limited by frame rate, number of frames, or number of tokens.
 
-    At least one limit must be given, and the lowest one applies. If the limits allow all frames of the video, each is
+    Give at least one limit; the lowest limit applies. If the limits allow all frames of the video, each frame is
     returned once. So a rate above the frame rate of the video, or ``max_frames`` above its number of frames, does not
     repeat frames. If only one frame is returned, it is the first frame of the video.
 
     Otherwise, times are evenly spaced from the start of the first frame to the start of the last frame, and the frames
-    shown at these times are returned. At a constant rate, frame k of n has the index ``k * (len(decoder) - 1) // (n -
-    1)``. If the frame rate varies, a frame that is shown for long can be repeated.
+    shown at these times are returned. At a constant frame rate, frame k of n has the index
+    ``k * (len(decoder) - 1) // (n - 1)``. If the frame rate varies, a frame that is shown for long can be repeated.
 
     Args:
         decoder: The decoder of the video.
@@ -155,10 +150,10 @@ def sample_frames(
             down.
         max_tokens: Largest number of tokens that the model uses for all frames. The number of frames is at most
             ``max_tokens / tokens_per_frame``, rounded down.
-        tokens_per_frame: Number of tokens that the model uses for one frame. It can be a fraction. It can also be a
-            function of height and width that returns this number. The function gets the frame size after the decoder's
-            transforms. In Qwen2.5-VL, one token covers 28 x 28 pixels (2 x 2 patches of 14 x 14) of two frames, so the
-            number is ``height * width / (28 * 28) / 2``.
+        tokens_per_frame: Number of tokens that the model uses for one frame, which can be a fraction, or a function
+            that returns this number for a height and a width: the frame size after the decoder's transforms. In
+            Qwen2.5-VL, one token covers 28 x 28 pixels (2 x 2 patches of 14 x 14) of two frames, so the number is
+            ``height * width / (28 * 28) / 2``.
         multiple_of: The number of frames is rounded down to a multiple of this number, but is at least this number. Use
             2 for Qwen2.5-VL, which joins frames in pairs. If the video has fewer frames than this number, frames are
             repeated.
@@ -169,7 +164,8 @@ def sample_frames(
 
     Raises:
         InvalidArgumentError: if an argument is invalid, no limit is given, only one of ``max_tokens`` and
-            ``tokens_per_frame`` is given, a budget is too small for ``multiple_of`` frames, or the video has no frames.
+            ``tokens_per_frame`` is given, ``max_frames`` or ``max_tokens`` is too small for ``multiple_of`` frames, or
+            the video has no frames.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
         DecodeError: if a frame cannot be decoded.
 

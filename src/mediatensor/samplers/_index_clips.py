@@ -34,10 +34,7 @@ class IndexPlan(NamedTuple):
     length: int
 
     def first_position(self, decoder: Any) -> float:
-        """Return the index of the first frame that will be decoded.
-
-        If ``decoder`` covers only a segment of a file, the index counts from the start of the file.
-        """
+        # Indices of a decoder of a segment count from the start of the segment, positions from the start of the file.
         return float(min(self.indices) + getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:
@@ -57,10 +54,9 @@ def _plan_by_index(
     sampling_range_end: int | None = None,
     policy: Policy = "repeat_last",
 ) -> IndexPlan:
-    """Check the arguments of a sampler, and choose the frames to decode.
+    """Choose the frames of clips.
 
-    ``choose_starts`` is called with the start and end of the sampling range and the number of clips. It returns the
-    index of the first frame of each clip.
+    ``choose_starts`` returns the first frame of each clip, for the sampling range (start, end) and the number of clips.
     """
     num_clips = check_num_clips(num_clips)
     length = check_clip_length(num_frames_per_clip)
@@ -107,8 +103,8 @@ def _range_of_indices(start: int, end: int | None, *, num_frames: int, span: int
         if first >= stop:
             raise InvalidArgumentError(
                 f"We determined that sampling_range_end should be {stop}, but it is smaller than or equal to "
-                f"sampling_range_start ({first}). A clip spans {span} of the {num_frames} frames: start earlier, "
-                "ask for fewer or closer frames, or give sampling_range_end to have the policy fill up the clips."
+                f"sampling_range_start ({first}). A clip spans {span} of the {num_frames} frames. Start earlier, "
+                "ask for fewer or closer frames, or pass sampling_range_end, so that the policy completes the clips."
             )
     else:
         stop = min(end + num_frames if end < 0 else end, num_frames)
@@ -144,8 +140,8 @@ def clips_at_random_indices(
     """Decode clips that start at random frames.
 
     The starts are drawn independently and uniformly from the sampling range, so two clips can have the same start. For
-    example, let each clip have 3 frames and take every 2nd frame of a video of 10 frames. A clip then spans 5 frames,
-    so by default it starts in [0, 6)::
+    example, if a clip has 3 frames and takes every 2nd frame of the video, it spans 5 frames. In a video of 10 frames,
+    it starts in [0, 6) by default::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
@@ -215,8 +211,8 @@ def clips_at_regular_indices(
     """Decode clips that start at evenly spaced frames.
 
     The first clip starts at the first frame of the sampling range, the last clip at the last frame of the range. The
-    starts in between are rounded to whole frames. For example, let 3 clips have 3 frames each, and take every 2nd frame
-    of a video of 10 frames. By default, the clips are::
+    starts in between are rounded to whole frames. For example, if a clip has 3 frames and takes every 2nd frame of the
+    video, 3 clips of a video of 10 frames are placed as follows by default::
 
         frame              0  1  2  3  4  5  6  7  8  9
         sampling range    [                 )
@@ -224,7 +220,7 @@ def clips_at_regular_indices(
         clip 1                   x     x     x
         clip 2                            x     x     x
 
-    If the sampling range has fewer frames than ``num_clips``, some clips are equal.
+    If there are more clips than frames in the sampling range, some clips are equal.
 
     Args:
         decoder: The decoder of the video.
@@ -276,8 +272,8 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
         reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in missing[:1])
         raise DecodeError(
             f"{num_wanted - len(batch)} of the {num_wanted} frames of the clips could not be decoded and were left "
-            "out, but a clip needs all its frames. Make the decoder with on_error='nearest' to have the nearest frame "
-            f"in their place, or with on_error='raise'.{reasons}"
+            "out, but a clip needs all its frames. Make the decoder with on_error='nearest', which replaces them by "
+            f"the nearest frame, or with on_error='raise'.{reasons}"
         )
     shape = (num_clips, num_frames_per_clip)
     return FrameBatch(
@@ -319,7 +315,6 @@ def complete(positions: Sequence[Position], length: int, policy: Policy) -> list
 
 
 def check_integer(name: str, value: Any) -> int:
-    """Return ``value``, such as a NumPy integer, as a Python int. Raise `InvalidArgumentError` for other types."""
     try:
         return whole_number(name, value)
     except InvalidArgumentError:
@@ -346,19 +341,15 @@ def check_clip_length(value: Any) -> int:
 
 
 def check_decoder(decoder: object, *methods: str, made_by: str) -> None:
-    """Raise `SourceTypeError` unless ``decoder`` has the ``methods`` that a sampler calls.
-
-    A common mistake is to pass a path. The message names ``made_by``, the class that makes suitable decoders.
-    """
+    """Raise `SourceTypeError`, which names the class ``made_by``, unless ``decoder`` has the ``methods``."""
     if not all(hasattr(decoder, method) for method in methods):
         raise SourceTypeError(
             f"decoder must be {'an' if made_by[0] in 'AEIOU' else 'a'} {made_by}, or have its methods "
-            f"(got {shown(decoder)}); make one of a source with mediatensor.decoders.{made_by}(source)."
+            f"(got {shown(decoder)}). Make a decoder with mediatensor.decoders.{made_by}(source)."
         )
 
 
 def check_num_frames(decoder: VideoDecoder, method: str) -> int:
-    """Return the number of frames of ``decoder``. Raise an error if it has no frames, or does not have ``method``."""
     check_decoder(decoder, "__len__", method, made_by="VideoDecoder")
     num_frames = len(decoder)
     if num_frames < 1:
@@ -367,10 +358,6 @@ def check_num_frames(decoder: VideoDecoder, method: str) -> int:
 
 
 def check_not_empty(start: float, end: float, reason: str = "") -> None:
-    """Raise `InvalidArgumentError` if the range [start, end) is empty.
-
-    The message includes ``reason``, which explains where the end comes from.
-    """
     if not start < end:
         raise InvalidArgumentError(
             f"sampling_range_start ({start}) must be smaller than sampling_range_end ({end}){reason}."

@@ -5,8 +5,8 @@ If threads that read rows used them directly, only one thread could decode at a 
 
 Therefore each row has its own generators, which `row_random` makes. Built-in samplers draw from them. Other code draws
 from the global generators, so it is called in the context manager `global_random`. The context manager temporarily
-copies the states of the row's generators to the global generators, and lets only one thread in at a time. Either
-way, a row gets the same numbers as if the global generators had been seeded for it.
+copies the states of the row's generators to the global generators, and lets in only one thread at a time. In both
+cases, a row gets the same numbers as if the global generators had been seeded for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ global_random_lock = ForkSafeLock()
 
 
 class _RowRandom:
-    """The random number generators of one dataset row, seeded with ``seed``. Samplers draw from ``generator``."""
-
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self._seed = seed
@@ -59,7 +57,7 @@ _row: ContextVar[_RowRandom | None] = ContextVar("row_random", default=None)
 
 @contextmanager
 def row_random(seed: int) -> Iterator[None]:
-    """In a ``with`` block, use new generators, seeded with ``seed``, for the dataset row that this thread reads."""
+    """Use new generators, seeded with ``seed``, for the dataset row that this thread reads in the ``with`` block."""
     token = _row.set(_RowRandom(seed))
     try:
         yield
@@ -68,20 +66,16 @@ def row_random(seed: int) -> Iterator[None]:
 
 
 def sampling_generator() -> torch.Generator | None:
-    """Return the generator from which samplers draw while a row is read.
-
-    If no row is being read, return None, which stands for torch's global generator.
-    """
+    """Return the generator from which samplers draw: the row's, or None for torch's global one if no row is read."""
     row = _row.get()
     return None if row is None else row.generator
 
 
 @contextmanager
 def global_random() -> Iterator[None]:
-    """In a ``with`` block, give the global generators the states of the current row's generators.
+    """Give the global generators the states of the current row's generators during a ``with`` block.
 
-    The current row is the dataset row that is being read. Afterwards, the global generators get their previous
-    states back. If no row is being read, this has no effect.
+    Afterwards, the global generators get their previous states back. If no row is being read, this has no effect.
     """
     row = _row.get()
     if row is None:
@@ -111,10 +105,7 @@ def uses_row_random(function: F) -> F:
 
 
 def random_for(function: Any) -> AbstractContextManager[None]:
-    """Return the context manager in which ``function`` must be called.
-
-    If `uses_row_random` has marked ``function``, the context manager does nothing. Otherwise, it is `global_random`.
-    """
+    """Return the context manager in which ``function`` must be called."""
     return nullcontext() if getattr(function, "_uses_row_random", False) else global_random()
 
 
@@ -124,8 +115,8 @@ def random_for(function: Any) -> AbstractContextManager[None]:
 def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
     """Return a decorator that sets the attribute ``first_position`` of a sampler.
 
-    ``first_position`` is a function with the same arguments as the sampler. It returns where the sampler will start to
-    read. It must draw the same random numbers as the sampler, but not decode.
+    ``first_position`` is a function with the same arguments as the sampler. It returns the position at which the
+    sampler will start to read. It must draw the same random numbers as the sampler, but not decode.
     """
 
     def add(sampler: F) -> F:
@@ -136,11 +127,7 @@ def starts_reading_at(first_position: Callable[..., float]) -> Callable[[F], F]:
 
 
 def planned_by(plan: Callable[..., Any]) -> Callable[[F], F]:
-    """Return a decorator that sets the attribute ``first_position`` of a sampler.
-
-    The attribute is a function that calls ``plan`` with the arguments of the sampler, and then calls the method
-    ``first_position`` of the object that ``plan`` returned.
-    """
+    """Return a decorator that makes ``plan(...).first_position(decoder)`` the ``first_position`` of a sampler."""
     return starts_reading_at(lambda decoder, **options: plan(decoder, **options).first_position(decoder))
 
 
@@ -155,10 +142,9 @@ def unwrap_partial(sampler: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def first_position(sampler: Callable[[Any], Any], decoder: Any) -> float | None:
-    """Return the position in the file where ``sampler`` will start to read, or None if it is unknown.
+    """Return the position in the file where ``sampler`` will start to read, or None if it has no ``first_position``.
 
-    Built-in samplers have an attribute ``first_position``, a function; other callables can have one too. Positions only
-    need to grow with time: they can be seconds or frame indices, for example.
+    Positions only need to grow with time: they can be seconds or frame indices, for example.
     """
     function, arguments, options = unwrap_partial(sampler)
     method = getattr(function, "first_position", None)

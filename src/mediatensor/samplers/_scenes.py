@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 Placement: TypeAlias = Literal["start", "middle", "random"]
 
-# Largest length of a flash in frames, whatever the minimum length of a scene.
+# Largest length of a flash in frames, even if scenes must be longer.
 _MAX_FLASH_FRAMES = 15
-_NO_FRAME = "Not one frame of the video can be decoded, so that it has no scenes."
+_NO_FRAME = "No frame of the video can be decoded, so it has no scenes."
 
 #: (height, width) to which frames are scaled for comparison.
 _COMPARED_SIZE = (72, 128)
-# A score is compared with the scores of this many changed frames on each side, within this reach.
+# A score is compared with the scores of this many changed frames on each side, at most this many frames away.
 _NUM_NEIGHBOURS, _NEIGHBOUR_REACH = 2, 8
 # A frame with a lower score is a repeat of the previous frame, as in animation or after frame rate conversion.
 _MIN_CHANGED_SCORE = 1.0
@@ -69,7 +69,7 @@ class Scene:
         last_frame: Index of the last frame. The next scene starts one frame later.
         begin_seconds: Start time of the first frame.
         end_seconds: End time of the last frame, which is the ``begin_seconds`` of the next scene.
-        score: How much the first frame differs from the previous frame, from 0 to 765; see `find_scenes`. It is 0.0 for
+        score: Difference of the first frame from the previous frame, from 0 to 765; see `find_scenes`. It is 0.0 for
             the first scene. If the scene starts with a fade through black, the score compares the first black frame
             with a frame shortly before it.
 
@@ -110,19 +110,19 @@ def find_scenes(
 
     Every frame is decoded once, in order, and compared with the previous frame. Its *score* is the sum of the mean
     absolute differences of luma and both chroma components. Frames are compared at a size of 128x72, in limited range
-    (luma from 16 to 235). Black bars are ignored, and RGB is never computed. A frame starts a scene if its score is at
-    least ``threshold``, and also at least ``ratio`` times the mean score of four nearby frames. These are the two
-    frames before it and the two after it, not counting frames that repeat the previous frame. PySceneDetect's
-    ``AdaptiveDetector`` has the same rule, but compares hue, saturation and brightness. Some further rules apply:
+    (luma from 16 to 235), without black bars. A frame starts a scene if its score is at least ``threshold``, and also
+    at least ``ratio`` times the mean score of four nearby frames: the two frames before it and the two frames after it,
+    not counting frames that repeat the previous frame. PySceneDetect's ``AdaptiveDetector`` has the same rule, but
+    compares hue, saturation and brightness. Some further rules apply:
 
     * A *flash* does not count as a cut. In a flash, the content changes, and the earlier content comes back after at
-      most 15 frames, and after fewer than ``min_frames`` frames.
+      most 15 frames and fewer than ``min_frames`` frames.
     * If the video fades to black and back, the first black frame starts a scene.
     * Dissolves and wipes are not found, unless they last only one or two frames.
 
-    Cuts are found at any frame, not only at key frames. The result does not depend on the decoder's transforms, device,
-    or output. The memory that is needed does not grow with the length of the video. On a terminal, a progress bar is
-    shown if tqdm is installed.
+    Cuts are found at any frame, not only at key frames. The result does not depend on the transforms, the device and
+    the output options of the decoder. Memory use does not grow with the length of the video. On a terminal, a progress
+    bar is shown if tqdm is installed.
 
     Args:
         decoder: The decoder of the video.
@@ -133,14 +133,14 @@ def find_scenes(
             first of several close cuts counts.
         min_seconds: Minimum duration of a scene in seconds. Both this and ``min_frames`` must be satisfied.
         key_frames_only: Whether to decode only key frames, which is many times faster. Each key frame is compared with
-            the previous key frame, and starts a scene if its score is at least ``threshold * ratio``. So scenes start
-            exactly at a cut only if the encoder put a key frame there, otherwise at the next key frame. A cut is missed
-            if the earlier content comes back before the next key frame. Fast motion can be mistaken for a cut. Requires
-            a `VideoDecoder` of a whole file in exact mode.
+            the previous key frame, and starts a scene if its score is at least ``threshold * ratio``. If the encoder
+            did not put a key frame at a cut, the scene starts at the next key frame. A cut is missed if the earlier
+            content comes back before the next key frame. Fast motion can be mistaken for a cut. Requires a
+            `VideoDecoder` of a whole file in exact mode.
 
     Returns:
-        The scenes in order. Together, they have all frames that can be decoded. A video without cuts is one scene. No
-        scene is shorter than ``min_frames`` or ``min_seconds``, unless the whole video is shorter.
+        The scenes in order. They contain all frames that can be decoded. A video without cuts is one scene. No scene is
+        shorter than ``min_frames`` or ``min_seconds``, unless the whole video is shorter.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
@@ -187,7 +187,8 @@ def clips_at_scenes(
 ) -> FrameBatch:
     """Decode one clip from each scene. A clip never has frames of two scenes.
 
-    For example, let each clip have 3 frames, and take every 2nd frame. In two scenes of 8 and 3 frames, the clips are::
+    For example, if a clip has 3 frames and takes every 2nd frame of the video, two scenes of 8 and 3 frames have these
+    clips::
 
         frame              0  1  2  3  4  5  6  7 | 8  9 10
         "start"            x     x     x          | x     x
@@ -271,14 +272,14 @@ def _plan_at_scenes(
 def _check_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
     checked = list(scenes)
     if not checked:
-        raise InvalidArgumentError("scenes has no scene; find_scenes(decoder) gives at least one of every video.")
+        raise InvalidArgumentError("scenes is empty. find_scenes(decoder) returns at least one scene of every video.")
     for scene in checked:
         if not isinstance(scene, Scene):
-            raise InvalidArgumentError(f"scenes must be those that find_scenes gives (got {shown(scene)}).")
+            raise InvalidArgumentError(f"scenes must be Scene objects, such as from find_scenes (got {shown(scene)}).")
         if not 0 <= scene.first_frame <= scene.last_frame < num_frames:
             raise InvalidArgumentError(
-                f"The scene from frame {scene.first_frame} to {scene.last_frame} does not lie in this video of "
-                f"{num_frames} frames: give scenes that find_scenes found in it."
+                f"The scene from frame {scene.first_frame} to {scene.last_frame} is not within this video of "
+                f"{num_frames} frames. Pass scenes that find_scenes found in this video."
             )
     return checked
 
@@ -288,10 +289,7 @@ def _check_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
 
 @dataclass(frozen=True)
 class _Cut:
-    """A frame at which a scene starts: its index, its time, and its score against the previous frame.
-
-    `_find_cuts` also uses it for the end of the video.
-    """
+    """The first frame of a scene, or the end of the video."""
 
     frame: int
     seconds: float
@@ -300,23 +298,19 @@ class _Cut:
 
 @dataclass(frozen=True)
 class _CutRule:
-    """The parameters of the rule that decides whether a frame is a cut.
-
-    ``threshold`` is the minimum score, ``ratio`` its minimum ratio to the mean score of nearby frames, and
-    ``max_flash`` the maximum length of a flash in frames.
-    """
+    """The parameters of the rule that decides whether a frame is a cut, as in `find_scenes`."""
 
     threshold: float
     ratio: float
-    max_flash: int
+    max_flash: int  # maximum length of a flash in frames
 
     @property
     def num_ahead(self) -> int:
-        """How many of the following frames are needed to decide whether a frame is a cut."""
+        """Number of following frames that are needed to decide whether a frame is a cut."""
         return max(_NEIGHBOUR_REACH, self.max_flash)
 
     def is_return(self, before: _SmallFrame, later: _SmallFrame, score: float) -> bool:
-        """Return whether ``later`` shows the content of ``before`` again, so that there was only a flash in between.
+        """Return whether ``later`` shows the content of ``before`` again, so there was only a flash in between.
 
         ``score`` is the score of the change at the start or the end of this flash.
         """
@@ -324,10 +318,7 @@ class _CutRule:
 
 
 class _SmallFrame:
-    """A frame that was scaled down for comparison: its luma and chroma (3, H, W), and its score.
-
-    The score tells how much the frame differs from the previous frame.
-    """
+    """A scaled-down frame for comparison: luma and chroma (3, H, W), and the score against the previous frame."""
 
     def __init__(self, frame: int, seconds: float, components: NDArray[np.uint8]) -> None:
         self.frame, self.seconds, self.components = frame, seconds, components
@@ -346,13 +337,13 @@ class _CutFinder:
     def __init__(self, rule: _CutRule) -> None:
         self._rule, self._num_ahead = rule, rule.num_ahead
         self._frames: deque[_SmallFrame] = deque()
-        self._place = 0  # of the next frame to judge, in ``_frames``
-        self._black: _Cut | None = None  # where a fade to black began
+        self._place = 0  # position of the next frame to judge in ``_frames``
+        self._black: _Cut | None = None  # the start of a fade to black
 
     def add(self, frame: _SmallFrame) -> list[_Cut]:
-        """Add the next frame, and return the cuts that are now certain, in ascending order.
+        """Add the next frame, and return the cuts that are now certain.
 
-        A cut is only certain after some further frames, because the rule also looks at the frames after it.
+        A cut is certain only after some further frames, because the rule also compares it with them.
         """
         if self._frames:
             frame.score = _difference(self._frames[-1], frame)
@@ -360,7 +351,7 @@ class _CutFinder:
         return self._judge_next() if len(self._frames) > self._place + self._num_ahead else []
 
     def finish(self) -> list[_Cut]:
-        """Return the cuts that have not been returned by `add`. Call this after the last frame."""
+        """Return the remaining cuts. Call this after the last frame."""
         cuts = []
         while self._place < len(self._frames):
             cuts += self._judge_next()
@@ -467,9 +458,7 @@ def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cu
 
 
 def _drop_close_cuts(cuts: Sequence[_Cut], end: _Cut, min_frames: int, min_seconds: float) -> list[_Cut]:
-    """Drop cuts that would make a scene shorter than ``min_frames`` or ``min_seconds``.
-
-    The first item of ``cuts``, the start of the video, is always kept. ``end`` is the end of the video.
+    """Drop cuts that would make a scene shorter than ``min_frames`` or ``min_seconds``. The first cut is always kept.
 
     >>> cuts = [_Cut(0, 0.0, 0.0), _Cut(10, 1.0, 50.0), _Cut(12, 1.2, 60.0), _Cut(28, 2.8, 40.0)]
     >>> [cut.frame for cut in _drop_close_cuts(cuts, _Cut(30, 3.0, 0.0), 5, 0.5)]

@@ -39,10 +39,8 @@ _NO_CLOCK = FrameClock(np.zeros(0), np.zeros(0))
 
 
 class _TimePlan(NamedTuple):
-    """The times of the frames to decode, one clip after another. They were computed with ``clock``, a `FrameClock`."""
-
-    timestamps: list[float]
-    clock: FrameClock
+    timestamps: list[float]  # of the frames to decode, one clip after another
+    clock: FrameClock  # which computed the times
     num_clips: int
     length: int
 
@@ -79,8 +77,8 @@ def clips_at_random_timestamps(
     """Decode clips that start at random times.
 
     The starts are drawn independently and uniformly from the sampling range. A clip consists of the frames that are
-    shown at evenly spaced times. For example, let a clip have 3 frames that are 2 s apart. In a video from 0 s to 10 s,
-    it then starts in [0 s, 6 s) by default::
+    shown at evenly spaced times. For example, if a clip has 3 frames that are 2 s apart, and the video lasts from 0 s
+    to 10 s, the clip starts in [0 s, 6 s) by default::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
@@ -106,8 +104,8 @@ def clips_at_random_timestamps(
 
     Returns:
         Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times, of shape (num_clips, num_frames_per_clip), are the frames' own times, not the requested
-        times.
+        order. Their times have shape (num_clips, num_frames_per_clip). They are the start times of the frames, not the
+        times for which the frames were requested.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames or lacks
@@ -151,8 +149,8 @@ def clips_at_regular_timestamps(
     """Decode clips that start at evenly spaced times.
 
     The sampling range determines the number of clips. A clip consists of the frames that are shown at evenly spaced
-    times. For example, let a clip have 3 frames that are 2 s apart, and start every 2.5 s. In a video from 0 s to 10 s,
-    the clips are::
+    times. For example, if clips start every 2.5 s and have 3 frames that are 2 s apart, a video from 0 s to 10 s has
+    these clips::
 
         seconds            0  1  2  3  4  5  6  7  8  9  10
         sampling range    [                 )
@@ -168,7 +166,8 @@ def clips_at_regular_timestamps(
 
     Returns:
         Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times, of shape (clips, num_frames_per_clip), are the frames' own times, not the requested times.
+        order. Their times have shape (clips, num_frames_per_clip). They are the start times of the frames, not the
+        times for which the frames were requested.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_timestamps`.
@@ -212,10 +211,7 @@ def _plan_by_time(
     sampling_range_end: float | None = None,
     policy: Policy = "repeat_last",
 ) -> _TimePlan:
-    """Check the arguments of a sampler, and choose the times of the frames to decode.
-
-    ``choose_starts`` is called with the start and end of the sampling range, and returns the starts of the clips.
-    """
+    """Choose the times of frames; ``choose_starts`` returns the starts of clips for the sampling range (start, end)."""
     length = check_clip_length(num_frames_per_clip)
     check_policy(policy)
     check_num_frames(decoder, "get_frames_played_at")
@@ -253,14 +249,13 @@ def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
 
 
 def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
-    """Return the argument ``seconds_between_frames`` or, if it is None, a default from the video's average rate."""
     if seconds_between_frames is not None:
         return check_positive_seconds("seconds_between_frames", seconds_between_frames)
     average_fps = _from_metadata(decoder, "average_fps", "average fps")
     if not 0 < average_fps < math.inf:
         raise InvalidArgumentError(
             f"The average fps of the video metadata ({average_fps}) must be > 0 and finite. "
-            "Give seconds_between_frames, or use an index-based sampler."
+            "Pass seconds_between_frames, or use an index-based sampler."
         )
     return clock_of(decoder).usual_step(1 / average_fps)
 
@@ -291,17 +286,15 @@ def _range_of_times(
         start,
         end,
         f", the default: a clip takes {duration} s and the stream ends at {stream_end} s. Start earlier, ask for "
-        "fewer or closer frames, or give sampling_range_end to have the policy fill up the clips",
+        "fewer or closer frames, or pass sampling_range_end, so that the policy completes the clips",
     )
     return start, end
 
 
 def _times_of_clip(
-    start: float, length: int, step: float, *, stream_end: float, is_whole: bool, tolerance: float = 0.0
+    start: float, length: int, step: float, *, stream_end: float, is_whole: bool, tolerance: float
 ) -> list[float]:
-    """Return the times of a clip's frames, without times at or beyond the end of the stream.
-
-    Times closer to the end than ``tolerance`` are also left out.
+    """Return the times of a clip's frames that are earlier than the end of the stream by more than ``tolerance``.
 
     If ``is_whole``, the clip was placed so that all of its times are before the end of the stream. Even then, a
     rounding error can move a time to the end. Such a time is moved back, as in this example::
@@ -309,9 +302,6 @@ def _times_of_clip(
         start             1/3 + 1.6 = 1.9333333333333333
         sampling range                1.9333333333333336 = 1/3 + 2 - 0.4
         last frame  start + 4 * 0.1 = 2.3333333333333335 = 1/3 + 2, the end
-
-    >>> _times_of_clip(8.0, 3, 1.0, stream_end=10.0, is_whole=False)
-    [8.0, 9.0]
     """
     times = [start + i * step for i in range(length)]
     if is_whole:
@@ -323,7 +313,6 @@ def _times_of_clip(
 
 
 def random_starts(start: float, end: float, *, num_clips: int) -> list[float]:
-    """Draw random starts, in [start, end), for ``num_clips`` clips."""
     # Draw on the CPU, so that clips do not depend on torch's default device.
     fractions = torch.rand(num_clips, dtype=torch.float64, device="cpu", generator=sampling_generator())
     # In a narrow range far from 0, rounding can make the sum equal to the end.
@@ -347,7 +336,6 @@ def regular_starts(start: float, end: float, *, seconds_between_clip_starts: flo
 
 
 def last_before(seconds: float) -> float:
-    """Return the largest floating-point number below ``seconds``."""
     return math.nextafter(seconds, -math.inf)
 
 
@@ -366,23 +354,21 @@ def check_positive_seconds(name: str, value: Any) -> float:
 
 
 def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> float:
-    """Check the argument ``sampling_range_start``. Return it, or ``stream_begin`` if it is None."""
     if start is None:
         return stream_begin
     first = check_seconds("sampling_range_start", start)
     # All comparisons are written so that NaN makes them false.
     if not first >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_start ({first}) must be at least {stream_begin}, the stream begin.")
+        raise InvalidArgumentError(f"sampling_range_start ({first}) must be at least {stream_begin}, the stream start.")
     if not first < stream_end:
         raise InvalidArgumentError(f"sampling_range_start ({first}) must be smaller than {stream_end}, the stream end.")
     return first
 
 
 def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> float:
-    """Check the argument ``sampling_range_end``. Return it, or ``stream_end`` if that is earlier."""
     seconds = check_seconds("sampling_range_end", end)
     if not seconds >= stream_begin:
-        raise InvalidArgumentError(f"sampling_range_end ({seconds}) must be at least {stream_begin}, the stream begin.")
+        raise InvalidArgumentError(f"sampling_range_end ({seconds}) must be at least {stream_begin}, the stream start.")
     return min(seconds, stream_end)
 
 
@@ -390,22 +376,19 @@ def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> floa
 
 
 def clock_of(decoder: Any, *steps: float) -> FrameClock:
-    """Return the `FrameClock` of ``decoder``. With time ``steps``, see `FrameClock.for_steps`."""
+    """Return the `FrameClock` of ``decoder``, adjusted to time ``steps`` if there are any; see its `for_steps`."""
     access = access_to(decoder)
     clock: FrameClock = _NO_CLOCK if access is None else access.clock
     return clock.for_steps(*steps) if steps else clock
 
 
 def tolerance_of(decoder: Any) -> float:
-    """Return a tolerance in seconds: times this close to the end of the stream count as the end.
-
-    The result is 0 for decoders of other libraries.
-    """
+    """Return how close to the end of the stream a time counts as the end: 0 for decoders of other libraries."""
     return 0.0 if access_to(decoder) is None else TIME_TOLERANCE
 
 
 def frames_on_grid(decoder: Any, seconds: list[float], clock: FrameClock) -> FrameBatch:
-    """Decode the frames of ``decoder`` that are shown at the times ``seconds``, which were computed with ``clock``."""
+    """Decode the frames that are shown at times that ``clock`` computed."""
     batch: FrameBatch = (
         decoder.get_frames_played_at(seconds)
         if clock.step is None

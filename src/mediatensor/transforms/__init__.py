@@ -1,9 +1,9 @@
 """Transform frames during decoding, which makes crops and resizes cheap, or afterwards as tensors.
 
-`Resize`, `Letterbox`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. Passed to
-``VideoDecoder(source, transforms=[...])``, they run while frames are converted to RGB. Called directly, they transform
-tensors, frames and nested samples. `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat` can only be called
-directly. Random transforms draw their random numbers once for each clip.
+`Resize`, `Letterbox`, `CenterCrop`, `RandomCrop` and `RandomResizedCrop` have two uses. If they are passed to
+``VideoDecoder(source, transforms=[...])``, they run while frames are converted to RGB. If they are called, they
+transform tensors, frames and nested samples. `Pad`, `RandomHorizontalFlip`, `Normalize` and `ToFloat` can only be
+called. Random transforms draw their random numbers once for each clip.
 
 >>> import torch
 >>> from mediatensor.transforms import RandomHorizontalFlip, RandomResizedCrop, ToFloat

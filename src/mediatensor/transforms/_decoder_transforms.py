@@ -39,9 +39,9 @@ class DecoderTransform(Transform):
 
     A transform can be used in two ways:
 
-    * **In a decoder**, the transform runs during the conversion of every frame, after rotation, in RGB. Full-size
-      frames are never stored. Random numbers are drawn once, when the decoder is made, and apply to all of its frames.
-      If the same object is passed to a second decoder, it draws again.
+    * **In a decoder**, the transform runs during the conversion of every frame to upright RGB. Full-size frames are
+      never stored. Random numbers are drawn once, when the decoder is made, and apply to all of its frames. If the same
+      object is passed to a second decoder, it draws again.
     * **Called directly**, it transforms a tensor, a `FrameBatch` or a nested sample, as `Transform` describes.
 
     A crop gives the same pixels in both uses. A resize does not: the decoder scales with FFmpeg's swscale, and tensors
@@ -54,8 +54,7 @@ class DecoderTransform(Transform):
 
     Example:
         >>> import torch
-        >>> from mediatensor.transforms import CropStep
-        >>> from mediatensor.transforms._decoder_transforms import DecoderTransform
+        >>> from mediatensor.transforms import CropStep, DecoderTransform
         >>> class LeftHalf(DecoderTransform):
         ...     is_random = False
         ...     def resolve(self, height, width):
@@ -70,8 +69,7 @@ class DecoderTransform(Transform):
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
         """Return the steps to apply to frames of a given size. Random transforms draw their numbers here.
 
-        A decoder calls this method once, when it is made. ``height`` and ``width`` are then the frame size after the
-        preceding transforms.
+        A decoder calls this method once, when it is made, with the frame size after the preceding transforms.
 
         Args:
             height: Height of the input frames.
@@ -87,7 +85,7 @@ class DecoderTransform(Transform):
 
     def make_params(self, images: Sequence[Tensor]) -> tuple[PixelStep, ...]:
         steps = self.resolve(*common_size(images))
-        for step in steps:  # before the first one takes memory
+        for step in steps:  # checked before any memory is allocated
             check_result_size(step.height, step.width)
         return steps
 
@@ -107,33 +105,33 @@ class DecoderTransform(Transform):
 class Resize(DecoderTransform):
     """Resize images, bilinearly and with antialiasing, to a fixed size or to a size that keeps their aspect ratio.
 
-    Give either ``size``, or at least one of ``short_side`` and ``long_side``, or at least one of ``max_pixels``,
-    ``min_pixels`` and ``multiple_of``. Except with ``size``, the result size depends on the size of the images.
-    In a decoder, the result size is computed once, from the first frame. If later frames have another size, they are
+    Pass either ``size``, or at least one of ``short_side`` and ``long_side``, or at least one of ``max_pixels``,
+    ``min_pixels`` and ``multiple_of``. Unless ``size`` is given, the result size depends on the size of the images. In
+    a decoder, the result size is computed once, from the first frame. If later frames have another size, they are
     scaled to the same result size.
 
-    With ``short_side`` and ``long_side``, the size is the same as in torchvision's ``Resize``. The other side is
-    rounded down, but is at least 1.
+    With ``short_side`` and ``long_side``, the size is the same as in torchvision's ``Resize``. The side that is
+    computed from the aspect ratio is rounded down, but is at least 1.
 
     With ``max_pixels``, ``min_pixels`` and ``multiple_of``, the size is the same as in ``smart_resize`` of Qwen-VL
     (package ``qwen_vl_utils``, where ``multiple_of`` is 28). Each side is first rounded to a multiple of
-    ``multiple_of``. If the result has too many pixels, both sides are scaled down to ``max_pixels`` and rounded down.
-    If it has too few pixels, both sides are scaled up to ``min_pixels`` and rounded up. Each side is at least
-    ``multiple_of``, so very long images can exceed ``max_pixels``. Qwen-VL rejects images with an aspect ratio above
-    200. `Resize` accepts them.
+    ``multiple_of``. If the result has too many pixels, the image is instead scaled down to ``max_pixels``, and both
+    sides are rounded down. If it has too few pixels, the image is scaled up to ``min_pixels``, and both sides are
+    rounded up. Each side is at least ``multiple_of``, so very long images can exceed ``max_pixels``. Qwen-VL rejects
+    images with an aspect ratio above 200, but `Resize` accepts them.
 
     Args:
         size: (height, width) of the result.
         short_side: Length of the shorter side of the result, in pixels.
-        long_side: Length of the longer side of the result. If ``short_side`` is given as well, this is an upper limit,
-            greater than ``short_side``. If it is exceeded, both sides are scaled down.
+        long_side: Length of the longer side of the result, in pixels. With ``short_side``, it is an upper limit,
+            greater than ``short_side``: if the longer side would exceed it, both sides are scaled down.
         max_pixels: Upper limit for height * width of the result.
         min_pixels: Lower limit for height * width of the result.
         multiple_of: Both sides of the result are multiples of this number. By default, they can be any number.
-        fast: Whether to scale frames and convert them to RGB in one pass, if this is the first transform of a decoder.
-            This is two to four times faster. Luma and chroma are then scaled before the conversion to RGB. Therefore
-            uint8 values differ by 1 to 3 on average, and by more at colour edges. By default, frames are first
-            converted to RGB and then scaled, as in torchcodec. ``fast`` has no effect on tensors.
+        fast: Whether to scale luma and chroma before the conversion to RGB, if this is the first transform of a
+            decoder. This is two to four times faster. The uint8 values differ by 1 to 3 on average, and by more at
+            colour edges. By default, frames are first converted to RGB and then scaled, as in torchcodec. ``fast`` has
+            no effect on tensors.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints, another argument is not a positive int, or
@@ -184,7 +182,7 @@ class Resize(DecoderTransform):
 class CenterCrop(DecoderTransform):
     """Crop images to a window at their centre.
 
-    If the margins are not whole pixels, the position is rounded to an even number, as in torchvision.
+    If the position of the window is not a whole number, it is rounded, halves to the even number, as in torchvision.
 
     Args:
         size: (height, width) of the result. Frames must be at least this large.
@@ -212,8 +210,8 @@ class CenterCrop(DecoderTransform):
 class RandomCrop(DecoderTransform):
     """Crop a window at a random position, which is the same for all frames of a decoder or clip.
 
-    The same seed gives the same position as in torchvision: one ``torch.randint`` for top, then one for left. If the
-    crop is as high as the frame, no number is drawn for top; if it is as wide, none is drawn for left.
+    The same seed gives the same position as in torchvision: ``torch.randint`` is called first for the top, then for the
+    left. It is not called for an axis in which the crop has the size of the frame.
 
     Args:
         size: (height, width) of the result. Frames must be at least this large.
@@ -281,11 +279,10 @@ class RandomResizedCrop(DecoderTransform):
         return (self._window(height, width), ResizeStep(*self.size))
 
     def _window(self, height: int, width: int) -> CropStep:
-        """Draw a random window: its area uniformly, its aspect ratio (width / height) log-uniformly, and its position.
+        """Draw a window with the same random draws and rounding as torchvision's ``RandomResizedCrop``.
 
         A window that does not fit into the frame is drawn again. After ten attempts, the result is the largest window
-        at the centre whose aspect ratio is in the range. Random draws and rounding are the same as in torchvision's
-        ``RandomResizedCrop``.
+        at the centre whose aspect ratio is in the range.
         """
         low, high = torch.log(torch.tensor(self.ratio, device=_CPU)).tolist()
         for _ in range(10):
@@ -301,14 +298,6 @@ class RandomResizedCrop(DecoderTransform):
 
 
 def _check_range(owner: str, name: str, limits: object, *, allow_zero: bool) -> tuple[float, float]:
-    """Check that ``limits`` are two numbers (low, high) with 0 < low <= high, and return them.
-
-    If ``allow_zero``, low can be 0 as well. ``owner`` and ``name`` are the transform and its argument, for the error
-    message.
-
-    >>> _check_range("RandomResizedCrop", "scale", [0, 1], allow_zero=True)
-    (0.0, 1.0)
-    """
     values = finite_numbers(limits)
     if len(values) == 2:
         low, high = values
@@ -333,10 +322,9 @@ def _largest_central_window(height: int, width: int, ratio: tuple[float, float])
 
 
 def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
-    """Return the steps of all transforms. Each transform gets the frame size after the preceding ones.
+    """Return the steps of all transforms, which are `DecoderTransform` objects or torchvision v2 transforms.
 
-    ``transforms`` are `DecoderTransform` objects or torchvision v2 transforms. ``height`` and ``width`` are the size of
-    the frames after they were rotated upright.
+    ``height`` and ``width`` are the size of the upright frames.
 
     Raises:
         InvalidArgumentError: if a transform cannot run in a decoder, or cannot be applied to frames of this size, or
@@ -359,10 +347,7 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
 
 
 def _check_step(step: object, transform: object, height: int, width: int) -> None:
-    """Check a step that ``transform``, possibly written by a user, returned for frames of this size.
-
-    Without this check, an error would only be raised when the first frame is decoded.
-    """
+    """Check a step of a transform, possibly written by a user. Otherwise only the first frame would show the error."""
     if isinstance(step, CropStep):
         check_window(step, height, width)
     elif isinstance(step, ResizeStep | PadStep):
@@ -372,7 +357,7 @@ def _check_step(step: object, transform: object, height: int, width: int) -> Non
         check_result_size(step.height, step.width)
     else:
         raise InvalidArgumentError(
-            f"{transform!r}.resolve must give CropStep, ResizeStep and PadStep objects (got {step!r})."
+            f"{transform!r}.resolve must return CropStep, ResizeStep and PadStep objects (got {step!r})."
         )
 
 
@@ -394,8 +379,8 @@ def _as_decoder_transform(transform: object) -> DecoderTransform:
     names = ", ".join(_TORCHVISION_COUNTERPARTS)
     hint = " Apply it to the decoded frames instead." if callable(transform) else ""
     raise InvalidArgumentError(
-        f"Unsupported transform: {transform!r}. A decoder takes mediatensor.transforms.DecoderTransform objects "
-        f"(Letterbox, {names}), and from torchvision.transforms.v2 {names}.{hint}"
+        f"Unsupported transform: {transform!r}. A decoder accepts mediatensor.transforms.DecoderTransform objects "
+        f"(Letterbox, {names}), and {names} of torchvision.transforms.v2.{hint}"
     )
 
 
@@ -411,8 +396,6 @@ def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> D
 
 
 class _Counterpart(NamedTuple):
-    """A function that converts a type of torchvision transform, and the attribute values that it requires."""
-
     required: dict[str, object]
     convert: Callable[[Any], DecoderTransform]
 
@@ -444,8 +427,8 @@ class Pad(Transform):
 
     Args:
         padding: Number of pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
-        fill: Value of the border: one number, or one for each channel, on the scale of the images (0 to 255 for uint8,
-            0 to 1 after `ToFloat`).
+        fill: Value of the border: one number, or one for each channel, in the value range of the images (0 to 255 for
+            uint8, 0 to 1 after `ToFloat`).
 
     Raises:
         InvalidArgumentError: if ``padding`` is negative or not of one of these forms, or ``fill`` is not finite.
@@ -469,7 +452,7 @@ class Pad(Transform):
 
 
 class RandomHorizontalFlip(Transform):
-    """Mirror images left to right with probability ``p``. Either all frames of a clip are mirrored, or none.
+    """Mirror images left to right with probability ``p``. All frames of a clip are mirrored, or none of them.
 
     Args:
         p: Probability of flipping, 0 to 1.
@@ -504,7 +487,7 @@ class Normalize(Transform):
     """Subtract a mean from each channel and divide by a standard deviation.
 
     Args:
-        mean: One number for each channel, on the scale of the images (0 to 1 after `ToFloat`).
+        mean: One number for each channel, in the value range of the images (0 to 1 after `ToFloat`).
         std: One number above 0 for each channel.
 
     Raises:

@@ -26,8 +26,8 @@ class LetterboxPlacement:
         height: Number of rows of the result that show the image.
         width: Number of columns of the result that show the image.
         scale_y: ``height`` divided by the height of the image.
-        scale_x: ``width`` divided by the width of the image. It differs a little from ``scale_y``, because sizes are
-            whole pixels.
+        scale_x: ``width`` divided by the width of the image. It differs slightly from ``scale_y``, because sizes are
+            rounded to whole pixels.
 
     Example:
         >>> import torch
@@ -93,7 +93,6 @@ class LetterboxPlacement:
         return (boxes - offset) / scale
 
     def _as_factors(self, boxes: object) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the boxes as floats, and the scale and the offset of each of their coordinates."""
         if not isinstance(boxes, Tensor) or boxes.ndim < 1 or boxes.shape[-1] not in (2, 4):
             raise InvalidArgumentError(
                 "boxes must be a tensor (..., 4) of left, top, right, bottom, or a tensor (..., 2) of x, y "
@@ -108,18 +107,18 @@ class LetterboxPlacement:
 class Letterbox(DecoderTransform):
     """Scale images to fit into a size, keep their aspect ratio, and pad the rest with one colour.
 
-    The image is centred. If a margin is an odd number of pixels, the left or upper part is the smaller one. Size and
-    position are the same as in the ``LetterBox`` of YOLO (Ultralytics), which rounds to the nearest pixel. No side
-    becomes shorter than a pixel. Small images are enlarged. Pixels are scaled as by `Resize`, with antialiasing, which
-    YOLO does not use.
+    The image is centred. If the padding of an axis is an odd number of pixels, the left or upper part is one pixel
+    smaller. Size and position are the same as in the ``LetterBox`` of YOLO (Ultralytics), which rounds to the nearest
+    pixel. No side becomes shorter than a pixel. Small images are enlarged. Pixels are scaled like in `Resize`, with
+    antialiasing, which YOLO does not use.
 
     In a decoder, the size and position of the scaled image are computed once, from the first frame. If later frames
     have another size, they are scaled to the same size and position.
 
     Args:
         size: (height, width) of the result.
-        fill: Value of the padding: one number, or one for each channel, on the scale of the images (0 to 255 for uint8,
-            0 to 1 for float32 frames of a decoder and after `ToFloat`).
+        fill: Value of the padding: one number, or one for each channel, in the value range of the images (0 to 255 for
+            uint8, 0 to 1 for float32 frames of a decoder and after `ToFloat`).
         fast: Whether to scale frames and convert them to RGB in one pass; see `Resize`.
 
     Raises:

@@ -20,31 +20,19 @@ _LOG_STEP = math.log(6.4) / 27
 
 
 def _hz_to_mels(hz: float) -> float:
-    """Convert a frequency in Hz to mels, a scale of perceived pitch, in Slaney's version.
-
-    >>> round(_hz_to_mels(1000.0), 9), round(_hz_to_mels(6400.0), 9)
-    (15.0, 42.0)
-    """
+    """Convert a frequency in Hz to mels, a scale of perceived pitch, in Slaney's version."""
     return hz / _HZ_PER_MEL if hz < _KNEE_HZ else _KNEE_MELS + math.log(hz / _KNEE_HZ) / _LOG_STEP
 
 
 def _mels_to_hz(mels: float) -> float:
-    """Convert mels to a frequency in Hz. This is the inverse of `_hz_to_mels`.
-
-    >>> round(_mels_to_hz(15.0), 9), round(_mels_to_hz(42.0), 9)
-    (1000.0, 6400.0)
-    """
     return mels * _HZ_PER_MEL if mels < _KNEE_MELS else _KNEE_HZ * math.exp((mels - _KNEE_MELS) * _LOG_STEP)
 
 
 def _slaney_mel_filters(sample_rate: int, n_fft: int, num_mels: int) -> Tensor:
-    """Return triangular filters that sum a power spectrum in bands, evenly spaced in mels up to half the sample rate.
+    """Return the weight of each frequency bin in each band, float32 (num_mels, n_fft // 2 + 1).
 
-    Each triangle has area 1, starts at the peak of the previous triangle, and ends at the peak of the next one. The
-    result is the weight of each frequency bin in each band, float32 (num_mels, n_fft // 2 + 1).
-
-    >>> _slaney_mel_filters(16000, 400, 80).shape
-    torch.Size([80, 201])
+    The bands are evenly spaced in mels up to half the sample rate. The weights of a band form a triangle of area 1,
+    which starts at the peak of the previous band and ends at the peak of the next one.
     """
     highest = _hz_to_mels(sample_rate / 2)
     corners = torch.tensor(
@@ -66,11 +54,11 @@ _RANGE_DECADES = 8.0
 class LogMelSpectrogram(nn.Module):
     """Computes log-mel spectrograms of speech, with Whisper's parameters.
 
-    A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample. Where
-    windows extend beyond the audio, it is mirrored. The power spectrum of each window is summed in triangular bands of
-    area 1 on Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below -10 are raised to -10.
-    Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The result is ``(x + 4) / 4``. As in
-    Whisper, the last window, which is centred on or near the end of the audio, is left out.
+    A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample. If a
+    window extends beyond the audio, the audio is mirrored there. The power spectrum of each window is summed in
+    triangular bands of area 1 on Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below
+    -10 are raised to -10. Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The result is
+    ``(x + 4) / 4``. As in Whisper, the last window, which is centred on or near the end of the audio, is left out.
 
     **Each clip is normalised separately.** The maximum m is computed over one channel of one clip, never over a
     batch. So a clip has the same spectrogram in any batch, and the spectrogram equals the result of Whisper's own
@@ -153,7 +141,6 @@ class LogMelSpectrogram(nn.Module):
         return log_mels.reshape(*waveform.shape[:-1], *log_mels.shape[-2:])
 
     def _log_mels(self, clips: Tensor) -> Tensor:
-        """Compute the spectrograms (clips, num_mels, frames) of ``clips``, float32 (clips, samples)."""
         if len(clips) == 0:
             return clips.new_zeros(0, self.num_mels, clips.shape[-1] // self.hop_length)
         spectrum = torch.stft(
@@ -169,8 +156,8 @@ class LogMelSpectrogram(nn.Module):
         if isinstance(samples, AudioSamples):
             if samples.sample_rate != self.sample_rate:
                 raise InvalidArgumentError(
-                    f"The samples have {samples.sample_rate} per second, this spectrogram is for {self.sample_rate}: "
-                    f"decode with AudioDecoder(source, sample_rate={self.sample_rate})."
+                    f"The samples have a rate of {samples.sample_rate} per second, but this spectrogram is for "
+                    f"{self.sample_rate}. Decode with AudioDecoder(source, sample_rate={self.sample_rate})."
                 )
             samples = samples.data
         if not isinstance(samples, Tensor) or samples.ndim == 0 or not samples.is_floating_point():
@@ -186,13 +173,13 @@ class LogMelSpectrogram(nn.Module):
             if num_samples > self._padded_length:
                 raise InvalidArgumentError(
                     f"{num_samples} samples are more than pad_to_seconds={self.pad_to_seconds} "
-                    f"({self._padded_length} samples); cut them first, as AudioDecoder.chunks does."
+                    f"({self._padded_length} samples). Split the audio first, for example with AudioDecoder.chunks()."
                 )
             waveform = nn.functional.pad(waveform, (0, self._padded_length - num_samples))
         if waveform.shape[-1] < max(self.hop_length, self.n_fft // 2 + 1):
             raise InvalidArgumentError(
                 f"{waveform.shape[-1]} samples are too few: a spectrogram needs at least "
-                f"{max(self.hop_length, self.n_fft // 2 + 1)}; pad_to_seconds appends silence."
+                f"{max(self.hop_length, self.n_fft // 2 + 1)}. pad_to_seconds appends silence."
             )
         return waveform
 

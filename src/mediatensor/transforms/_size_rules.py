@@ -85,10 +85,7 @@ SizeRule: TypeAlias = FixedSize | SizeBySides | SizeByPixels
 
 
 def size_rule(size: object, sides: Mapping[str, object], pixels: Mapping[str, object]) -> SizeRule:
-    """Check the arguments of `Resize`, and return the rule that they describe.
-
-    ``sides`` and ``pixels`` have the arguments of `SizeBySides` and `SizeByPixels`.
-    """
+    """Check the arguments of `Resize`, grouped by the rule to which they belong, and return the rule."""
     groups = [{"size": size}, sides, pixels]
     given = [{name: value for name, value in group.items() if value is not None} for group in groups]
     if sum(map(bool, given)) > 1:
@@ -103,7 +100,8 @@ def size_rule(size: object, sides: Mapping[str, object], pixels: Mapping[str, ob
     try:
         return FixedSize(check_size("Resize", size))
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{error} To keep the aspect ratio, give {', '.join((*sides, *pixels))}.") from None
+        names = ", ".join((*sides, *pixels))
+        raise InvalidArgumentError(f"{error} To keep the aspect ratio, pass one of {names} instead.") from None
 
 
 def _whole_numbers(values: Mapping[str, object]) -> dict[str, int | None]:
@@ -116,7 +114,7 @@ def _whole_numbers(values: Mapping[str, object]) -> dict[str, int | None]:
 def _check_sides(rule: SizeBySides) -> SizeBySides:
     if rule.short_side is not None and rule.long_side is not None and rule.long_side <= rule.short_side:
         raise InvalidArgumentError(
-            f"long_side ({rule.long_side}) must be greater than short_side ({rule.short_side}). Give only one of them, "
+            f"long_side ({rule.long_side}) must be greater than short_side ({rule.short_side}). Pass only one of them, "
             "or size=(height, width) for a fixed size."
         )
     return rule

@@ -53,7 +53,6 @@ def map_images(sample: SampleT, function: Callable[[Tensor], Tensor]) -> SampleT
 
 
 def images_in(sample: object) -> list[Tensor]:
-    """Return all image tensors in a sample, in the order in which `map_images` processes them."""
     found: list[Tensor] = []
 
     def keep(images: Tensor) -> Tensor:
@@ -65,7 +64,7 @@ def images_in(sample: object) -> list[Tensor]:
 
 
 class ImageFunction(Protocol[P]):
-    """A tensor function that also accepts frames, batches of frames and nested samples, because of `over_images`."""
+    """The type of functions that `over_images` decorates."""
 
     def __call__(self, images: SampleT, /, *args: P.args, **kwargs: P.kwargs) -> SampleT: ...
 
@@ -90,8 +89,8 @@ def common_size(images: Sequence[Tensor]) -> tuple[int, int]:
     sizes = {(int(image.shape[-2]), int(image.shape[-1])) for image in images}
     if len(sizes) > 1:
         raise InvalidArgumentError(
-            f"The images of one sample share a random window and must have one (height, width) (got {sorted(sizes)}). "
-            "Resize them first, or transform them one by one."
+            "The images of one sample share a random window, so all must have the same (height, width) (got "
+            f"{sorted(sizes)}). Resize them first, or transform them one by one."
         )
     return sizes.pop()
 
@@ -109,9 +108,9 @@ def common_clip_count(images: Sequence[Tensor]) -> int:
     counts = {math.prod(image.shape[:-4]) for image in images}
     if len(counts) > 1:
         raise InvalidArgumentError(
-            f"The images of one sample share one random draw a clip and must hold the same number of clips (got "
-            f"{sorted(counts)}; shapes {[tuple(image.shape) for image in images]}). Up to 4 dimensions are one clip; "
-            "write (clips, frames, C, H, W) for more."
+            "The images of one sample share the random numbers of each clip, so all must have the same number of clips "
+            f"(got {sorted(counts)}; shapes {[tuple(image.shape) for image in images]}). A tensor of up to 4 "
+            "dimensions is one clip; several clips have the shape (clips, frames, C, H, W)."
         )
     return counts.pop()
 
@@ -173,17 +172,17 @@ class Transform(nn.Module, ABC):
 
         shape                    draws
         (C, H, W)                1   an image
-        (N, C, H, W)             1   a clip of N frames: all treated alike
-        (B, N, C, H, W)          B   B clips of N frames: each has its own
+        (N, C, H, W)             1   a clip of N frames
+        (B, N, C, H, W)          B   B clips of N frames
 
     All random numbers come from torch's global CPU generator, so ``torch.manual_seed`` makes a run reproducible.
 
     To write a transform, implement `transform` and, if it needs parameters, `make_params`.
 
     Attributes:
-        is_random: Whether `make_params` draws random numbers. If true, `make_params` is called once for each clip,
-            and its result is used for this clip in all image tensors of the sample. All image tensors must therefore
-            have the same number of clips. If false, `make_params` is called separately for each image tensor.
+        is_random: Whether `make_params` draws random numbers. If true, it is called once for each clip, and all image
+            tensors of the sample use its result, so all must have the same number of clips. If false, it is called
+            separately for each image tensor.
 
     Example:
         >>> import torch

@@ -31,7 +31,7 @@ __all__ = [
     "to_float",
 ]
 
-# FFmpeg adds this to the width and to the height before it compares the size of a picture with its limit.
+# FFmpeg adds this to the width and to the height before it compares the size of a frame with its limit.
 _MARGIN = 128
 
 
@@ -121,7 +121,7 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
 def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
     """Crop images to a window of ``size`` at their centre.
 
-    If the margins are not whole pixels, the position is rounded to an even number.
+    If the position of the window is not a whole number, it is rounded, halves to the even number.
 
     Args:
         images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
@@ -177,8 +177,8 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
     Args:
         images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         padding: Number of pixels on every side, or (left and right, top and bottom), or (left, top, right, bottom).
-        fill: Value of the border: one number, or one for each channel, on the scale of the images (0 to 255 for uint8,
-            0 to 1 after `to_float`).
+        fill: Value of the border: one number, or one for each channel, in the value range of the images (0 to 255 for
+            uint8, 0 to 1 after `to_float`).
 
     Returns:
         Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
@@ -197,21 +197,18 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
     left, top, right, bottom = check_padding(padding)
     height, width = images.shape[-2:]
     check_result_size(top + height + bottom, left + width + right)
-    border = _fill_tensor(check_fill(fill), images)
+    colour = check_fill(fill)
+    check_fill_fits(colour, images.shape[-3], images.dtype)
     padded = images.new_empty(*images.shape[:-2], top + height + bottom, left + width + right)
-    padded[:] = border
+    padded[:] = _channel_values(colour, images)
     padded[..., top : top + height, left : left + width] = images
     return padded
 
 
-def _fill_tensor(fill: tuple[float, ...], images: Tensor) -> Tensor:
-    check_fill_fits(fill, images.shape[-3], images.dtype)
-    return _beside(images, torch.tensor(fill, dtype=torch.float64, device="cpu").to(images.dtype))
-
-
-def _beside(images: Tensor, values: Tensor) -> Tensor:
-    """Return ``values``, one for each channel, as a tensor (C, 1, 1) on the device of the images."""
-    return on_device(values.view(-1, 1, 1), images.device)
+def _channel_values(values: tuple[float, ...], images: Tensor) -> Tensor:
+    """Return ``values``, one for each channel, as a tensor (C, 1, 1) of the dtype and on the device of the images."""
+    tensor = torch.tensor(values, dtype=torch.float64, device="cpu").to(images.dtype)
+    return on_device(tensor.view(-1, 1, 1), images.device)
 
 
 @over_images
@@ -241,7 +238,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
 
     Args:
         images: Float tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
-        mean: One number for each channel, on the scale of the images (0 to 1 after `to_float`).
+        mean: One number for each channel, in the value range of the images (0 to 1 after `to_float`).
         std: One number above 0 for each channel.
 
     Returns:
@@ -259,14 +256,13 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     """
     mean, std = check_statistics(mean, std)
     if not images.is_floating_point():
-        raise InvalidArgumentError(f"normalize needs float images (got {images.dtype}); convert with ToFloat before.")
+        raise InvalidArgumentError(f"normalize needs float images (got {images.dtype}). Convert them with ToFloat.")
     if images.shape[-3] != len(mean):
         raise InvalidArgumentError(
             f"normalize has {len(mean)} means but the images have {images.shape[-3]} channels "
-            f"(shape {tuple(images.shape)}); give one mean and std for each channel."
+            f"(shape {tuple(images.shape)}). Pass one mean and one std for each channel."
         )
-    offset, divisor = (_beside(images, torch.tensor(x, dtype=images.dtype, device="cpu")) for x in (mean, std))
-    return (images - offset).div_(divisor)
+    return (images - _channel_values(mean, images)).div_(_channel_values(std, images))
 
 
 @over_images
@@ -302,11 +298,6 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def check_fill(fill: object) -> tuple[float, ...]:
-    """Check the argument ``fill``, and return it as a tuple: one number, or one number for each channel.
-
-    >>> check_fill(0.5)
-    (0.5,)
-    """
     values = finite_numbers(fill) or finite_numbers((fill,))
     if not values:
         raise InvalidArgumentError(f"fill must be a finite number, or one for each channel (got {fill!r}).")
@@ -332,7 +323,6 @@ def check_fill_fits(fill: tuple[float, ...], channels: int, dtype: torch.dtype, 
 
 
 def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Check the arguments ``mean`` and ``std``, and return them as tuples with one number for each channel."""
     means, deviations = finite_numbers(mean), finite_numbers(std)
     if not means or len(means) != len(deviations) or min(deviations) <= 0:
         raise InvalidArgumentError(
@@ -343,18 +333,12 @@ def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tupl
 
 
 def check_float_dtype(dtype: object) -> torch.dtype:
-    """Return ``dtype``. Raise `InvalidArgumentError` if it is not a float dtype."""
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
         return dtype
     raise InvalidArgumentError(f"dtype must be a float dtype such as torch.float32 (got {dtype!r}).")
 
 
 def check_size(owner: str, size: object) -> tuple[int, int]:
-    """Check the argument ``size`` of ``owner``, and return it as a tuple (height, width) of ints.
-
-    >>> check_size("Resize", [224, 320])
-    (224, 320)
-    """
     if isinstance(size, Sequence) and len(size) == 2 and all(is_integer(length) and length >= 1 for length in size):
         return int(size[0]), int(size[1])
     raise InvalidArgumentError(
@@ -379,15 +363,12 @@ def check_padding(padding: object) -> tuple[int, int, int, int]:
     )
 
 
-def check_window(window: CropStep, height: int, width: int) -> CropStep:
-    """Return ``window``. Raise `InvalidArgumentError` if it is not inside an image of this height and width."""
+def check_window(window: CropStep, height: int, width: int) -> None:
+    """Raise `InvalidArgumentError` if a window is not inside an image of this height and width."""
     spans = ((window.top, window.height, height), (window.left, window.width, width))
     for start, length, limit in spans:
         if not (is_integer(start) and is_integer(length) and 0 <= start < start + length <= limit):
-            raise InvalidArgumentError(
-                f"{window!r} does not lie inside an image of (height, width) ({height}, {width})."
-            )
-    return window
+            raise InvalidArgumentError(f"{window!r} is not inside an image of (height, width) ({height}, {width}).")
 
 
 def check_result_size(height: int, width: int) -> None:
@@ -403,14 +384,14 @@ def check_crop_fits(height: int, width: int, size: tuple[int, int]) -> None:
     if height < size[0] or width < size[1]:
         raise InvalidArgumentError(
             f"Input dimensions ({height}, {width}) are smaller than the crop size {size}. "
-            "Resize or Pad before cropping, or ask for a smaller crop."
+            "Use Resize or Pad before cropping, or ask for a smaller crop."
         )
 
 
 def center_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
     """Return a window of ``size`` at the centre of an image.
 
-    If the margins are not whole pixels, the position is rounded to an even number, as in torchvision.
+    If the position is not a whole number, it is rounded, halves to the even number, as in torchvision.
 
     >>> center_window(7, 9, (4, 4))  # (7 - 4) / 2 = 1.5 -> 2, (9 - 4) / 2 = 2.5 -> 2
     CropStep(top=2, left=2, height=4, width=4)

@@ -13,7 +13,6 @@ differences. Readers return an `NDArray`, unless `bridge.set_bridge` selects ano
 
 from __future__ import annotations
 
-# All errors have this type, as in decord.
 from ...errors import MediaTensorError as DECORDError
 from . import bridge, logging
 from ._arrays import DECORDContext, NDArray, cpu, gpu

@@ -43,7 +43,7 @@ class DECORDContext:
 
 
 def cpu(dev_id: int = 0) -> DECORDContext:
-    """Return the device that stands for the CPU.
+    """Return the context of the CPU.
 
     Example:
         >>> from mediatensor.compat.decord import cpu
@@ -54,7 +54,7 @@ def cpu(dev_id: int = 0) -> DECORDContext:
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """Return the device that stands for a CUDA GPU. Readers return frames on this GPU. NVDEC decodes them if it can.
+    """Return the context of a CUDA GPU. Readers with this context return frames on the GPU; NVDEC decodes if it can.
 
     Example:
         >>> from mediatensor.compat.decord import gpu
@@ -144,10 +144,7 @@ class NDArray:
 
 
 def source_of(uri: Any) -> Any:
-    """Return a path or URL unchanged.
-
-    If ``uri`` is a file object, read it to its end, as in decord, and return the bytes.
-    """
+    """Return a path or URL unchanged. Read a file object to its end, as in decord, and return the bytes."""
     return bytes(uri.read()) if hasattr(uri, "read") else uri
 
 
@@ -173,6 +170,6 @@ def whole_indices(indices: Any, count: int) -> list[int]:
     for index in wanted.flat:
         if not -count <= index < count:
             raise OutOfRangeError(
-                f"Index {index} is out of bounds: there are {count}, so it must be in {-count} to {count - 1}."
+                f"Index {index} is out of bounds: it must be from {-count} to {count - 1}, because there are {count}."
             )
     return [int(index) % count for index in wanted.flat]

@@ -79,7 +79,10 @@ class AudioReader:
             InvalidArgumentError: if ``idx`` is neither a whole number nor a slice.
         """
         if isinstance(idx, slice):
-            return bridge_out(self._samples(range(*idx.indices(self.shape[1]))))
+            wanted = range(*idx.indices(self.shape[1]))
+            # Torch cannot slice with a negative step.
+            selected = slice(wanted.start, wanted.stop, wanted.step) if wanted.step > 0 else list(wanted)
+            return bridge_out(self._data[:, selected].clone())
         (index,) = whole_indices([index_of(idx)], self.shape[1])
         return bridge_out(self._data[:, index].clone())
 
@@ -135,11 +138,6 @@ class AudioReader:
         channels, num_samples = self.shape
         begin = 0.0 if self._is_padded else self._missing / self.sample_rate
         print(f"{channels} channels, {num_samples} samples at {self.sample_rate} Hz, from {begin} s")
-
-    def _samples(self, wanted: range) -> Tensor:
-        if wanted.step > 0:
-            return self._data[:, wanted.start : wanted.stop : wanted.step].clone()
-        return self._data[:, list(wanted)]
 
     def __repr__(self) -> str:
         return f"AudioReader of {self.shape[0]} channels, {self.shape[1]} samples"

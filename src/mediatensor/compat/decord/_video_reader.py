@@ -44,8 +44,8 @@ class DECORDLimitReachedError(DecodeError):
 class VideoReader:
     """Reads frames of a video by index, as arrays (H, W, 3) of uint8.
 
-    The reader has a position, which is the index of the frame that `next` returns. Any read moves the position to the
-    frame after the last one that was read. `seek`, `seek_accurate` and `skip_frames` change it as well.
+    The reader has a position, which is the index of the frame that `next` returns. Each read moves the position to the
+    frame after the last frame that was read. `seek`, `seek_accurate` and `skip_frames` change it as well.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
@@ -53,7 +53,7 @@ class VideoReader:
         width: Width to which frames are resized. 0 or a negative number keeps the video's width.
         height: Height to which frames are resized. 0 or a negative number keeps the video's height.
         num_threads: Number of codec threads. 0 means a share of the process's budget.
-        fault_tol: Number of frames that are allowed to fail. A fraction below 1 means a share of all frames. A frame
+        fault_tol: Number of frames that are allowed to fail. A number below 1 means a fraction of all frames. A frame
             that cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
             `DECORDLimitReachedError` is raised. A negative number, which is the default, means no limit; a warning then
             names the frames. On a GPU, every frame that cannot be decoded raises an error.
@@ -231,7 +231,6 @@ class VideoReader:
         return whole_number("pos", pos, at_least=0, at_most=len(self) - 1)
 
     def _seconds(self, idx: Any) -> NumpyArray[np.float64]:
-        """Return the same times as `get_frame_timestamp`, but as float64."""
         if isinstance(idx, slice):
             return self._times[idx]
         if np.ndim(idx) == 0:
@@ -253,8 +252,8 @@ class VideoReader:
     def _report_failures(self, failed: set[int]) -> None:
         if self._fault_tol < 0:
             warnings.warn(
-                f"Frames {shown(sorted(failed))} cannot be decoded and were replaced by the nearest ones; fault_tol "
-                "sets a limit.",
+                f"Frames {shown(sorted(failed))} cannot be decoded and were replaced by the nearest frames; fault_tol "
+                "limits their number.",
                 stacklevel=4,
             )
             return
@@ -262,7 +261,7 @@ class VideoReader:
         if len(self._failed) > limit:
             raise DECORDLimitReachedError(
                 f"{len(self._failed)} frames cannot be decoded, more than fault_tol = {self._fault_tol} allows "
-                f"({limit:g} of {len(self)}); the last are {shown(sorted(failed))}."
+                f"({limit:g} of {len(self)}). The last of them are {shown(sorted(failed))}."
             )
 
     def __repr__(self) -> str:
@@ -270,10 +269,6 @@ class VideoReader:
 
 
 def _open_decoder(source: Any, device: str, width: int, height: int, num_threads: int) -> VideoDecoder:
-    """Open the decoder of a reader.
-
-    If ``width`` or ``height`` is 0 or less, frames keep the width or height of the video.
-    """
     decoder = VideoDecoder(
         source,
         dimension_order="NHWC",
@@ -311,9 +306,9 @@ class VideoLoader:
         shape: (frames per batch, height, width, 3). Frames are resized to this size.
         interval: Number of frames to skip between two frames of a batch.
         skip: Number of frames to skip between two batches.
-        shuffle: The order of the batches. 0: one video after the other. 1: videos are interleaved at random, but the
-            batches of each video stay in order of time. 2: all batches in random order. Random orders depend on
-            Python's ``random.seed``.
+        shuffle: The order of the batches. 0: one video after the other. 1: videos in random order, but the batches of
+            each video in order of time. 2: all batches in random order. Random orders depend on Python's
+            ``random.seed``.
         prefetch: Has no effect.
         timeout_seconds: Time limit for each call; see `VideoReader`. A single process reads all videos.
 
@@ -362,10 +357,7 @@ class VideoLoader:
         self.reset()
 
     def _plan_batches(self, lengths: list[int]) -> list[tuple[int, int]]:
-        """Return the batches of all videos, not yet shuffled, each as (video number, index of its first frame).
-
-        ``lengths`` has the number of frames of each video.
-        """
+        """Return all batches in order, as (video number, index of the first frame); ``lengths`` are in frames."""
         span = (self._num_frames - 1) * self._step + 1
         batches = []
         for number, length in enumerate(lengths):
@@ -405,9 +397,9 @@ class VideoLoader:
         return self
 
     def __next__(self) -> tuple[Any, Any]:
-        """Return the frames (N, H, W, 3) of the next batch, and an array (N, 2) that shows where they come from.
+        """Return the frames (N, H, W, 3) of the next batch, uint8, and the origin of each frame, (N, 2).
 
-        Frames are uint8. Each row of the array has a frame's video number and frame index.
+        Each row of the second array contains the number of the video, and the index of the frame in it.
 
         Raises:
             StopIteration: after the last batch.
@@ -421,7 +413,7 @@ class VideoLoader:
         failed = [report.index for report in batch.replaced if not report.num_missing]
         if failed:
             warnings.warn(
-                f"Frames {shown(failed)} of video {number} cannot be decoded, and were replaced by the nearest ones.",
+                f"Frames {shown(failed)} of video {number} cannot be decoded and were replaced by the nearest frames.",
                 stacklevel=2,
             )
         return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
@@ -444,7 +436,7 @@ class VideoLoader:
 
 
 class _Files:
-    """The videos that a loader reads. The videos that were read last stay open."""
+    """The videos that a loader reads. The most recently read videos stay open."""
 
     def __init__(self, uris: list[Any], device: str, width: int, height: int) -> None:
         self._uris = uris

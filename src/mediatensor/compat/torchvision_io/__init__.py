@@ -2,7 +2,7 @@
 
 These include the video functions that later versions of torchvision have dropped. Names, arguments, defaults and
 results are the same as in torchvision 0.22 with its default backend. The page "Coming from torchvision.io" lists the
-differences. In addition, functions accept a time limit, ``timeout_seconds``.
+differences. Functions that decode or encode also accept a time limit, ``timeout_seconds``.
 
 >>> from mediatensor.compat import torchvision_io as io
 >>> frames, samples, info = io.read_video("video.mp4", start_pts=2, end_pts=3, pts_unit="sec")

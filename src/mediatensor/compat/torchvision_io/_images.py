@@ -271,7 +271,7 @@ def _decode(
     kind: str | None, input: Any, mode: Any, apply_exif_orientation: bool, timeout_seconds: float | None
 ) -> Tensor:
     if not isinstance(input, (Tensor, str)) and not hasattr(input, "__fspath__"):
-        raise SourceTypeError(f"An image is decoded from a tensor (N,) of uint8, or a path (got {shown(input)}).")
+        raise SourceTypeError(f"input must be a tensor (N,) of uint8 or a path (got {shown(input)}).")
     data, name = read_bytes(input)
     wanted = check_mode(mode)
     if wanted is _UNCHANGED and sniff(data) == "gif":

@@ -59,8 +59,8 @@ def read_video(
 
     Returns:
         Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary. The
-        dictionary has ``"video_fps"`` if there is video, and ``"audio_fps"`` if there is audio. Without frames, the
-        shape of the first tensor is (0, 1, 1, 3); without samples, the shape of the second is (1, 0).
+        dictionary has ``"video_fps"`` if there is video, and ``"audio_fps"`` if there is audio. If there are no frames,
+        the first tensor has the shape (0, 1, 1, 3). If there are no samples, the second has the shape (1, 0).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or end_pts < start_pts.
@@ -121,16 +121,11 @@ def read_video_timestamps(
 
 
 def _streams_of(source: Any, media_type: str) -> list[Any]:
-    """Return the header of each stream that has the given media type, in file order."""
     return [stream for stream in get_container_metadata(source).streams if stream.media_type == media_type]
 
 
 def _read(source: Any, start: Time, end: Time, is_seconds: bool) -> tuple[Tensor, Tensor, dict[str, Any], int]:
-    """Read the first video stream and the first audio stream.
-
-    Return the frames (T, H, W, 3), the samples (channels, N), a dict with the frame rate and the sample rate, and the
-    number of frames that are missing.
-    """
+    """Return frames (T, H, W, 3), samples (channels, N), the dict of `read_video`, and the number of missing frames."""
     info: dict[str, Any] = {}
     frames, num_lost = torch.empty((0, 1, 1, 3), dtype=torch.uint8), 0
     unit = None
@@ -229,7 +224,11 @@ class VideoReader:
         self._metadata = self._calls.run(methodcaller("headers"))
         self._is_video, self._stream_index, self._position = True, 0, 0
         if not self.set_current_stream(stream):
-            raise StreamError(f"There is no stream {stream!r}; the file has {self._counts()}.")
+            kinds = [kind for kind, *_ in self._metadata]
+            raise StreamError(
+                f"There is no stream {stream!r}; the file has {kinds.count('video')} video streams and "
+                f"{kinds.count('audio')} audio streams."
+            )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self
@@ -315,7 +314,9 @@ class VideoReader:
         """
         media_type, _, number = stream.partition(":") if isinstance(stream, str) else ("", "", "")
         if media_type not in ("video", "audio") or not (number or "0").isdecimal():
-            raise InvalidArgumentError(f"stream must be 'video', 'audio', 'video:0' or the like (got {shown(stream)}).")
+            raise InvalidArgumentError(
+                f"stream must be 'video' or 'audio', with or without a number such as ':0' (got {shown(stream)})."
+            )
         indices = [index for kind, index, *_ in self._metadata if kind == media_type]
         if int(number or 0) >= len(indices):
             return False
@@ -323,14 +324,10 @@ class VideoReader:
         self._position = 0
         return True
 
-    def _counts(self) -> str:
-        kinds = [kind for kind, *_ in self._metadata]
-        return f"{kinds.count('video')} of video and {kinds.count('audio')} of audio"
-
 
 @dataclass
 class _Streams:
-    """The decoders of all streams of a file. A decoder is opened when its stream is first read."""
+    """The decoders of all streams of a file, which are opened on first use."""
 
     source: Any
     num_threads: int
@@ -339,7 +336,7 @@ class _Streams:
     decoded: tuple[int, int, Tensor] | None = None
 
     def headers(self) -> list[tuple[str, int, float | None, float | None]]:
-        """Return what the headers state about each video and audio stream: (media type, index, rate, duration)."""
+        """Return (media type, index, rate, duration) of each video and audio stream according to its header."""
         headers = []
         for stream in get_container_metadata(self.source).streams:
             if stream.media_type in ("video", "audio"):
@@ -356,7 +353,6 @@ class _Streams:
         return self.decoders[index]
 
     def frame_times(self, stream_index: int) -> tuple[list[float], list[int]]:
-        """Return the times of all frames of a video stream, and the indices of its key frames."""
         index = self._opened(VideoDecoder, stream_index).frame_index
         return index.pts_seconds.tolist(), index.key_frame_indices.tolist()
 
@@ -435,7 +431,7 @@ def write_video(
     sound = None
     if audio_array is not None:
         if audio_fps is None:
-            raise InvalidArgumentError("audio_array needs audio_fps, its samples per second.")
+            raise InvalidArgumentError("audio_array needs audio_fps, the number of samples per second.")
         options_of_sound = options_dict("audio_options", audio_options, _sound_options)
         sound = (_samples(audio_array), int(audio_fps), audio_codec, _sound_options(**options_of_sound))
     work = partial(_write, path_text("filename", filename), frames.cpu(), fps, video_codec, dict(options or {}), sound)
