@@ -234,7 +234,7 @@ def test_empty_sources_are_refused() -> None:
 
 # Workers
 
-CONTEXTS = [(1, "fork"), (2, "fork"), (4, "fork"), (1, "forkserver"), (2, "spawn")]
+CONTEXTS = [(1, "fork"), (4, "fork"), pytest.param(1, "forkserver", marks=pytest.mark.slow), (2, "spawn")]
 
 
 @pytest.mark.parametrize(("num_workers", "context"), CONTEXTS)

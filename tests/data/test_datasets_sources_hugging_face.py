@@ -215,7 +215,7 @@ def test_parquet_of_hugging_face_is_read(stored: Any, tmp_path: Path) -> None:
     assert list(as_items(loaded, kind="video")) == list(as_items(stored, kind="video"))
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_clips_in_workers_match_those_of_paths(context: str, stored: Any, videos: list[Path]) -> None:
     labels = [2, 0, 1, -1]
     dataset = VideoClips(stored.remove_columns("thumbnail"), num_frames_per_clip=NUM_FRAMES, rows_per_file=2, seed=5)

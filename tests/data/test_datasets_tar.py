@@ -94,7 +94,7 @@ def test_rows_equal_those_of_plain_files(shards: Path, videos: list[Path]) -> No
         assert other.source.endswith(f"class/{row // 2}.mp4")
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_give_every_row_once_and_resume(shards: Path, context: str) -> None:
     dataset = VideoClips(TarItems(shards / "*.tar"), num_frames_per_clip=2, rows_per_file=2)
     options = {"batch_size": 2, "shuffle": Shuffle(rows_together=2), "multiprocessing_context": context}
