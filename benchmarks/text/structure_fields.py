@@ -35,6 +35,7 @@ from .ocr_scores import Count, box_iou
 __all__ = [
     "add_command",
     "box_of_words",
+    "drawn_links",
     "form_contents",
     "form_links",
     "score_links",
@@ -164,11 +165,12 @@ def _drawn_row(count: int) -> dict[str, Any]:
             for word in line.words
         ]
         found, taken = _links(make_content(page.image, words))
-        score, seconds = score + score_links(_drawn_links(page), found), seconds + taken
+        score, seconds = score + score_links(drawn_links(page), found), seconds + taken
     return _link_row("drawn forms", "true words", count, score, seconds)
 
 
-def _drawn_links(page: DrawnPage) -> list[Link]:
+def drawn_links(page: DrawnPage) -> list[Link]:
+    """Return the true links of a drawn form, as boxes."""
     return [(_around(field.key.polygon), _around(field.value.polygon)) for field in page.fields]
 
 

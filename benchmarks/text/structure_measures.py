@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,10 @@ from mediatensor.ocr.structure import (
 )
 
 from .ocr_scores import Count
-from .structure_adjacency import score_relations
+from .structure_adjacency import TextCell, relations_of, score_relations
 from .structure_fields import (
     box_of_words,
+    drawn_links,
     form_contents,
     form_links,
     score_links,
@@ -64,6 +66,8 @@ Scores = dict[str, float]
 # Seeds of generated pages: the first were used while the rules were made.
 _KNOWN_SEEDS, _UNSEEN_SEEDS = range(20), range(1000, 1060)
 _MANY_FORMS = 60
+# The resolution of images of files, in dots per inch.
+_RESOLUTION = 144
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,15 @@ def make_measures(options: argparse.Namespace, modules: Sequence[str]) -> list[M
     forms, receipts, words = options.forms, options.receipts, options.words
     makers: list[tuple[tuple[str, ...], Any, Callable[[], Iterator[Measure]]]] = [
         (("fields_pairs", "phrases", "table"), forms, lambda: _read_form_measures(forms, words, known)),
-        (("finding",), forms, lambda: _form_measures(forms, known)),
+        (("finding", "fields_pairs", "phrases"), forms, lambda: _form_measures(forms, known)),
+        (("fields_pairs", "phrases", "finding"), True, _drawn_form_measures),
+        (("picture",), forms, lambda: _form_picture_measures(forms, known)),
         (("columns", "ordering"), forms, lambda: _form_order_measures(forms, known)),
         (("fields_asked", "field_rules", "phrases"), receipts, lambda: _receipt_measures(receipts, words, known)),
         (("columns", "ordering"), receipts, lambda: _receipt_order_measures(receipts, known)),
         (("table",), options.tables, lambda: _table_measures(options.tables)),
+        (("picture",), options.tables, lambda: _table_picture_measures(options.tables)),
+        (("table", "picture"), True, _drawn_table_measures),
         (("table", "picture", "region", "columns", "ordering"), options.publaynet,
          lambda: _publaynet_measures(options.publaynet, words)),
         (("region",), options.docbank, lambda: _docbank_measures(options.docbank)),
@@ -192,16 +200,63 @@ def _form_measures(folder: Path, known: set[str]) -> Iterator[Measure]:
     """Measure the fields of forms from their true words, which need no OCR."""
     annotations = sorted((folder / "annotations").glob("*.json"))
     for split, pages in _split(annotations, known):
-        # A third of the forms is enough.
-        pages = pages if len(pages) < _MANY_FORMS else pages[::3]
         truths = [_load(page) for page in pages]
         given = [
             {"true words": form_contents(_image(page), truth)["true words"]}
             for page, truth in zip(pages, truths, strict=True)
         ]
         links = [form_links(truth) for truth in truths]
-        name = f"forms by find_structure, {len(pages)} {split.split()[1]}"
-        yield _links_measure(("finding",), name, links, given, _fields_of_structure)
+        yield _links_measure(("fields_pairs", "phrases"), f"forms, {split}", links, given, find_fields)
+        # A third of the forms is enough.
+        step = 1 if len(pages) < _MANY_FORMS else 3
+        name = f"forms by find_structure, {len(pages[::step])} {split.split()[1]}"
+        yield _links_measure(("finding",), name, links[::step], given[::step], _fields_of_structure)
+
+
+def _drawn_form_measures() -> Iterator[Measure]:
+    """Measure the fields of drawn forms, and false fields on drawn pages of other kinds."""
+    drawn = [
+        draw_random_page(random.Random(seed), kind="form", languages=("en", "de", "fr", "es"), style="scan")
+        for seed in _UNSEEN_SEEDS
+    ]
+    given = [{"true words": content_of_picture(page.image, *_columns(_words_of_lines(page)))} for page in drawn]
+    links = [drawn_links(page) for page in drawn]
+    name = f"{len(drawn)} unseen drawn pages"
+    yield _links_measure(("fields_pairs", "phrases"), f"forms, {name}", links, given, find_fields)
+    yield _links_measure(("finding",), f"forms by find_structure, {name}", links, given, _fields_of_structure)
+    others = [drawn_region_page(seed)[2] for seed in _UNSEEN_SEEDS]
+
+    def scores(found: list[Any]) -> Scores:
+        return {f"fields on {len(others)} unseen drawn pages without a form": -float(sum(found))}
+
+    yield Measure(("finding",), lambda: [len(_fields_of_structure(content)) for content in others], scores)
+
+
+def _form_picture_measures(folder: Path, known: set[str]) -> Iterator[Measure]:
+    """Measure the fields of forms from their images and true words, so that rules of pictures have an effect."""
+    for split, pages in _split(sorted((folder / "annotations").glob("*.json")), known):
+        # A fifth of the forms is enough.
+        pages = pages if len(pages) < _MANY_FORMS else pages[::5]
+        truths = [_load(page) for page in pages]
+        images = [_image(page) for page in pages]
+        words = [_columns(words_in_lines(truth["form"])) for truth in truths]
+
+        def again(images: Any = images, words: Any = words) -> list[Any]:
+            contents = [content_of_picture(image, *of_page) for image, of_page in zip(images, words, strict=True)]
+            return [
+                {
+                    "true words": [
+                        (box_of_words(content, field.key_words), box_of_words(content, field.value_words))
+                        for field in find_fields(content)
+                    ]
+                }
+                for content in contents
+            ]
+
+        links = [form_links(truth) for truth in truths]
+        name = f"forms, {len(pages)} {split.split()[1]}"
+        scores = _links_measure((), name, links, [], find_fields).scores
+        yield Measure(("picture",), again, scores)
 
 
 def _form_order_measures(folder: Path, known: set[str]) -> Iterator[Measure]:
@@ -354,13 +409,82 @@ def _table_measures(folder: Path) -> Iterator[Measure]:
             for pages in contents
         ]
 
+    yield Measure(("table",), results, _relation_scores(f"tables, {len(truths)} known files", truths))
+
+
+def _table_picture_measures(folder: Path) -> Iterator[Measure]:
+    """Measure tables in images of the pages that have tables, with the words of the files."""
+    truths, pages = [], []
+    for truth in sorted(folder.glob("*-str.xml")):
+        pdf = folder / f"{truth.name.removesuffix('-str.xml')}.pdf"
+        if not pdf.exists():
+            continue
+        document = DocumentFile.from_pdf(pdf, dpi=_RESOLUTION)
+        truths.append(read_truth(truth))
+        of_file = []
+        for number in sorted({int(region.attrib["page"]) - 1 for region in ET.parse(truth).getroot().iter("region")}):
+            content, image = document.page_content(number), document[number]
+            if content is not None:
+                boxes = content.boxes * _RESOLUTION / 72
+                of_file.append((image, boxes, content.texts, content.line_ids, content.confidences))
+        pages.append(of_file)
+
+    def results() -> list[Any]:
+        found = []
+        for of_file in pages:
+            contents = [content_of_picture(*page) for page in of_file]
+            found.append([relation for content in contents for relation in tables_of(content, find_tables(content))])
+        return found
+
+    yield Measure(("picture",), results, _relation_scores(f"tables in pictures, {len(truths)} known files", truths))
+
+
+def _drawn_table_measures() -> Iterator[Measure]:
+    """Measure tables in drawn pages, which were not used while the rules were made."""
+    drawn = [
+        draw_random_page(random.Random(seed), kind="table", style=("clean", "scan")[seed % 2]) for seed in _UNSEEN_SEEDS
+    ]
+    truths = [
+        [
+            relation
+            for table in page.tables
+            for relation in relations_of(
+                TextCell(
+                    cell.row, cell.row + cell.row_span - 1, cell.column, cell.column + cell.column_span - 1, cell.text
+                )
+                for cell in table.cells
+            )
+        ]
+        for page in drawn
+    ]
+
+    def read() -> list[PageContent]:
+        return [content_of_picture(page.image, *_columns(_words_of_lines(page))) for page in drawn]
+
+    def found(contents: Sequence[PageContent]) -> list[Any]:
+        return [tables_of(content, find_tables(content)) for content in contents]
+
+    contents, scores = read(), _relation_scores(f"tables, {len(drawn)} unseen drawn pages", truths)
+    yield Measure(("table",), lambda: found(contents), scores)
+    yield Measure(("picture",), lambda: found(read()), scores)
+
+
+def _words_of_lines(page: DrawnPage) -> list[Any]:
+    return [
+        (word.text, (*word.polygon.min(axis=0), *word.polygon.max(axis=0)), number, 1.0)
+        for number, line in enumerate(page.lines)
+        for word in line.words
+    ]
+
+
+def _relation_scores(name: str, truths: Sequence[Any]) -> Callable[[list[Any]], Scores]:
     def scores(found: list[Any]) -> Scores:
         total = Count()
         for truth, relations in zip(truths, found, strict=True):
             total += score_relations(truth, relations)
-        return {f"tables, {len(truths)} known files": total.f1}
+        return {name: total.f1}
 
-    yield Measure(("table",), results, scores)
+    return scores
 
 
 def _publaynet_measures(folder: Path, words: Path) -> Iterator[Measure]:

@@ -24,7 +24,7 @@ TOKENIZERS: dict[str, Callable[[str], int | Sized] | None] = {
     "default": None,
     "words": str.split,
     "bytes": lambda text: text.encode(),
-    # Not the sum over the parts of a text, and with tokens at both ends, as for BERT.
+    # The count is not the sum over the parts of a text: tokens are added at both ends, as for BERT.
     "pairs of letters": lambda text: 2 + (len(text) + 1) // 2,
     "transformers": lambda text: {"input_ids": text.split(), "attention_mask": [1]},
 }
@@ -100,7 +100,7 @@ def texts_of(chunks: list[Chunk]) -> list[str]:
 
 @dataclass
 class Known:
-    """What is known of a generated document."""
+    """A generated document, and what is known of it."""
 
     sheets: list[Sheet] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -356,7 +356,7 @@ def test_chinese_is_divided_between_characters_but_not_before_marks() -> None:
 
 
 def test_pages_without_layout_have_no_headings() -> None:
-    """As without `detect_layout`, and as docTR exports pages. Rows of cells stay rows."""
+    """Pages have no layout regions, as without `detect_layout` and in exports of docTR. Rows of cells stay rows."""
     lines = [
         [("Total", 10), ("$21.49", 300)],
         [("Paid", 10), ("$22.00", 300)],

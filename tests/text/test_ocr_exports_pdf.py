@@ -153,7 +153,7 @@ def lost_words(words: list[str], data: bytes, pdftotext: Callable[..., str]) -> 
 
 
 def read_page(page: RenderedPage, margin: float) -> Page:
-    """The page as a reader gives it whose boxes reach beyond the ink by a share of its height."""
+    """A page as from a predictor whose boxes extend beyond the ink by a share of its height."""
     height, width = page.image.shape[:2]
     words = []
     for box in page.words:
@@ -269,7 +269,7 @@ def test_words_with_any_turn_stay_whole(degrees: float, find_words: Callable[[by
     found = find_words(page_of(*words).export_as_pdf())
 
     assert sorted(text for text, _ in found) == sorted(texts)
-    # Along the axis that is nearest to the text; across it, poppler's boxes are as high as the text, whatever its turn.
+    # Compare along the axis nearest to the text. Across it, poppler's boxes have the height of the text at any angle.
     axis = 0 if abs(np.sin(np.radians(degrees))) < np.sin(np.radians(45)) else 1
     for item in words:
         extents = [dict(found)[item.value][axis::2], box_of(item)[axis::2]]
@@ -287,7 +287,7 @@ def test_text_is_invisible_and_lies_over_its_quad(degrees: float) -> None:
 
     assert pdfium.raw.FPDFTextObj_GetTextRenderMode(text.raw) == pdfium.raw.FPDF_TEXTRENDERMODE_INVISIBLE
     a, b, c, d, e, f = text.get_matrix().get()
-    # Of the font, glyphs are 1 wide and from 0.2 below the baseline to 0.8 above it.
+    # Glyphs of the font are 1 wide, and extend from 0.2 below the baseline to 0.8 above it.
     length = 1 if 2 * np.hypot(a, b) > 80 else 3
     em = np.array([[0, 0.8], [length, 0.8], [length, -0.2], [0, -0.2]])
     placed = em @ [[a, b], [c, d]] + (e, f)
@@ -303,7 +303,7 @@ def test_text_is_invisible_and_lies_over_its_quad(degrees: float) -> None:
 
 @pytest.mark.parametrize("degrees", [0, 10])
 def test_right_to_left_text_is_extracted_in_order(degrees: float, pdftotext: Callable[..., str]) -> None:
-    # Seen from left to right: the second word, then the first; in one of them a number, which runs the other way.
+    # From left to right, the second word comes first. One of them has a number, which runs the other way.
     words = [turned_word("אבג12", (100, 100), (90, 20), degrees), turned_word("שלום", (200, 100), (90, 20), degrees)]
     page = Page(noise(), [Block([Line(words)])], 0, SIZE)
 

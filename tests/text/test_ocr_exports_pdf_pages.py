@@ -1,4 +1,4 @@
-"""Searchable PDF of files: their pages and images are put in as they are, and gain the text."""
+"""Searchable PDF from files: pages and images are copied unchanged, and text is added."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACES = {"north": (0.2, 0.1, 0.5, 0.16), "south": (0.55, 0.8, 0.9, 0.85)}
 
 
 def read(pages: Pages, places: dict[str, tuple[float, ...]] = PLACES) -> Document:
-    """The document as if these words had been read on each page, at places relative to it."""
+    """A document in which these words were read on each page, at places relative to the page."""
     read_pages = []
     for index in range(len(pages)):
         lines = [
@@ -282,7 +282,7 @@ def test_jpegs_are_not_encoded_again(name: str, tmp_path: Path) -> None:
 
 
 def lossless_files() -> dict[str, tuple[bytes, bool]]:
-    """Files, and whether their data is put in as it is."""
+    """Files, and whether their data are copied unchanged."""
     picture = Image.fromarray(noise((90, 131)))
     bits = picture.convert("1")
     clear = picture.copy()

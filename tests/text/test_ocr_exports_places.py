@@ -37,7 +37,7 @@ HOSTILE = "]]>&<\"' ö Ω 漢 😀"
 
 
 def hocr_nodes(data: bytes) -> list[dict[str, Any]]:
-    """Class, identifier, properties and text of what hOCR places."""
+    """Class, identifier, properties and text of each hOCR element that has a position."""
     nodes = []
     for node in ElementTree.fromstring(data).iter():
         if "title" in node.attrib:
@@ -254,7 +254,7 @@ def test_lines_that_were_not_read_are_counted_by_tsv(reading_order: bool) -> Non
 
 # ALTO
 
-# Of the schema, version 4.2: what each element may hold, in this order, and the attributes it has.
+# From version 4.2 of the schema: the children that each element may have, in this order, and its attributes.
 PLACE = {"ID", "HPOS", "VPOS", "WIDTH", "HEIGHT"}
 SCHEMA: dict[str, tuple[list[set[str]], set[str], set[str]]] = {
     # name: children, attributes that it must have, attributes that it may have

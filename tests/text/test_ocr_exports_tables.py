@@ -196,7 +196,7 @@ def test_workbook_shows_numbers_as_they_were_read_and_drops_what_xml_cannot_hold
 
 
 def test_hostile_tables_are_refused_or_written_quickly() -> None:
-    """Sizes and spans of a stored table may be anything; nothing is as large as they say."""
+    """A stored table may state any sizes and spans. Memory must not grow with them."""
     for sides in ((10**12, 0), (10**12, -1), (-1, 5)):
         stored = {**Table([], 1, 1, BOX).export(), "num_rows": sides[0], "num_cols": sides[1]}
         with pytest.raises(InvalidArgumentError, match="positions"):

@@ -1,4 +1,4 @@
-"""Fields that were asked for: receipts, invoices, rules of one's own, and what printed values mean."""
+"""Fields extracted by rules: receipts, invoices, custom rules, and the parsing of printed values."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_fields_have_the_words_of_key_and_value() -> None:
 
 @pytest.mark.parametrize("cash", [False, True])
 def test_cash_is_not_the_total(cash: bool) -> None:
-    """Cash is more than the total and below it; with change, the difference is the amount due."""
+    """Cash is more than the total, and is printed below it. With change, the difference is the amount due."""
     lines = ["CORNER SHOP", "MILK      2.40", "TOTAL     2.40", "CASH      5.00", *(["CHANGE    2.60"] if cash else [])]
     assert values_of(tuple(lines), "receipt")["total"] == "2.40"
 
 
-# Labels of a number, a date, a day due, net, tax and total; a day.
+# For each language: the labels of number, date, due date, net, tax and total, and a date.
 INVOICES = {
     "en": ("Invoice No", "Invoice date", "Due date", "Subtotal", "VAT 20%", "Total due", "20 March 2024"),
     "de": ("Rechnungsnummer", "Rechnungsdatum", "Fällig am", "Nettobetrag", "MwSt. 19 %", "Gesamtbetrag",

@@ -1,4 +1,4 @@
-"""Unnamed keys and values of forms: pairs by their positions and looks."""
+"""Keys and values of forms, paired by position and appearance, without rules for fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF files as pages: rendering next to poppler's, lazy reading, and misleading files."""
+"""PDF files as pages: rendering compared with poppler, lazy reading, and misleading files."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_pages_look_as_poppler_renders_them(entries: str, tmp_path: Path) -> Non
     assert ours.shape == theirs.shape
     assert ours.dtype == np.uint8
     assert ours.flags.c_contiguous
-    # The two smooth letters in ways of their own; that is less than what a shift by three pixels makes.
+    # The two programs smooth letters differently. A shift by three pixels would make a larger difference.
     difference = np.abs(ours.astype(int) - theirs).mean()
     assert difference < 0.8
     assert difference < 0.6 * np.abs(np.roll(ours, (3, 3), axis=(0, 1)).astype(int) - theirs).mean()

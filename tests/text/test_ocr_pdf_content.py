@@ -1,4 +1,4 @@
-"""What PDF files say is drawn on their pages, next to what was written into them, and to poppler's words."""
+"""The content that PDF files draw on pages, compared with what was written and with poppler's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF files that are broken, locked, hostile, or something else: each has a separate error, and the rest is read."""
+"""PDF files that are damaged, encrypted or hostile, and other files: each has its error, and the rest is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDFium in a separate process: the same pages, and an end to endless ones."""
+"""PDFium in a separate process: the same pages, and a time limit for endless ones."""
 
 from __future__ import annotations
 

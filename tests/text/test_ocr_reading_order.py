@@ -1,4 +1,4 @@
-"""Reading order: docTR's answers, and orders that a reader would give, on pages laid out by hand."""
+"""Reading order on pages laid out by hand: docTR's results, and the orders in which people read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES = {name: (geometries, options) for name, geometries, options in order_case
 RECORDED = read_record("layout")
 
 
-# Where it differs on purpose: docTR reads all fields of a form before their values.
+# Cases in which the order differs on purpose: docTR reads all fields of a form before their values.
 READ_IN_ROWS = {"form ltr", "form rtl"}
 
 
@@ -68,7 +68,7 @@ def test_skewed_columns_are_read_as_straight_ones(angle: float) -> None:
 def test_rounding_of_turned_boxes_decides_nothing() -> None:
     words = form()
     lines = np.stack([words.boxes[words.lines == number].mean(axis=0) for number in range(9)])
-    # Stacked boxes of one left edge, and level ones of one top: ties that any noise would break.
+    # Stacked boxes share a left edge, and level boxes share a top. Any rounding error would break such ties.
     grid = np.array(
         [[x, 0.2 + 0.025 * row, x + 0.1, 0.22 + 0.025 * row] for row in range(6) for x in (0.1, 0.3, 0.5, 0.7)]
     )

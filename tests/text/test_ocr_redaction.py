@@ -63,7 +63,7 @@ def page_of(*texts: str, number: int = 0, **options: Any) -> Page:
 
 
 def stored_texts(document: Document) -> Iterator[tuple[str, bytes]]:
-    """Everything that is written of a document, decompressed, by name."""
+    """All exports of a document, decompressed, by format."""
     yield "pickle", pickle.dumps(document)
     yield "repr", repr(document).encode()
     yield "json", json.dumps(document.export(characters=True), ensure_ascii=False).encode()

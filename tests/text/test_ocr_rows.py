@@ -1,4 +1,4 @@
-"""Rows of cells are lines of text, columns of text are not, and the tree is in the order that every export has."""
+"""Cells of a row are read as one line, columns one after the other, and all exports have the same order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table(top: float = 200) -> list[tuple[float, float, float, str]]:
 
 
 def built(words: WordPage, boxes: np.ndarray | None = None, shape: tuple[int, int] = (HEIGHT, WIDTH)) -> Page:
-    """The page of words that come in no order."""
+    """Build a page from words in random order."""
     mixed = shuffled(len(words.texts))
     places = (words.boxes if boxes is None else boxes)[mixed]
     arguments = arguments_of(places, [words.texts[index] for index in mixed], shape)
@@ -197,10 +197,10 @@ def test_rows_are_found_on_a_page_that_lies_askew_in_straight_boxes() -> None:
     long = [(60.0, 60.0 + 22 * row, 16.0, f"{text} {text}") for row, text in enumerate(TEXT)]
     words = written([*long, *table()])
     boxes = words.boxes.copy()
-    # Two degrees: from one side to the other more than a line.
+    # Two degrees move the end of a line by more than its height.
     boxes[:, [1, 3]] += (0.035 * boxes[:, [0]] * WIDTH) / HEIGHT
 
-    # Which words are one line is known, as from a detector of lines.
+    # The words of each line are known, as with a detector of lines.
     mixed = shuffled(len(words.texts))
     arguments = arguments_of(boxes[mixed], [words.texts[index] for index in mixed])
     page = DocumentBuilder(keep_reading_order=True)(**arguments, line_ids=[words.lines[mixed]]).pages[0]
@@ -346,7 +346,7 @@ def test_layout_matches_pdftotext(look: str, tmp_path: Path) -> None:
     ours = built(courier_words(LOOKS[look])).render(layout=True).splitlines()
 
     assert words_of_lines("\n".join(ours)) == words_of_lines("\n".join(theirs))
-    # They close wide gaps up; here every word is where it is on the page, in letters of Courier.
+    # pdftotext shortens wide gaps. Here, each word is at its place on the page, in letters of Courier.
     words = courier_words(LOOKS[look])
     letter = 0.6 * LOOKS[look][0][2]
     lefts = (words.boxes[:, 0] - words.boxes[:, 0].min()) * WIDTH / letter
@@ -395,7 +395,7 @@ def test_layout_has_tables_and_leaves_furniture_out() -> None:
     page = page_of(word("above", (10, 60, 50, 76)), tables=[Table(cells, 2, 2, box)])
 
     assert words_of_lines(page.render(layout=True)) == [["above"], ["milk", "1.20"], ["tea"]]
-    # Words of a cell are on their own lines, and on a turned page where they are on the upright one.
+    # Each line of a cell is a separate line. A rotated page has the same layout as the upright page.
     boxes = {"milk": (10, 100, 42, 116), "fresh": (10, 120, 50, 136), "1.20": (160, 120, 192, 136)}
     places = {text: word(text, place) for text, place in boxes.items()}
     cells = [

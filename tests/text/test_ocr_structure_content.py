@@ -1,4 +1,4 @@
-"""Contents found in an image of a page, compared with the drawn ones."""
+"""Rules, pictures and bold words found in the image of a page, compared with the drawn ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ XS, YS = (100, 300, 420, 800), (200, 240, 290, 330, 420)
 
 
 def content_of(image: Image.Image | NDArray[np.uint8], words: NDArray[np.float64] | None = None) -> PageContent:
-    """The content of a picture with these words; their height says how large things are."""
+    """The content of an image with these words. The word height is the unit of all lengths."""
     boxes = np.array([(100.0, 60, 180, 80)]) if words is None else words
     count = len(boxes)
     return content_of_picture(np.asarray(image), boxes, ["word"] * count, range(count), [1.0] * count)
@@ -201,12 +201,12 @@ def test_time_is_proportional_to_words() -> None:
         started = time.process_time()
         assert len(content_of(image, boxes).is_bold) == 80 * rows
         seconds.append(time.process_time() - started)
-    # Ten times the words; three more for a busy machine.
+    # There are ten times as many words. The factor 3 allows for a busy machine.
     assert seconds[1] < 30 * seconds[0]
 
 
 def test_words_of_hostile_files_are_clipped_to_the_page() -> None:
-    """Flat, far, reversed, not numbers, empty: finding ends soon, and every word is in one region."""
+    """Boxes are flat, far outside, reversed or not finite, and a text is empty: each word is still in one region."""
     boxes = np.array(
         [[50, 50 + 14 * row, 290, 50 + 14 * row] for row in range(5)]
         + [[1e9, 1e9, 1e9, 1e9], [np.nan] * 4, [200, 300, 100, 280], [-50, -20, 20, 10]]

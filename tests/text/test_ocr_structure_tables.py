@@ -1,4 +1,4 @@
-"""Tables that are found by rules and gaps, against pages that were put together with their truth."""
+"""Tables found by ruled lines and gaps, on pages whose tables are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = 10.0
 
 
 class Page:
-    """Words and rules, put on a page one by one."""
+    """A page to which words and ruled lines are added one by one."""
 
     def __init__(self, width: float = 600.0, height: float = 800.0) -> None:
         self.width, self.height = width, height
@@ -65,7 +65,7 @@ def assert_covered_once(table: FoundTable) -> None:
 
 
 def put(page: Page, rows: Sequence[Sequence[str]], xs: Sequence[float], y: float, pitch: float = 16.0) -> None:
-    """Rows of texts: the first column left of its position, the rest right of theirs."""
+    """Write rows of texts. The first column is left-aligned, and the others are right-aligned."""
     for row in rows:
         for column, text in enumerate(row):
             page.write(xs[column], y, text, "right" if column else "left")

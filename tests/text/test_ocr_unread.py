@@ -1,4 +1,4 @@
-"""Lines that are found and not read: their reasons, and their exports."""
+"""Unread lines: their reasons and their exports."""
 
 from __future__ import annotations
 

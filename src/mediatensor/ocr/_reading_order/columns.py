@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .geometry import component_roots
+
 __all__ = ["Relations", "has_text_columns", "row_numbers"]
 
 # Comparisons process about this many pairs of boxes, or of gutters and boxes, at a time, to bound memory.
@@ -150,7 +152,7 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     if len(pairs) == 0:
         return alone
     columns = _look_like_gutters(boxes, heights, height, pairs)
-    return _component_roots(number, pairs[~_vote_with_near_gaps(columns, boxes, pairs, height)])
+    return component_roots(number, pairs[~_vote_with_near_gaps(columns, boxes, pairs, height)])
 
 
 def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
@@ -221,7 +223,7 @@ def _prose(boxes: np.ndarray, height: float, pairs: np.ndarray) -> tuple[np.ndar
             below = int(candidates[boxes[candidates, 1].argmin()])
             if not spans(index, below) and not spans(below, index):
                 links.append((index, below))
-    stacks = _component_roots(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
+    stacks = component_roots(len(boxes), np.array(links, dtype=np.int64).reshape(-1, 2))
     begins = np.ones(len(boxes), dtype=bool)
     begins[[second for _, second in links]] = False
     is_prose = np.zeros(len(boxes), dtype=bool)
@@ -243,7 +245,7 @@ def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarr
     starts = boxes[pairs[:, 0], 2] - _MAX_OVERLAP * height
     ends = boxes[pairs[:, 1], 0] + _MAX_OVERLAP * height
     middles = (boxes[pairs, 1] + boxes[pairs, 3]).mean(axis=1) / 2
-    chains = _component_roots(len(boxes), pairs)[pairs[:, 0]]
+    chains = component_roots(len(boxes), pairs)[pairs[:, 0]]
     agreed = np.empty(len(pairs), dtype=bool)
     for index in range(len(pairs)):
         common = np.minimum(ends, ends[index]) - np.maximum(starts, starts[index])
@@ -253,22 +255,6 @@ def _vote_with_near_gaps(columns: np.ndarray, boxes: np.ndarray, pairs: np.ndarr
         votes = columns[near[np.unique(chains[near], return_index=True)[1]]]
         agreed[index] = 2 * votes.sum() >= len(votes)
     return agreed
-
-
-def _component_roots(number: int, links: np.ndarray) -> np.ndarray:
-    """Return int64 ``(N,)``: for each of ``number`` nodes, the lowest index in its connected component of ``links``."""
-    parents = list(range(number))
-
-    def root(index: int) -> int:
-        while parents[index] != index:
-            parents[index] = parents[parents[index]]
-            index = parents[index]
-        return index
-
-    for first, second in links.tolist():
-        one, other = root(first), root(second)
-        parents[max(one, other)] = min(one, other)
-    return np.array([root(index) for index in range(number)], dtype=np.int64)
 
 
 class Relations:
@@ -345,7 +331,6 @@ class Relations:
         return labels
 
     def _stacked_with(self, frontier: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the boxes among ``others`` that are above or below a box of ``frontier``."""
         is_stacked = np.zeros(len(others), dtype=bool)
         step = max(1, _PAIRS_AT_ONCE // max(1, len(others)))
         for start in range(0, len(frontier), step):

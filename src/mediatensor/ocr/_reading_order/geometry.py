@@ -15,6 +15,7 @@ from ..utils.geometry import box_around, boxes_around, order_points, to_quad
 __all__ = [
     "DIRECTIONS",
     "check_direction",
+    "component_roots",
     "deskew_reading_geometries",
     "detect_text_direction",
     "reading_angle",
@@ -208,6 +209,21 @@ def check_direction(direction: str, *, auto: bool = False) -> None:
     accepted = ("auto", *DIRECTIONS) if auto else DIRECTIONS
     if direction not in accepted:
         raise InvalidArgumentError(f"invalid reading direction {direction!r}, should be one of {accepted}")
+
+
+def component_roots(number: int, links: np.ndarray) -> np.ndarray:
+    """Return int64 ``(N,)``: for each of ``number`` nodes, the lowest index in its connected component.
+
+    ``links`` ``(L, 2)`` are the pairs of nodes that are connected.
+    """
+    roots = np.arange(number)
+    while True:
+        lowest = roots.copy()
+        np.minimum.at(lowest, links, roots[links[:, ::-1]])
+        lowest = lowest[lowest]
+        if (lowest == roots).all():
+            return roots
+        roots = lowest
 
 
 def to_left_to_right(boxes: np.ndarray, direction: str) -> np.ndarray:

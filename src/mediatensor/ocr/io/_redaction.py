@@ -49,12 +49,12 @@ Reader: TypeAlias = Callable[[list[NDArray[np.uint8]]], DocumentBase]
 _Element: TypeAlias = Word | TableCell | UnreadLine | Field
 _Document = TypeVar("_Document", bound=DocumentBase)
 
-# The box of a word is blackened with a margin of these shares of its height: along the text, and across it. Without the
-# margin, ink was left of one in 98 words of five generated pages, and at 0.12 across, descenders were left on another
-# page. At these values, 2 of 608 other words lost more than 2 % of their ink; at 0.4 across, 22.
+# The box of a word is blackened with a margin of these shares of its height: along the text, and across it. Without a
+# margin, some ink of 1 in 98 words remained on five generated pages; with 0.12 across, descenders remained on another
+# page. With these values, 2 of 608 neighbouring words lost more than 2 % of their ink; with 0.4 across, 22 words did.
 _MARGINS = 0.12, 0.25
-# A word that is read again counts as redacted text if at least this share of it is black. The words on both sides of a
-# black box may be read as one, as on one of seven generated pages. The value is a choice: no other one was measured.
+# On the second reading, a word counts as redacted text if at least this share of it is black. The words on both sides
+# of a black box may be read as one word, as on one of seven generated pages. No other value was measured.
 _MIN_BLACK_SHARE = 0.75
 # Maximum number of times that a page is read again.
 _MAX_READINGS = 3
@@ -83,7 +83,7 @@ class TextMatch:
 
 
 class _Spot(NamedTuple):
-    """An element with text, and the number of its page in the document. The text of a field is its key or value."""
+    """An element, the number of its page in the document, and its text; for a field, its key and value on two lines."""
 
     page: int
     element: _Element
@@ -134,7 +134,6 @@ def redact_document(
 
 
 def _find_spots(pages: Sequence[PageBase], pattern: re.Pattern[str]) -> list[list[_Spot]]:
-    """Return the elements of each match of a pattern."""
     matches: dict[frozenset[int], list[_Spot]] = {}
     for lines in _line_sequences(pages):
         spots = [spot for line in lines for spot in line]
@@ -387,7 +386,6 @@ def _table_without(table: Table, chosen: set[int], keep: Callable[[Iterable[Any]
 
 
 def _unread_without(line: UnreadLine, areas: Sequence[Quad]) -> UnreadLine:
-    """Return an unread line without its text if a redacted word is in it."""
     if line.value and _share_centres(_quads(line), areas):
         return UnreadLine(line.geometry, line.reason, script=line.script)
     return line
@@ -463,7 +461,7 @@ def _black_out(image: NDArray[np.uint8], areas: Iterable[tuple[Quad, bool]]) -> 
 
 
 def _check_regions(regions: RedactedRegions | None, num_pages: int, *, needs_region: bool) -> dict[int, list[Quad]]:
-    """Return the regions of each page as quads (4, 2). If there must be a region and there is none, raise an error."""
+    """Return the regions of each page as quads (4, 2). With ``needs_region``, raise an error if there are none."""
     quads: dict[int, list[Quad]] = {}
     try:
         if isinstance(regions, Mapping):
@@ -508,5 +506,6 @@ def _region_quad(region: RedactedRegion) -> Quad:
         )
     if is_box:
         return to_quad(points)
+    # The four corners can be in any order.
     x, y = (points - points.mean(axis=0)).T
-    return points[np.argsort(np.arctan2(y, x))]  # in any order, such as docTR's
+    return points[np.argsort(np.arctan2(y, x))]

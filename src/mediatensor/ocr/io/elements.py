@@ -225,7 +225,6 @@ class Document(DocumentExportsMixin):
             page.show(**kwargs)
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: the first pages with their boxes and their recognised text."""
         shown = []
         for page in self.pages[:_MAX_PAGES_SHOWN]:
             png = page._repr_png_()

@@ -22,7 +22,6 @@ from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, S
 
 __all__ = ["read_html"]
 
-
 # HTTP status "not found" and "gone".
 _NOT_THERE = frozenset((404, 410))
 _CHUNK_BYTES = 1 << 18
@@ -114,7 +113,7 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     while chunk := response.read1(_CHUNK_BYTES):
         body += chunk
         if len(body) > MAX_FILE_BYTES:
-            raise ValueError(f"it has more than the {MAX_FILE_BYTES} bytes that are read")
+            raise ValueError(f"it has more than {MAX_FILE_BYTES} bytes, the limit")
         if time.monotonic() - begin > TIMEOUT_SECONDS + len(body) / _MIN_BYTES_PER_SECOND:
             raise TimeoutError(f"only {len(body)} bytes arrived in time")
     if response.length:

@@ -132,5 +132,5 @@ def _check_render_arguments(arguments: Mapping[str, Any]) -> None:
         is_crop = False
     if not is_crop:
         raise InvalidArgumentError(
-            f"crop = {crop!r} should be what to cut off at the left, bottom, right and top, in points of at least 0."
+            f"crop = {crop!r} should be the widths to cut off at left, bottom, right and top, in points of at least 0."
         )

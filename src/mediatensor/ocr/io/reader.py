@@ -166,7 +166,7 @@ def _files(files: Any) -> Iterable[Any]:
     if is_one:
         return [files]
     if isinstance(files, np.ndarray) or not isinstance(files, Iterable):
-        hint = "; an array or a frame is a page as it is" if isinstance(files, np.ndarray) else ""
+        hint = "; pass arrays and frames to the predictor directly" if isinstance(files, np.ndarray) else ""
         raise SourceTypeError(
             f"files should be a path, bytes, a binary file object or a list of them (got {type(files).__name__}){hint}."
         )

@@ -22,8 +22,8 @@ _USUAL_SIZE = 10.0
 _MIN_RULE = 1.0
 _MIN_SIDE = 1.5
 _MAX_GAP = 1.0
-# Limit on the filled rectangles that are examined, size of a batch of them, and distance from their edges, in type
-# sizes, at which the colour outside is determined.
+# Maximum number of filled rectangles that are examined, the largest first, and their number in a batch. The colour
+# outside a rectangle is determined at the third value, in type sizes, from its edges.
 _MAX_FILLS = 4000
 _FILLS_AT_ONCE = 256
 _BESIDE = 0.08
@@ -69,6 +69,7 @@ def content_of_drawing(
         areas: float64 (K, 4): boxes of curves and slanting lines.
         pictures: float64 (P, 4): boxes of embedded pictures.
         is_hidden: bool (N,): whether each word is invisible or under a picture. By default, no word is.
+
     Returns:
         The content in the same unit. Lines that overlap or continue each other are joined into one rule.
     """

@@ -24,16 +24,8 @@ _ALIKE = str.maketrans("0158|", "oisbl")
 # The largest number of words that a label may occupy in a row. OCR splits and joins words.
 _LONGEST_LABEL = 6
 _CASH = (
-    "cash",
-    "cash tendered",
-    "tendered",
-    "cash received",
-    "amount tendered",
-    "paid amount",
-    "paid",
-    "bar",
-    "gegeben",
-)
+    "cash", "cash tendered", "tendered", "cash received", "amount tendered", "paid amount", "paid", "bar", "gegeben",
+)  # fmt: skip
 _CHANGE = ("change", "change due", "change amount", "rueckgeld", "ruckgeld", "rendu", "cambio")
 
 _FIRMS = re.compile(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 Boxes = NDArray[np.float64]
 Box = tuple[float, float, float, float]
 
-
 # The smallest width and height of a word, as a share of the page height.
 _MIN_SIDE = 0.001
 
@@ -38,10 +37,6 @@ def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
 
 def _no_boxes() -> Boxes:
     return np.zeros((0, 4))
-
-
-def _no_turns() -> NDArray[np.int64]:
-    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +75,7 @@ class PageContent:
     horizontal_rules: Boxes = field(default_factory=_no_boxes)
     vertical_rules: Boxes = field(default_factory=_no_boxes)
     pictures: Boxes = field(default_factory=_no_boxes)
-    turns: NDArray[np.int64] = field(default_factory=_no_turns)
+    turns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     is_unread_scan: bool = False
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ...errors import MissingDependencyError
+from .._reading_order.geometry import component_roots
 from ._page import Boxes
 
 __all__ = ["find_rules", "image_tools", "join_lines", "painted"]
@@ -313,17 +314,16 @@ def _fit_lines(
 
 
 class _Pairs(NamedTuple):
-    """Pairs of parts that are close to each other. Each field is (M,), for M pairs.
+    """M pairs of parts that are close to each other. All fields but ``links`` are (M,).
 
     Attributes:
-        one, other: Indices of the two parts.
+        links: int64 (M, 2): indices of the two parts.
         apart: Vertical distance of the two parts, measured in the middle of the horizontal range that both cover.
         shared: Length of the horizontal range that both parts cover. A negative length is a gap between them.
         shorter, longer: Length of the shorter and of the longer part.
     """
 
-    one: NDArray[np.int64]
-    other: NDArray[np.int64]
+    links: NDArray[np.int64]
     apart: NDArray[np.float64]
     shared: NDArray[np.float64]
     shorter: NDArray[np.float64]
@@ -347,7 +347,7 @@ class _Pairs(NamedTuple):
         places = [y[part] + slope[part] * (middle - (left[part] + right[part]) / 2) for part in (one, other)]
         apart = (np.abs(places[0] - places[1]) - reach[one] - reach[other]).clip(0)
         shorter, longer = np.minimum(length[one], length[other]), np.maximum(length[one], length[other])
-        return cls(order[one], order[other], apart, ends - begins, shorter, longer)
+        return cls(np.stack([order[one], order[other]], axis=1), apart, ends - begins, shorter, longer)
 
 
 def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
@@ -360,17 +360,17 @@ def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
     near = max(3.0, _MAX_THICKNESS * em)
     pairs = _Pairs.of(parts, 2.5)
     is_same = (pairs.apart <= 2.5) & (pairs.shared > -_MAX_GAP * em)
-    lines = _unite_groups(parts, _groups(len(parts.y), pairs.one[is_same], pairs.other[is_same]))
+    lines = _unite_groups(parts, pairs.links[is_same])
     pairs = _Pairs.of(lines, near)
     is_same = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.longer)
-    rules = _unite_groups(lines, _groups(len(lines.y), pairs.one[is_same], pairs.other[is_same]))
+    rules = _unite_groups(lines, pairs.links[is_same])
     # Short parts next to longer rules are pieces of the edges of these rules, or letters.
     length = rules.right - rules.left
     pairs = _Pairs.of(rules, near)
     is_beside = (pairs.apart <= near) & (pairs.shared >= 0.6 * pairs.shorter)
-    is_first = length[pairs.one] < length[pairs.other]
     is_rule = length >= min_length
-    is_rule[np.where(is_first, pairs.one, pairs.other)[is_beside]] = False
+    one, other = pairs.links[is_beside].T
+    is_rule[np.where(length[one] < length[other], one, other)] = False
     # A hatched area must not become one thick rule.
     is_rule &= rules.reach <= em / 2
     left, right, y, slope, reach = (values[is_rule] for values in rules)
@@ -379,8 +379,10 @@ def _join_parts(parts: _Segments, em: float, min_length: float) -> Boxes:
     return np.stack([left, y - half, right, y + half], axis=1)
 
 
-def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
+def _unite_groups(parts: _Segments, links: NDArray[np.int64]) -> _Segments:
+    """Join the parts that are connected by ``links``, (L, 2), into one part."""
     left, right, y, slope, reach = parts
+    names = np.unique(component_roots(len(y), links), return_inverse=True)[1]
     num = int(names.max()) + 1
     length = right - left
     total = np.bincount(names, length, num)
@@ -394,20 +396,3 @@ def _unite_groups(parts: _Segments, names: NDArray[np.int64]) -> _Segments:
     np.minimum.at(top, names, y - reach)
     np.maximum.at(bottom, names, y + reach)
     return _Segments(new_left, new_right, (top + bottom) / 2, new_slope, (bottom - top) / 2)
-
-
-def _groups(num: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide ``num`` items into groups, so that ``one[i]`` and ``other[i]`` are in the same group for each i.
-
-    Return the group number of each item, int64 (num,).
-    """
-    names = np.arange(num)
-    while True:
-        lowest = names.copy()
-        np.minimum.at(lowest, one, names[other])
-        np.minimum.at(lowest, other, names[one])
-        lowest = lowest[lowest]
-        if (lowest == names).all():
-            break
-        names = lowest
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._engine.common.lazy import cached_property
+from .._reading_order.geometry import component_roots
 from ._page import Box, Boxes, box_around
 from ._region_lines import BULLETS, MARK, TextLine
 
@@ -17,7 +18,8 @@ __all__ = ["Block", "blocks_of", "pictures_of"]
 # The largest gap between lines of a column, in heights, and the smallest share of the width that they overlap by.
 _MAX_LEADING = 1.3
 _MIN_COMMON = 0.3
-# A new block starts at a step of this many usual steps, or where the ratio of type sizes is at least the second value.
+# A new block starts where the distance between lines is this many times the usual one, or where the ratio of type sizes
+# is at least the second value.
 _MAX_STEP = 1.32
 _MAX_SIZE_RATIO = 1.18
 # The smallest and the largest indent, in heights.
@@ -379,22 +381,12 @@ def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: f
     """
     if len(pieces) == 0 or not 2 <= len(rules) <= _MAX_RULES:
         return np.zeros((0, 4))
-    clusters: list[Boxes] = []
     left, top, right, bottom = (0.4 * size * np.array([-1, -1, 1, 1]) + rules).T
     touches = (left[:, None] <= rules[:, 2]) & (right[:, None] >= rules[:, 0])
     touches &= (top[:, None] <= rules[:, 3]) & (bottom[:, None] >= rules[:, 1])
-    touches |= touches.T
-    unseen = np.ones(len(rules), dtype=bool)
-    for first in range(len(rules)):
-        frontier = np.zeros(len(rules), dtype=bool)
-        frontier[first] = unseen[first]
-        own = frontier
-        while frontier.any():
-            unseen &= ~frontier
-            frontier = touches[frontier].any(axis=0) & unseen
-            own = own | frontier
-        if own.sum() > 1:
-            clusters.append(np.array(box_around(rules[own])))
+    roots = component_roots(len(rules), np.argwhere(touches))
+    names, counts = np.unique(roots, return_counts=True)
+    clusters = [np.array(box_around(rules[roots == name])) for name in names[counts > 1]]
     areas = (words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1])
     frames = []
     for cluster in clusters:

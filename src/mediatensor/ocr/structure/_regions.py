@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .._reading_order.geometry import detect_text_direction
 from ._addresses import adjacent_addresses
 from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
 from ._region_blocks import Block, blocks_of, pictures_of
@@ -62,7 +63,7 @@ def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> lis
         >>> [(region.kind, region.words) for region in find_regions(page)]
         [('Title', (0,)), ('Text', (1, 2, 3))]
     """
-    if _reads_leftwards(content.texts):
+    if detect_text_direction(content.texts) == "rtl":
         mirrored = [replace(table, box=_mirror_box(table.box, content.width)) for table in tables]
         found = _find_upright(_mirror(content), mirrored)
         return [replace(region, box=_mirror_box(region.box, content.width)) for region in found]
@@ -172,13 +173,6 @@ def _is_label(block: Block) -> bool:
     if is_captioned(block) or block.is_prose:
         return False
     return max(len(line.words) for line in block.lines) <= _MAX_LABEL_WORDS
-
-
-def _reads_leftwards(texts: Sequence[str]) -> bool:
-    """Return whether most letters are in a right-to-left script such as Hebrew or Arabic."""
-    letters = [character for text in texts for character in text if character.isalpha()]
-    leftwards = sum("\u0590" <= letter <= "\u08ff" or "\ufb1d" <= letter <= "\ufefc" for letter in letters)
-    return 2 * leftwards > len(letters)
 
 
 def _mirror_box(box: Box, width: float) -> Box:

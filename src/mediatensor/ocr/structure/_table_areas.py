@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._reading_order.geometry import component_roots
 from ._addresses import is_address_block
 from ._page import Box, PageContent, box_around
 from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
@@ -71,35 +72,18 @@ def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[L
     """Group ruled lines that touch or cross each other. Return the groups with both horizontal and vertical lines."""
     if not len(horizontal) or not len(vertical):
         return []
-    reach = 0.4 * em
-    parents = list(range(len(horizontal) + len(vertical)))
-
-    def root(at: int) -> int:
-        while parents[at] != at:
-            parents[at] = parents[parents[at]]
-            at = parents[at]
-        return at
-
-    for number, (y, start, end) in enumerate(horizontal):
-        touching = (
-            (vertical[:, 0] >= start - reach)
-            & (vertical[:, 0] <= end + reach)
-            & (vertical[:, 1] <= y + reach)
-            & (vertical[:, 2] >= y - reach)
-        )
-        for other in np.nonzero(touching)[0]:
-            parents[root(len(horizontal) + int(other))] = root(number)
-    groups: dict[int, tuple[list[int], list[int]]] = {}
-    for number in range(len(horizontal)):
-        groups.setdefault(root(number), ([], []))[0].append(number)
-    for number in range(len(vertical)):
-        groups.setdefault(root(len(horizontal) + number), ([], []))[1].append(number)
+    reach, count = 0.4 * em, len(horizontal)
+    y, start, end = horizontal.T[..., None]
+    touching = (vertical[:, 0] >= start - reach) & (vertical[:, 0] <= end + reach)
+    touching &= (vertical[:, 1] <= y + reach) & (vertical[:, 2] >= y - reach)
+    links = np.argwhere(touching)
+    links[:, 1] += count
+    roots = component_roots(count + len(vertical), links)
     found = []
-    for across, down in groups.values():
-        if across and down:
-            own, posts = horizontal[across], vertical[down]
-            box = box_around(np.concatenate([own[:, [1, 0, 2, 0]], posts[:, [0, 1, 0, 2]]]))
-            found.append(Lattice(box, own, posts))
+    for root in np.unique(roots[:count][touching.any(axis=1)]):
+        own, posts = horizontal[roots[:count] == root], vertical[roots[count:] == root]
+        box = box_around(np.concatenate([own[:, [1, 0, 2, 0]], posts[:, [0, 1, 0, 2]]]))
+        found.append(Lattice(box, own, posts))
     return found
 
 
@@ -190,7 +174,6 @@ def stack_areas(
     areas = []
     for stack in stacks_of_rules(horizontal, em):
         left, right = float(stack[:, 1].min()), float(stack[:, 2].max())
-        start = 0
         bands = []
         for upper, lower in pairwise(stack):
             words = words_inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
@@ -198,21 +181,17 @@ def stack_areas(
             # This is the space between two tables; it contains only the title of the second table.
             is_apart = kind == "little" and lower[0] - upper[0] > 2.5 * em and len(stack) > 3
             bands.append("other" if is_apart or _is_within(upper, lower, taken) else kind)
-        at = 0
-        while at < len(bands):
-            end = at
-            while end < len(bands) and bands[end] != "other":
-                end += 1
-            if end > at and "columns" in bands[at:end]:
-                start = at
-                box = (left, float(stack[start, 0]), right, float(stack[end, 0]))
-                own = horizontal[(horizontal[:, 0] >= box[1] - 0.1 * em) & (horizontal[:, 0] <= box[3] + 0.1 * em)]
-                own = own[(own[:, 1] >= left - em) & (own[:, 2] <= right + em)]
-                words = words_inside(content, (left - 0.5 * em, box[1], right + 0.5 * em, box[3]))
-                inner = (vertical[:, 0] > left + em) & (vertical[:, 0] < right - em)
-                inner &= (vertical[:, 1] >= box[1] - em) & (vertical[:, 2] <= box[3] + em)
-                areas.append(TableArea(box, words.tolist(), own, vertical[inner], False))
-            at = end + 1
+        for is_other, members in groupby(range(len(bands)), key=lambda at: bands[at] == "other"):
+            places = list(members)
+            if is_other or all(bands[at] != "columns" for at in places):
+                continue
+            box = (left, float(stack[places[0], 0]), right, float(stack[places[-1] + 1, 0]))
+            own = horizontal[(horizontal[:, 0] >= box[1] - 0.1 * em) & (horizontal[:, 0] <= box[3] + 0.1 * em)]
+            own = own[(own[:, 1] >= left - em) & (own[:, 2] <= right + em)]
+            words = words_inside(content, (left - 0.5 * em, box[1], right + 0.5 * em, box[3]))
+            inner = (vertical[:, 0] > left + em) & (vertical[:, 0] < right - em)
+            inner &= (vertical[:, 1] >= box[1] - em) & (vertical[:, 2] <= box[3] + em)
+            areas.append(TableArea(box, words.tolist(), own, vertical[inner], False))
     return areas
 
 
@@ -378,10 +357,7 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
     parts: list[list[list[Run]]] = [[]]
     single = 0
     for line in lines:
-        if len(line) > 1:
-            single = 0
-        else:
-            single += 1
+        single = 0 if len(line) > 1 else single + 1
         parts[-1].append(line)
         if single > 2:
             # Three consecutive lines with one text each end a table.

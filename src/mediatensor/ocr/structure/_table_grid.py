@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from .._reading_order.geometry import detect_text_direction
 from ._page import FoundCell, FoundTable, PageContent
 from ._table_text import (
     Run,
@@ -18,7 +19,6 @@ from ._table_text import (
     drop_sign_columns,
     drop_slits,
     is_number,
-    is_right_to_left,
     join_run,
     lines_of,
     rule_places,
@@ -196,11 +196,7 @@ class _Grid:
                     cuts.append(number + 1)
         if not cuts:
             return [run]
-        parts = []
-        for start, end in zip([0, *cuts], [*cuts, len(words)], strict=True):
-            if start < end:
-                parts.append(join_run(boxes, words[start:end]))
-        return parts
+        return [join_run(boxes, words[start:end]) for start, end in pairwise([0, *cuts, len(words)]) if start < end]
 
     def _has_post(self, at: int, y: float) -> bool:
         """Return whether there is a vertical rule at the column edge with the index ``at`` and at the height ``y``."""
@@ -222,7 +218,6 @@ class _Grid:
         return first, end
 
     def _rules_part_rows(self, bands: Sequence[tuple[list[_Line], float]]) -> bool:
-        """Return whether horizontal rules separate most rows of the table from each other."""
         filled = [band for band, _ in bands if band]
         if len(filled) < 3:
             return False
@@ -251,7 +246,6 @@ class _Grid:
         return " ".join(self.content.texts[word] for word in run.words)
 
     def _split_head(self, band: list[_Line]) -> tuple[list[_Line], list[_Line]]:
-        """Split a band that has both head and body. Return the lines of the head, and the lines of the body."""
         first = next((at for at, line in enumerate(band) if self._is_body([line])), 0)
         # A label directly above the numbers is the first line of a wrapped label, so it belongs to the body.
         while first > 0 and band[first - 1].columns == {0} and first > 1:
@@ -303,21 +297,12 @@ class _Grid:
         level = [at for at, many in counts.items() if many >= len(numeric)]
         if not columns or 2 * len(level) <= len(counts):
             return [list(band)]
-        return self._rows_at_starts(band, numeric)
-
-    def _rows_at_starts(self, band: Sequence[_Line], starts: Sequence[_Line]) -> list[list[_Line]]:
-        rows: list[list[_Line]] = []
-        begins = {id(line) for line in starts}
-        pending: list[_Line] = []
+        rows: list[list[_Line]] = [[]]
         for line in band:
-            if id(line) in begins:
-                rows.append([*pending, line] if not rows else [line])
-                pending = []
-            elif rows:
-                rows[-1].append(line)
-            else:
-                pending.append(line)
-        return rows or [list(band)]
+            if line.numbers and any(other.numbers for other in rows[-1]):
+                rows.append([])
+            rows[-1].append(line)
+        return rows
 
     def _open_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
         """Group lines of text that have no horizontal rules between them into rows.
@@ -460,7 +445,6 @@ class _Grid:
         return FoundTable(self.area.box, len(rows), self.num_columns, tuple(cells))
 
     def _text_ends(self, rows: Sequence[Sequence[_Line]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return, for each column, the left end and the right end of its text."""
         lefts, rights = self.xs[1:].copy(), self.xs[:-1].copy()
         for row in rows:
             for line in row:
@@ -472,11 +456,10 @@ class _Grid:
         return lefts, rights
 
     def _sort_words(self, words: list[int]) -> list[int]:
-        """Sort the words of a cell into reading order, from right to left in scripts such as Arabic."""
         if len(words) < 2:
             return words
         boxes = self.content.boxes
-        backward = is_right_to_left("".join(self.content.texts[word] for word in words))
+        backward = detect_text_direction(self.content.texts[word] for word in words) == "rtl"
         single = [join_run(boxes, [word]) for word in words]
         return [run.words[0] for line in lines_of(single) for run in (reversed(line) if backward else line)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -27,7 +26,6 @@ __all__ = [
     "drop_sign_columns",
     "drop_slits",
     "is_number",
-    "is_right_to_left",
     "is_wrapped",
     "lines_of",
     "prose_runs",
@@ -112,12 +110,6 @@ def cut_leaders(content: PageContent, max_words: int) -> PageContent:
 def is_number(text: str) -> bool:
     """Return whether a text is a number, such as "(12%)", or stands for a missing one, such as "-" or "n.a."."""
     return _NUMBER.match(text.strip()) is not None
-
-
-def is_right_to_left(text: str) -> bool:
-    """Return whether most letters of a text belong to a right-to-left script."""
-    kinds = [unicodedata.bidirectional(letter) for letter in text if letter.isalpha()]
-    return 2 * sum(kind in ("R", "AL") for kind in kinds) > len(kinds)
 
 
 def runs_of(content: PageContent, words: Iterable[int], gap: float) -> list[Run]:

@@ -38,8 +38,6 @@ class _Span(NamedTuple):
 
 
 class _FoundAgainError(Exception):
-    """Texts to redact are still in the result."""
-
     def __init__(self, tracks: Sequence[TextTrack]) -> None:
         super().__init__()
         self.tracks = tracks

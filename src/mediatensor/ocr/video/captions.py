@@ -354,7 +354,6 @@ def _alignment(track: TextTrack) -> int:
 
 
 def _font_size(track: TextTrack, height: int) -> int:
-    """Return the font size in pixels that fits the median height of the track's lines."""
     if track.lines:
         line_height = statistics.median(line.geometry[1][1] - line.geometry[0][1] for line in track.lines)
     else:

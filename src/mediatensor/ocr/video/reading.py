@@ -444,7 +444,6 @@ class VideoReading:
         show_picture(Image.fromarray(self.synthesize_timeline(**kwargs)), self.name)
 
     def _repr_png_(self) -> bytes:
-        """Return the time line as a PNG image, which notebooks show."""
         return png_of(Image.fromarray(self.synthesize_timeline(width=1000)))
 
     def __repr__(self) -> str:

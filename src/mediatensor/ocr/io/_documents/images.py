@@ -12,7 +12,8 @@ import os
 import struct
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -201,9 +202,9 @@ def _open_tiff(file: BinaryIO, offset: int) -> Any:
     else:
         struct.pack_into(f"{order}I", begin, 4, offset)
         del begin[8:]
-    shown: Any = _PatchedFile(file, bytes(begin))
-    shown.seek(0)
-    return TiffImagePlugin.TiffImageFile(shown)
+    patched: Any = _PatchedFile(file, bytes(begin))
+    patched.seek(0)
+    return TiffImagePlugin.TiffImageFile(patched)
 
 
 class _PatchedFile(io.RawIOBase):
@@ -238,7 +239,8 @@ class _PatchedFile(io.RawIOBase):
 # Maximum number of animations whose decoder stays open.
 _MAX_CURSORS = 4
 
-# The chunk that makes a PNG an animation precedes its data. If the first bytes have neither, the whole file is read.
+# An animated PNG has the chunk ``acTL`` before its pixel data. If neither is in this many bytes at the beginning, the
+# whole file is read.
 _PNG_HEAD_BYTES = 1 << 16
 
 
@@ -260,6 +262,7 @@ class ImageDocument(PageSource):
         self._source = keep_source(source)
         self.name = self._source.name
         self._options = options
+        self._check_pixels = partial(check_pixels, max_pixels=options.max_pixels)
         beginning = self._beginning(NUM_SNIFFED_BYTES)
         self._is_tiff = is_tiff(beginning)
         self._kind = "tiff" if self._is_tiff else sniff(beginning) or ""
@@ -297,7 +300,7 @@ class ImageDocument(PageSource):
             with self._source.open() as file:
                 return read_tiff_page(file, self._offsets[number], self._options.max_pixels)
         if self.num_pages == 1:
-            return next(_frames(self._source.read(), self._kind, self._options.max_pixels))
+            return next(_frames(self._source.read(), self._kind, self._check_pixels))
         with self._lock:
             return self._frame_of_animation(number)
 
@@ -326,7 +329,7 @@ class ImageDocument(PageSource):
     def _frame_of_animation(self, number: int) -> NDArray[np.uint8]:
         frames, next_number = self._cursor or (None, 0)
         if frames is None or next_number > number:
-            frames, next_number = _frames(self._source.read(), self._kind, self._options.max_pixels), 0
+            frames, next_number = _frames(self._source.read(), self._kind, self._check_pixels), 0
         # After an error there is no cursor, so the next call starts at the first image.
         self._cursor = None
         try:
@@ -334,7 +337,7 @@ class ImageDocument(PageSource):
                 frame = next(frames)
                 next_number += 1
         except StopIteration:
-            raise OpenError(f"the file ends after {next_number} pictures") from None
+            raise OpenError(f"the file ends after {next_number} images") from None
         if next_number < self.num_pages:
             self._cursor = frames, next_number
             _remember_cursor(self)
@@ -368,9 +371,6 @@ class ImageDocument(PageSource):
         data_at = head.find(b"IDAT")
         return data_at < 0 or b"acTL" in head[:data_at]
 
-    def _check_pixels(self, width: int, height: int) -> None:
-        check_pixels(width, height, self._options.max_pixels)
-
     def _beginning(self, size: int) -> bytes:
         with self._source.open() as file:
             return file.read(size)
@@ -392,12 +392,8 @@ def _remember_cursor(document: ImageDocument) -> None:
         oldest.forget_cursor()
 
 
-def _frames(data: bytes, kind: str, max_pixels: int | None) -> Iterator[NDArray[np.uint8]]:
+def _frames(data: bytes, kind: str, check: Callable[[int, int], None]) -> Iterator[NDArray[np.uint8]]:
     """Decode the images of a file one after the other. Yield each upright, (H, W, 3) uint8."""
-
-    def check(width: int, height: int) -> None:
-        check_pixels(width, height, max_pixels)
-
     image = open_image(kind, data, check)
     check(image.width, max(image.height, -(-image.max_pixels // image.width)))
     layout = image.read_layout or image.layout

@@ -470,7 +470,6 @@ class PageBase(Element):
         raise NotImplementedError
 
     def _repr_png_(self) -> bytes | None:
-        """Return a PNG image for notebooks: the page with its boxes and its recognised text."""
         try:
             picture = Image.fromarray(overlay(self))
         except InvalidArgumentError:  # the page has no image, or one that is not uint8

@@ -32,14 +32,14 @@ _MAX_LENGTH = 60
 _MAX_DIGITS = 15
 _NUMERIC_DATE = re.compile(r"(\d{1,2}) ?([-/.]) ?(\d{1,2}) ?\2 ?((?:19|20)\d{2})")
 _HAS_YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
-# Head of a column of numbers that are names: they stay text.
+# Heads of columns whose numbers are codes rather than quantities: these numbers stay text.
 _CODE_HEAD = re.compile(
     r"(?:^|.*[\W_])(?:no|nr|n[\u00b0\u00ba]|num|number|num[e\u00e9]ro|\w*nummer|\w+nr|id|codes?|ref|reference|sku|ean|gtin|isbn|"
     r"issn|zip|plz|phone|tel|telefon|t[e\u00e9]l[e\u00e9]fono?|telephone|fax|iban|bic|hs|section|chapter|kapitel|version)\W*"
     r"|\W*(?:years?|jahre?|ann[e\u00e9]es?|a\u00f1os?|anno|n[\u00b0\u00ba]\W.*)\W*",
     re.IGNORECASE,
 )
-# Numbers without separators that all have this many digits are codes.
+# Numbers without separators are codes if they all have the same number of digits, at least this many.
 _MIN_CODE_DIGITS = 5
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..._reading_order.ordering import layout_label_role, normalize_layout_label
 from ...structure._regions import line_joints
 from ...utils.geometry import box_around
-from .._elements.elements import Geometry, Word
+from .._elements.elements import Geometry
 from .._elements.pages import DocumentBase, PredictionPage, Table, TableCell, TextPage
 from .markup import MarkdownExporter
 from .reading import one_line, predictions_in_reading_order
@@ -171,13 +171,9 @@ def _page_units(page: TextPage, direction: str, cell_pages: dict[int, list[int]]
 def _part_lines(part: Part, page_idx: int) -> Iterator[TextLine]:
     for row in part.rows:
         for number, cell in enumerate(row):
-            words = tuple(piece for word in cell.words for piece in _word_pieces(word, page_idx))
+            words = tuple(piece for word in cell.words for piece in _pieces_of(word.value, word.geometry, page_idx))
             if words:
                 yield TextLine(_CELL_BREAK if number else "\n", words)
-
-
-def _word_pieces(word: Word, page_idx: int) -> list[Piece]:
-    return _pieces_of(word.value, word.geometry, page_idx)
 
 
 def _pieces_of(text: str, geometry: Geometry, page_idx: int) -> list[Piece]:
@@ -230,7 +226,6 @@ def unit_nodes(unit: Unit, number: int, before: str) -> list[Node]:
 
 
 def _paragraph_node(unit: Unit, number: int, before: str) -> Node:
-    """Return a paragraph as a tree of sentences and words."""
     pieces = [replace(piece, unit=number, kind=unit.kind) for piece in _paragraph_pieces(unit)]
     pieces[0] = replace(pieces[0], before=before)
     if unit.has_rows:

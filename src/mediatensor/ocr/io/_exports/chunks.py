@@ -190,7 +190,6 @@ class _Packer:
             start += max(num_fitting, 1)
 
     def _add_large(self, node: Node) -> None:
-        """Add a node that does not fit into the present chunk."""
         is_too_large = not self._fits(node.pieces)
         # A paragraph is divided rather than leave its heading alone, but a sentence is not.
         if node.children and (is_too_large or (self._is_opening and not node.is_sentence)):
@@ -210,7 +209,7 @@ class _Packer:
         if not self._is_opening:
             self.flush()
         whole = [node for _, nodes in parts for node in nodes]
-        pieces = [piece for node in whole for piece in node.pieces]
+        pieces = _pieces_of(whole)
         if self._fits(self._pieces + pieces):
             self._append(whole)
         elif self._fits(pieces):
@@ -248,14 +247,13 @@ class _Packer:
             self._pieces = []
 
     def _append(self, nodes: Sequence[Node]) -> None:
-        self._pieces += [piece for node in nodes for piece in node.pieces]
+        self._pieces += _pieces_of(nodes)
         self._is_opening = False
 
     def _fits(self, pieces: Sequence[Piece]) -> bool:
         return self._count_tokens(_text_of(pieces)) <= self._max_tokens
 
     def _num_fitting(self, nodes: Sequence[Node]) -> int:
-        """Return how many of ``nodes`` can be added to the present chunk."""
         fitting, limit = 0, 1
         while limit <= len(nodes) and self._fits(self._pieces + _pieces_of(nodes[:limit])):
             fitting, limit = limit, 2 * limit

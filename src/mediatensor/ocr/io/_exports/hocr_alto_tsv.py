@@ -32,7 +32,6 @@ def _number(value: float) -> str:
 
 
 def _line_title(row: TextRow) -> str:
-    """Return the hOCR properties of a line: its position, its slope or rotation, and its size."""
     parts = [_bbox(row.place)]
     angle = row.place.angle
     if abs(angle) > _MAX_SKEW:

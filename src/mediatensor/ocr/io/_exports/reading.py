@@ -30,11 +30,9 @@ _VERTICAL = ("ttb-rtl", "ttb-ltr")
 _MIN_SLOPES = 3
 _MIN_SLOPE_WIDTH = 5.0
 
-
 # Control characters, surrogates and non-characters. XML 1.0 forbids most of them, even as references; HTML the rest.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _SPACES = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
-
 
 # Indices of elements that form one item, and the label of their layout region.
 _Item = tuple[list[int], str | None]

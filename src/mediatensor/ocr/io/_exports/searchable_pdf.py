@@ -145,8 +145,7 @@ def _place_words(
     """Return all words of ``rows`` with their positions on the page, except words that the page already has as text.
 
     ``matrix`` (3, 2) maps (x, y, 1) in pixels (y axis down) to units of 1/72 inch, called points (y axis up).
-    ``own_letters``, of shape (N, 2), are the centres, in points, of the letters that the page already has. A word
-    counts as present if its box contains at least half as many of these letters as the word has characters.
+    ``own_letters``, of shape (N, 2), are the centres, in points, of the letters that the page already has.
 
     If the positions of the words in a table cell are unknown, the width of the cell is divided between them in
     proportion to their lengths.

@@ -40,6 +40,7 @@ _COLUMN_WITHIN = 1.0
 _MAX_RIGHT_ALIGNED = 24
 # If cells are long, a line of the grid may have up to this many times the letters of a line on the page.
 _MAX_STRETCH = 1.5
+# The grid is scaled for this quantile of the cells. Longer texts move the cells after them.
 _USUAL = 0.9
 # Maximum number of characters in a line. A stored page may have any positions.
 _MAX_COLUMNS = 400
@@ -124,7 +125,6 @@ def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> floa
         for first, second in pairwise(row)
         if second.left - first.left > letter
     ]
-    # A few extreme cells are ignored. They will move their neighbours instead.
     usual = float(np.quantile(needed, _USUAL, method="higher")) if needed else 0.0
     scale = min(max(1 / letter, usual), _MAX_STRETCH / letter)
     return min(scale, _MAX_COLUMNS / extent) if extent > 0 else scale
