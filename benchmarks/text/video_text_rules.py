@@ -156,9 +156,9 @@ def _with_memory(predictor: Any) -> Any:
     watching.read_lines = lambda model, image, quads: _remember(
         lines, [image, quads], lambda: read_lines(model, image, quads)
     )
-    module.OCRPredictor = lambda *parts: (
+    module.OCRPredictor = lambda *parts, **readers: (
         lambda images: copy.deepcopy(
-            _remember(pages, images, lambda: read_page(*parts)(images))  # the reader changes pages
+            _remember(pages, images, lambda: read_page(*parts, **readers)(images))  # the reader changes pages
         )
     )
     module.access_to = lambda _: _Clip.shown.frames

@@ -151,11 +151,11 @@ def row_numbers(boxes: np.ndarray) -> np.ndarray:
     pairs = _neighbours(boxes, heights)
     if len(pairs) == 0:
         return alone
-    columns = _look_like_gutters(boxes, heights, height, pairs)
+    columns = _look_like_gutters(boxes, height, pairs)
     return component_roots(number, pairs[~_vote_with_near_gaps(columns, boxes, pairs, height)])
 
 
-def _look_like_gutters(boxes: np.ndarray, heights: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
+def _look_like_gutters(boxes: np.ndarray, height: float, pairs: np.ndarray) -> np.ndarray:
     """Return bool ``(P,)``: whether the gap in each of the ``pairs`` of neighbours looks like a gutter.
 
     A gap looks like a gutter if both of its lines are prose. One line of prose is enough if it is wide, with two

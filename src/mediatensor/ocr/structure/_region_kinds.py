@@ -121,7 +121,7 @@ def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
     _find_headings(blocks, look, kinds)
     _find_items(blocks, look, kinds)
     _find_footnotes(blocks, look, kinds)
-    _find_references(blocks, look, kinds)
+    _find_references(blocks, kinds)
     return [kind or ("Text", _sureness(block)) for kind, block in zip(kinds, blocks, strict=True)]
 
 
@@ -464,7 +464,7 @@ def _starts_note(block: Block) -> bool:
     return NOTE.match(block.text) is not None or re.match(r"^\d{1,2}[A-Z][a-z]", block.text) is not None
 
 
-def _find_references(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
+def _find_references(blocks: list[Block], kinds: Kinds) -> None:
     """Classify the entries below a heading such as "References" as list items, up to the next heading."""
     listed = False
     for index, block in enumerate(blocks):

@@ -18,7 +18,6 @@ __all__ = [
     "Run",
     "Segments",
     "TableArea",
-    "cluster_means",
     "clusters",
     "column_edges",
     "column_gaps",
@@ -449,8 +448,8 @@ def drop_slits(content: PageContent, words: Sequence[int], xs: list[float], em: 
 
 def rule_places(rules: Segments, start: float, end: float, em: float) -> list[float]:
     """Return the positions that divide an area: its ``start``, the rules inside it, and its ``end``."""
-    inner = cluster_means([at for at, _, _ in rules if start + 0.5 * em < at < end - 0.5 * em], 0.5 * em)
-    return [start, *inner, end]
+    places = np.sort([at for at, _, _ in rules if start + 0.5 * em < at < end - 0.5 * em])
+    return [start, *(float(places[first:last].mean()) for first, last in clusters(places, 0.5 * em)), end]
 
 
 def clusters(values: NDArray[np.float64], reach: float) -> list[tuple[int, int]]:
@@ -461,9 +460,3 @@ def clusters(values: NDArray[np.float64], reach: float) -> list[tuple[int, int]]
             parts.append((first, at))
             first = at
     return parts
-
-
-def cluster_means(values: Sequence[float], reach: float) -> list[float]:
-    """Divide values into clusters at most ``reach`` wide, and return the mean of each cluster."""
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    return [float(ordered[first:last].mean()) for first, last in clusters(ordered, reach)]

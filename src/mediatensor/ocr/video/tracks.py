@@ -73,7 +73,7 @@ class TrackLine:
         _set_attributes(
             self,
             text=_check_text("text", self.text),
-            geometry=_check_box("geometry", self.geometry),
+            geometry=_check_box(self.geometry),
             confidence=_check_share("confidence", self.confidence),
         )
 
@@ -102,7 +102,7 @@ class Place:
             self,
             frame=whole_number("frame", self.frame, at_least=0, at_most=MAX_INT),
             seconds=check_seconds("seconds", self.seconds),
-            geometry=_check_box("geometry", self.geometry),
+            geometry=_check_box(self.geometry),
         )
 
 
@@ -156,7 +156,7 @@ class TextTrack:
             self,
             text=_check_text("text", self.text),
             kind=check_kind(self.kind),
-            geometry=_check_box("geometry", self.geometry),
+            geometry=_check_box(self.geometry),
             confidence=_check_share("confidence", self.confidence),
             lines=_check_items("lines", self.lines, TrackLine),
             alternatives=_check_items("alternatives", self.alternatives, Alternative),
@@ -294,14 +294,14 @@ def _check_share(name: str, value: Any) -> float:
     raise InvalidArgumentError(f"{name} must be a number from 0 to 1 (got {shown(value)}).")
 
 
-def _check_box(name: str, value: Any) -> Box:
+def _check_box(value: Any) -> Box:
     try:
         (left, top), (right, bottom) = ((float(x), float(y)) for x, y in value)
     except (TypeError, ValueError, OverflowError):
         left = top = right = bottom = math.nan
     if -_MAX_VALUE <= left <= right <= _MAX_VALUE and -_MAX_VALUE <= top <= bottom <= _MAX_VALUE:
         return (left, top), (right, bottom)
-    raise InvalidArgumentError(f"{name} must be ((xmin, ymin), (xmax, ymax)) of finite numbers (got {shown(value)}).")
+    raise InvalidArgumentError(f"geometry must be ((xmin, ymin), (xmax, ymax)) of finite numbers (got {shown(value)}).")
 
 
 def _check_items(name: str, values: Any, kind: type) -> tuple[Any, ...]:

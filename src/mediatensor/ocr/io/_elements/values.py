@@ -65,7 +65,6 @@ class CellValue:
 class _Quantity:
     """A text with the form of a number, an amount or a percentage."""
 
-    text: str
     before: str
     digits: str
     after: str
@@ -225,7 +224,7 @@ def _quantity(text: str) -> _Quantity | None:
     if separator in (".", ",") and not is_ambiguous:
         mark = "," if separator == "." else "."
     return _Quantity(
-        text, match["before"], match["digits"], match["after"], separator, groups, len(decimals), currency,
+        match["before"], match["digits"], match["after"], separator, groups, len(decimals), currency,
         is_percent=bool(match["percent"]), is_negative=signs > 0 and match["sign"] != "+", mark=mark,
         is_ambiguous=is_ambiguous,
     )  # fmt: skip
