@@ -113,7 +113,7 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     while chunk := response.read1(_CHUNK_BYTES):
         body += chunk
         if len(body) > MAX_FILE_BYTES:
-            raise ValueError(f"it has more than {MAX_FILE_BYTES} bytes, the limit")
+            raise ValueError(f"it has more than the {MAX_FILE_BYTES} bytes that are accepted")
         if time.monotonic() - begin > TIMEOUT_SECONDS + len(body) / _MIN_BYTES_PER_SECOND:
             raise TimeoutError(f"only {len(body)} bytes arrived in time")
     if response.length:
