@@ -629,7 +629,7 @@ def test_full_disk_ends_the_run_at_the_first_page_that_cannot_be_kept(
             return run(*sources, "-o", tmp_path / "out"), len(predictor.levels_read)
 
     assert in_child(tmp_path, read_all) == (2, 1)
-    assert "a.tif, page 1, which was read and cannot be kept" in capfd.readouterr().err
+    assert "a.tif, page 1: it was read, but cannot be stored" in capfd.readouterr().err
 
 
 def test_record_of_outputs_survives_a_line_that_was_cut_off(

@@ -148,7 +148,7 @@ def test_command_reports_unread_lines(tmp_path: Path, capsys: pytest.CaptureFixt
     said = "".join(capsys.readouterr())
     assert "scan.png: warning: 1 line in a script that cannot be read (Armenian), on page 1" in said
     assert "not read" not in said
-    assert "scan.png: 1 page turned, and read so: 1 (180 degrees)" in said
+    assert "scan.png: 1 page rotated, and read in the right direction: 1 (180 degrees)" in said
     (page,) = json.loads((tmp_path / "scan.json").read_text())["pages"]
     assert [(line["reason"], line["script"]) for line in page["unread"]] == [("script", "Armenian")]
 

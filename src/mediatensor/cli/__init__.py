@@ -16,7 +16,7 @@ from ._parser import build_parser as build_parser  # for programs that describe 
 __all__ = ["main"]
 
 # Names of modules that differ from the name of the command.
-_MODULES = {"evaluate": "train", "find": "video_text"}
+_MODULES = {"evaluate": "train", "find": "video_text", "scenes": "segments", "speech": "segments"}
 # The exit codes that a shell reports for a program that SIGINT or SIGPIPE ended.
 EXIT_INTERRUPTED = 128 + 2
 EXIT_BROKEN_PIPE = 128 + 13

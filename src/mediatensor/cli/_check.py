@@ -7,14 +7,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from .._engine.sources.output_files import check_outputs
+from .._engine.sources.output_files import check_outputs, write_file
 from ..datasets import MEDIA_EXTENSIONS, DatasetReport, check_dataset
 from ..datasets._check.checking import ListedDataset, is_check_state, list_dataset
 from ..datasets._sources.dispatch import files_of
 from ..datasets._sources.lance import is_lance
 from ..datasets._sources.manifests import MANIFEST_EXTENSIONS
 from ..errors import InvalidArgumentError
-from ._console import check_manifest, emit, emit_json, write_text
+from ._console import check_manifest, emit, emit_json
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     # Write files before printing, because a pipe may close early (`head`). Print the report even if writing fails.
     try:
         if args.html is not None:
-            write_text(args.html, report.to_html())
+            write_file(args.html, report.to_html().encode(errors="replace"))  # names of files may not be UTF-8
         if args.fix is not None:
             report.save_manifest(args.fix, overwrite=True)  # `_check_outputs` has accepted it
     finally:

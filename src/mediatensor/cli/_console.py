@@ -204,9 +204,9 @@ def reading(file: str) -> Iterator[str]:
         yield file
         return
     if sys.stdin is None:
-        raise InvalidArgumentError("- reads standard input, and that is closed.")
+        raise InvalidArgumentError("Standard input, which - reads, is closed.")
     if sys.stdin.isatty():
-        raise InvalidArgumentError("- reads standard input, and that is a terminal; redirect a file to it.")
+        raise InvalidArgumentError("Standard input, which - reads, is a terminal; redirect a file to it.")
     with tempfile.NamedTemporaryFile(prefix="mediatensor-") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
         copy.flush()
@@ -284,13 +284,6 @@ def output_stems(files: Sequence[str]) -> list[str]:
             taken.add(numbered.casefold())
         stems.append(numbered)
     return stems
-
-
-def write_text(output: str | os.PathLike[str], text: str) -> None:
-    """Write text to a file in UTF-8. Lone surrogates, which can occur in file names, are replaced by question marks."""
-    from .._engine.sources.output_files import write_file  # --help must not load numpy
-
-    write_file(output, text.encode(errors="replace"))
 
 
 def write_picture(output: Path, picture: Image) -> None:

@@ -304,7 +304,7 @@ def _advice(machine: _Machine) -> Iterator[str]:
             f"MEDIATENSOR_NUM_THREADS={max(1, round(quota))} and choose num_workers by it."
         )
     if any(step.name == "GPU" and step.detail.startswith("none: torch has") for step in machine.steps):
-        yield "torch is a build for GPUs, and there is none: the build for CPUs is gigabytes smaller."
+        yield "torch is built for GPUs, and this machine has none: the build for CPUs is gigabytes smaller."
 
 
 def _cores_of_container() -> float | None:

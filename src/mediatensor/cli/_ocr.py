@@ -12,7 +12,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from .._engine.common.messages import counted
-from .._engine.sources.output_files import check_outputs
+from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, PageError, RedactionError
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, for_each_file, shown_name, write_picture
 from ._ocr_files import (
@@ -32,13 +32,13 @@ from ._ocr_files import (
     check_options,
     choose_pages,
     existing_overlays,
+    export_document,
     find_files,
-    join_tables,
     load_predictor,
     open_pages,
+    page_notices,
     plan_tasks,
     refuse_document_options,
-    write_document,
     write_each,
 )
 from ._ocr_state import PageStore, ProgressStore, Record, WrittenOutputs, read_missing, source_key, source_of
@@ -51,37 +51,29 @@ if TYPE_CHECKING:
 # Formats whose files can hold only one document.
 _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 
-_MAX_PAGES_SHOWN = 10
-
 # Lines with equal text in consecutive frames count as one line if their boxes have at least this intersection over
 # union.
 _SAME_PLACE_IOU = 0.5
 
 
-@dataclass(frozen=True)
-class ReadingOptions:
-    """Options that affect how pages are read and written.
+_PAGE_OPTIONS = (
+    "overlay", "dpi", "every", "det_arch", "reco_arch", "rotated", "straighten", "layout", "join_tables", "fields",
+    "text_layer", "keep_look", "values",
+)  # fmt: skip
 
-    If one of them has changed, a later run reads the pages again. ``redaction`` differs in every run that redacts
-    texts, because records of options must not contain the texts.
+
+def _page_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that affect how pages are read and written.
+
+    If one of them has changed, a later run reads the pages again. Texts to redact must not be stored. The value of
+    ``redaction`` therefore differs in every run that redacts texts.
     """
-
-    makes_pdf: bool
-    overlay: bool
-    dpi: float
-    every_seconds: float | None
-    det_arch: str | None
-    reco_arch: str | None
-    rotated: bool
-    straighten: bool
-    layout: bool
-    tables: bool
-    join_tables: bool
-    fields: str | None
-    text_layer: bool
-    keep_look: bool
-    values: bool
-    redaction: str | None
+    formats = set(args.format or ())
+    return {name: getattr(args, name) for name in _PAGE_OPTIONS} | {
+        "makes_pdf": "pdf" in formats,
+        "tables": args.tables or bool({"csv", "xlsx"} & formats),
+        "redaction": uuid.uuid4().hex if args.redact or args.redact_pattern else None,
+    }
 
 
 class TextReader:
@@ -93,7 +85,7 @@ class TextReader:
     """
 
     def __init__(
-        self, options: ReadingOptions, device: str, redacted_texts: Sequence[str | re.Pattern[str]] = ()
+        self, options: Mapping[str, Any], device: str, redacted_texts: Sequence[str | re.Pattern[str]]
     ) -> None:
         self._options = options
         self._device = device
@@ -108,16 +100,16 @@ class TextReader:
     def _make(self) -> Any:
         from ..ocr.models import ocr_predictor
 
-        names: dict[str, Any] = {"det_arch": self._options.det_arch, "reco_arch": self._options.reco_arch}
+        options = self._options
         return ocr_predictor(
             pretrained=True,
-            assume_straight_pages=not self._options.rotated,
-            straighten_pages=self._options.straighten,
-            detect_layout=self._options.layout,
-            detect_tables=self._options.tables,
-            fields=self._options.fields,
-            text_layer=self._options.text_layer,
-            **{key: name for key, name in names.items() if name is not None},
+            assume_straight_pages=not options["rotated"],
+            straighten_pages=options["straighten"],
+            detect_layout=options["layout"],
+            detect_tables=options["tables"],
+            fields=options["fields"],
+            text_layer=options["text_layer"],
+            **{name: options[name] for name in ("det_arch", "reco_arch") if options[name] is not None},
         )
 
     def cut_lines(self, images: PageImages, number: int) -> list[CutLine]:
@@ -133,7 +125,7 @@ class TextReader:
         from ..ocr.io import Pages
         from ..ocr.io._documents.pages import PageOfFile
 
-        if isinstance(images, Pages) and self._options.text_layer:
+        if isinstance(images, Pages) and self._options["text_layer"]:
             page = self._predictor(images.select([number])).pages[0]
             image = None
         else:
@@ -207,19 +199,13 @@ class _Run:
     def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
         self._args = args
         self._messages = messages
-        self._options = ReadingOptions(
-            "pdf" in (args.format or []), args.overlay, args.dpi, args.every,
-            args.det_arch, args.reco_arch, args.rotated, args.straighten, args.layout,
-            args.tables or bool({"csv", "xlsx"} & set(args.format or [])), args.join_tables,
-            args.fields, args.text_layer, args.keep_look, args.values,
-            uuid.uuid4().hex if args.redact or args.redact_pattern else None,
-        )  # fmt: skip
+        self._options = _page_options(args)
         self._reader = TextReader(self._options, args.device, _redacted_texts(args))
         self._written = WrittenOutputs(folder)
         self._videos = VideoWriter(args, self._written, messages)
         self._lines: LineExporter | None = None
         if args.export_lines is not None:
-            self._lines = LineExporter(args, asdict(self._options), self._reader, messages)
+            self._lines = LineExporter(args, self._options, self._reader, messages)
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
         """Check that the command would not replace an input, or a file that it has not written itself.
@@ -257,7 +243,7 @@ class _Run:
         """
         if task.is_video:
             return self._videos.key(task, path)
-        return source_key(task.source, path) | {"options": asdict(self._options), "pages": self._args.pages}
+        return source_key(task.source, path) | {"options": self._options, "pages": self._args.pages}
 
     def _is_again(self, task: Task) -> bool:
         """Return whether an earlier run was interrupted while it read this document.
@@ -318,7 +304,7 @@ class _Run:
 
             name = shown_name(os.path.basename(task.source))
             unwritten = write_each(kinds, write, name)
-            for notice in [*_notices(_document(store, numbers, failures)), *self._redaction_notices()]:
+            for notice in [*page_notices(_document(store, numbers, failures)), *self._redaction_notices()]:
                 emit(f"{name}: {notice}", self._messages)
         if not failures and not unwritten:
             store.clear()
@@ -343,13 +329,13 @@ class _Run:
 
         page = self._reader.read(opened.images, number)
         task.folder.mkdir(parents=True, exist_ok=True)
-        if self._options.overlay:
+        if self._args.overlay:
             store.claim()
             write_picture(task.overlay(number), Image.fromarray(overlay(page)))
             self._written.add(task.overlay(number), {"source": source})
         # Store frames, straightened and redacted pages now, because they cannot be read from the file later.
         is_in_file = isinstance(page_origin(page), PageOfFile)
-        pdf = page.export_as_pdf(dpi=opened.dpi) if self._options.makes_pdf and not is_in_file else None
+        pdf = page.export_as_pdf(dpi=opened.dpi) if self._options["makes_pdf"] and not is_in_file else None
         store.put(number, page.export(reading_order=False), pdf)
 
     def _write_output(
@@ -361,9 +347,11 @@ class _Run:
         store: PageStore,
         failures: dict[int, str],
     ) -> None:
+        from ..ocr.io._exports.tables import with_joined_tables
+
         document, output = _document(store, numbers, failures), task.output(kind)
-        if self._options.join_tables and kind in JOINED_FORMATS:
-            document = join_tables(document)
+        if self._args.join_tables and kind in JOINED_FORMATS:
+            document = with_joined_tables(document)
         num_words = sum(len(line.words) for page in document.pages for block in page.blocks for line in block.lines)
         tables = [table for page in document.pages for table in page.tables]
         num_words += sum(len(cell.value.split()) for table in tables for cell in table.cells)
@@ -380,11 +368,14 @@ class _Run:
                 )
         if kind == "pdf":
             _give_images(document, None if redacted_texts else opened.images, store)
-        options = {"keep_look": self._options.keep_look, "values": self._options.values}
-        write_document(document, kind, output, name, opened.times, **options)
+        data = export_document(
+            document, kind, name, opened.times, keep_look=self._args.keep_look, values=self._args.values
+        )
+        # The title may be a file name that is not valid UTF-8.
+        write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
         read = counted(len(numbers) - len(failures), "page")
         place = "standard output" if str(self._args.output) == STANDARD else output
-        table_count = f", {counted(len(tables), 'table')}" if self._options.tables else ""
+        table_count = f", {counted(len(tables), 'table')}" if self._options["tables"] else ""
         emit(f"wrote {place}: {read}, {counted(num_words, 'word')}{table_count}", self._messages)
 
 
@@ -500,18 +491,12 @@ class LineExporter:
 
 def _is_same_line(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two lines have the same text and their boxes overlap enough."""
+    from ..ocr.utils.metrics import box_iou
+
     if row["text"] != other["text"]:
         return False
-    (left, top), (right, bottom) = _span(row["box"])
-    (left2, top2), (right2, bottom2) = _span(other["box"])
-    shared = max(min(right, right2) - max(left, left2), 0.0) * max(min(bottom, bottom2) - max(top, top2), 0.0)
-    areas = (right - left) * (bottom - top) + (right2 - left2) * (bottom2 - top2)
-    return shared >= _SAME_PLACE_IOU * (areas - shared)
-
-
-def _span(points: Sequence[Sequence[float]]) -> tuple[tuple[float, float], tuple[float, float]]:
-    xs, ys = zip(*points, strict=True)
-    return (min(xs), min(ys)), (max(xs), max(ys))
+    box, other_box = (np.array([np.min(line["box"], 0), np.max(line["box"], 0)]).reshape(1, 4) for line in (row, other))
+    return bool(box_iou(box, other_box)[0, 0] >= _SAME_PLACE_IOU)
 
 
 def _state_file(task: Task) -> Path:
@@ -534,33 +519,6 @@ def _give_images(document: Document, images: PageImages | None, store: PageStore
             page.blocks, page.tables = [], []
         elif isinstance(images, Pages):
             page.page = PageOfFile(images, page.page_idx, is_readable=page.error is None)
-
-
-def _notices(document: Document) -> list[str]:
-    """Return messages for the user about pages that are rotated, and about lines that could not be read."""
-    notices = []
-    turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
-    shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
-    if shown:
-        notices.append(f"{counted(len(shown), 'page')} turned, and read so: {_join_first(shown)}")
-    unread = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
-    names = sorted({line.script for _, line in unread if line.script is not None})
-    reasons_of = {
-        f"in a script that cannot be read ({', '.join(names)})": {"script"},
-        "found but not read": {"no text", "low confidence"},
-        "read with gaps": {"gaps"},
-    }
-    for problem, reasons in reasons_of.items():
-        numbers = [number for number, line in unread if line.reason in reasons]
-        if numbers:
-            pages = [str(number) for number in dict.fromkeys(numbers)]
-            num_lines = counted(len(numbers), "line")
-            notices.append(f"warning: {num_lines} {problem}, on page{'s' * (len(pages) > 1)} {_join_first(pages)}")
-    return notices
-
-
-def _join_first(names: list[str]) -> str:
-    return ", ".join([*names[:_MAX_PAGES_SHOWN], *(["..."] if len(names) > _MAX_PAGES_SHOWN else [])])
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from .._engine.common.devices import checked_device
 from .._engine.common.messages import counted, json_bytes
 from .._engine.images.formats import NUM_SNIFFED_BYTES, sniff
-from .._engine.sources.output_files import write_file
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
 from . import _text
@@ -42,6 +41,8 @@ _VIDEO_SUFFIXES = {
     ".3gp", ".asf", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ogv", ".ts",
     ".webm", ".wmv",
 }  # fmt: skip
+
+_MAX_PAGES_SHOWN = 10
 
 _XHTML = "http://www.w3.org/1999/xhtml"
 
@@ -252,7 +253,7 @@ def check_options(args: argparse.Namespace, tasks: Sequence[Task]) -> None:
     first = tasks[0].source
     has_pdf = args.every is None and any(_may_be_pdf(task.source) for task in tasks)
     document = next((task.source for task in tasks if _is_document(task.source)), None)
-    # Each with a file for which the options have no effect; None if they are useful.
+    # For each group of options: a file for which they have no effect; None if they have an effect on some file.
     for names, purpose, file, kind in (
         (_VIDEO_OPTIONS, "videos", None if any(task.is_video for task in tasks) else first, pages),
         (_PAGE_OPTIONS, "images and PDF files", first if all(task.is_video for task in tasks) else None, video),
@@ -376,37 +377,15 @@ def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) ->
     return failures
 
 
-def join_tables(document: Document) -> Document:
-    """Return a copy of a document in which a table that continues on the next pages is only on its first page."""
-    from ..ocr.io._exports.tables import with_joined_tables
-
-    return with_joined_tables(document)
-
-
-def write_document(
-    document: Document,
-    kind: str,
-    output: Path,
-    name: str,
-    times: Mapping[int, float],
-    *,
-    keep_look: bool = False,
-    values: bool = False,
-) -> None:
-    """Write a document to the file ``output``, atomically. ``kind`` is one of `FORMATS`.
+def export_document(
+    document: Document, kind: str, name: str, times: Mapping[int, float], *, keep_look: bool, values: bool
+) -> str | bytes:
+    """Export a document in a format. ``kind`` is one of `FORMATS`.
 
     Pages need ``page_idx`` and, for ``"pdf"``, their images. ``name`` is the title in formats that have one. For a
     video, ``times`` is a dict from page index to seconds. With ``keep_look``, plain text keeps the layout of the pages.
     With ``values``, CSV has numbers and dates as plain values.
     """
-    data = _export(document, kind, name, times, keep_look, values)
-    # The title may be a file name that is not valid UTF-8.
-    write_file(output, data if isinstance(data, bytes) else data.encode(errors="replace"))
-
-
-def _export(
-    document: Document, kind: str, name: str, times: Mapping[int, float], keep_look: bool, values: bool
-) -> str | bytes:
     match kind:
         case "txt" if times:
             shown = [(times[page.page_idx], page.render(layout=keep_look)) for page in document.pages]
@@ -442,6 +421,33 @@ def _export(
             return document.export_as_pdf()
         case _:
             return document.export_as_tsv()
+
+
+def page_notices(document: Document) -> list[str]:
+    """Return messages for the user about pages that are rotated, and about lines that could not be read."""
+    notices = []
+    turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
+    shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]
+    if shown:
+        notices.append(f"{counted(len(shown), 'page')} rotated, and read in the right direction: {_join_first(shown)}")
+    unread = [(page.page_idx + 1, line) for page in document.pages for line in page.unread]
+    names = sorted({line.script for _, line in unread if line.script is not None})
+    reasons_of = {
+        f"in a script that cannot be read ({', '.join(names)})": {"script"},
+        "found but not read": {"no text", "low confidence"},
+        "read with gaps": {"gaps"},
+    }
+    for problem, reasons in reasons_of.items():
+        numbers = [number for number, line in unread if line.reason in reasons]
+        if numbers:
+            pages = [str(number) for number in dict.fromkeys(numbers)]
+            num_lines = counted(len(numbers), "line")
+            notices.append(f"warning: {num_lines} {problem}, on page{'s' * (len(pages) > 1)} {_join_first(pages)}")
+    return notices
+
+
+def _join_first(names: list[str]) -> str:
+    return ", ".join([*names[:_MAX_PAGES_SHOWN], *(["..."] if len(names) > _MAX_PAGES_SHOWN else [])])
 
 
 def merge_hocr(pages: Sequence[bytes]) -> bytes:

@@ -234,8 +234,8 @@ class PageStore:
             page: dict[str, Any] = json.loads(self._page(number).read_bytes())
         except FileNotFoundError as error:
             raise ReadError(
-                f"Page {number + 1}, which an earlier run had read, is gone: another run works on this document in the "
-                "same folder. Run it again."
+                f"Page {number + 1} was stored by an earlier run, and is gone: another run reads this document in the "
+                "same folder. Run the command again."
             ) from error
         return page
 
@@ -297,7 +297,7 @@ def read_missing(
         except WriteError as error:
             name = shown_name(os.path.basename(task.source))
             raise StopError(
-                f"stopped at {name}, page {number + 1}, which was read and cannot be kept: {error}"
+                f"stopped at {name}, page {number + 1}: it was read, but cannot be stored: {error}"
             ) from error
         except (MediaTensorError, OSError) as error:
             is_about_page = isinstance(error, PageError)

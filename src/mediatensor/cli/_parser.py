@@ -66,8 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
             "\n"
             "exit codes:\n"
             "  0  done\n"
-            "  1  the answer is no: verify or demo found a difference, check a bad file,\n"
-            "     doctor a fault, find nothing\n"
+            "  1  verify or demo found a difference, check found a bad file, doctor found\n"
+            "     a fault, or find found nothing\n"
             "  2  wrong usage, or a file or a page that cannot be read\n"
         ),
     )
@@ -430,7 +430,7 @@ def _add_serve(commands: Any) -> None:
         summary="open a page in your browser, and an HTTP interface",
         description=(
             "Serve this library for images, PDF files and videos: a page for browsers, and an interface for programs, "
-            "which /openapi.json describes. Uploads are read in separate processes with limits of time and memory, and "
+            "which /openapi.json describes. Uploads are read in separate processes with limits on time and memory, and "
             "are deleted with their jobs. Only this machine can connect, unless you name another --host; then clients "
             "need a token. Needs the extra `serve`."
         ),

@@ -156,9 +156,11 @@ def place_of(track: TextTrack) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..ocr.utils._text_search import normalize_text
+    from ..ocr.utils._text_search import normalize_text, phrase_pattern
 
-    pattern = _compile_pattern(args.text, args.regex, args.case)
+    pattern = phrase_pattern(args.text, has_case=args.case)  # raises for an empty text
+    if args.regex:
+        pattern = compile_regex(args.text, has_case=args.case)
     files = list(dict.fromkeys(args.files))
     for file in files if args.sheet else ():
         if file == STANDARD or _is_stored_reading(file):
@@ -190,18 +192,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
     return for_each_file(files, search) or (0 if files_with_hits else _EXIT_NOT_FOUND)
-
-
-def _compile_pattern(text: str, is_regex: bool, has_case: bool) -> re.Pattern[str]:
-    """Compile a pattern to search for.
-
-    Raises:
-        InvalidArgumentError: if the text is empty, or not a valid regular expression.
-    """
-    from ..ocr.utils._text_search import phrase_pattern
-
-    phrase = phrase_pattern(text, has_case=has_case)
-    return compile_regex(text, has_case=has_case) if is_regex else phrase
 
 
 def compile_regex(text: str, *, has_case: bool = False) -> re.Pattern[str]:
