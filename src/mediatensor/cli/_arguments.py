@@ -212,15 +212,12 @@ def add_flag(group: Any, option: str, help: str) -> None:
 
 
 def add_files(parser: argparse.ArgumentParser, kind: str) -> None:
-    """Add the positional argument ``FILE ...``.
-
-    ``kind``, which is ``"media"`` or ``"video"``, describes the files in the help.
-    """
+    """Add the positional argument ``FILE ...``. ``kind``, such as "media", describes the files in the help."""
     parser.add_argument("files", nargs="+", metavar="FILE", help=f"a {kind} file, a URL, or - for standard input")
 
 
 def add_folder(parser: argparse.ArgumentParser, default: str, *, or_standard: bool = True) -> None:
-    """Add ``--output``, which takes a folder. With ``or_standard``, its help also offers ``-`` for standard output."""
+    """Add ``--output FOLDER``. With ``or_standard``, its help also offers ``-`` for standard output."""
     standard = ", or - for standard output" if or_standard else ""
     add_option(parser, "-o, --output FOLDER", Path, f"folder of the outputs, made if missing{standard}", Path(default))
 
@@ -253,12 +250,10 @@ def positive_number(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """Parse a share: a number above 0 and at most 1."""
     return _convert(text, float, lambda value: 0 < value <= 1, "a number above 0 and at most 1")
 
 
 def share_below_one(text: str) -> float:
-    """Parse a number above 0 and below 1."""
     return _convert(text, float, lambda value: 0 < value < 1, "a number above 0 and below 1")
 
 
@@ -275,13 +270,11 @@ def non_negative_int(text: str) -> int:
 
 
 def picture_side(text: str) -> int:
-    """Parse the side length of a square picture in pixels, which must be a multiple of 32."""
     _int_from(text, 32)  # raises
     return _convert(text, int, lambda value: value % 32 == 0, "a multiple of 32")
 
 
 def port_number(text: str) -> int:
-    """Parse the number of a TCP port. 0 means any free port."""
     _int_from(text, 0)  # raises
     return _convert(text, int, lambda value: value <= 65535, "a port from 0 to 65535")
 
@@ -296,22 +289,13 @@ def time_in_seconds(text: str) -> float:
 
 
 def frame_indices(text: str) -> tuple[int, ...]:
-    """Parse frame indices that are separated by commas.
-
-    >>> frame_indices("0,10,-1")
-    (0, 10, -1)
-    """
     if not re.fullmatch(r"-?\d{1,18}(,-?\d{1,18})*", text):
         raise argparse.ArgumentTypeError(f"expected frame indices such as 0,10,20 (got {text!r})")
     return tuple(int(part) for part in text.split(","))
 
 
 def picture_size(text: str) -> tuple[int, int]:
-    """Parse a size in pixels such as 640x360; return (width, height).
-
-    >>> picture_size("640x360")
-    (640, 360)
-    """
+    """Parse a size in pixels such as 640x360; return (width, height)."""
     match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
     size = (int(match[1]), int(match[2])) if match else (0, 0)
     if 0 in size:
@@ -320,11 +304,7 @@ def picture_size(text: str) -> tuple[int, int]:
 
 
 def page_ranges(text: str) -> PageRanges:
-    """Parse pages and page ranges, counted from 1.
-
-    >>> page_ranges("1-3,7,10-")
-    ((1, 3), (7, 7), (10, None))
-    """
+    """Parse pages and page ranges, counted from 1."""
     ranges = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,8})(?:(-)(\d{1,8})?)?", part.strip())
@@ -337,20 +317,10 @@ def page_ranges(text: str) -> PageRanges:
 
 
 def format_names(text: str) -> list[str]:
-    """Parse names of formats that are separated by commas.
-
-    >>> format_names("txt,pdf")
-    ['txt', 'pdf']
-    """
     return _names_from(text, list(FORMATS | VIDEO_FORMATS))
 
 
 def kind_names(text: str) -> list[str]:
-    """Parse kinds of text that are separated by commas.
-
-    >>> kind_names("caption,scene")
-    ['caption', 'scene']
-    """
     return _names_from(text, KINDS)
 
 
@@ -363,11 +333,7 @@ def _names_from(text: str, known: Sequence[str]) -> list[str]:
 
 
 def region(text: str) -> Region:
-    """Parse a region of the frame: its left, top, right and bottom as fractions of the frame's width and height.
-
-    >>> region("0,0.7,1,1")
-    (0.0, 0.7, 1.0, 1.0)
-    """
+    """Parse left, top, right and bottom as fractions of the frame's width and height."""
     try:
         left, top, right, bottom = (float(part) for part in text.split(","))
     except ValueError:
@@ -380,11 +346,7 @@ def region(text: str) -> Region:
 
 
 def grid_times(start: float, stop: float, step: float) -> list[float]:
-    """Return times at intervals of ``step`` seconds, from ``start`` up to but not including ``stop``.
-
-    >>> grid_times(1.0, 2.0, 0.4)
-    [1.0, 1.4, 1.8]
-    """
+    """Return times at intervals of ``step`` seconds, from ``start`` up to but not including ``stop``."""
     from .._engine.common.checks import TIME_TOLERANCE
 
     if step <= 0 or (stop - start) / step > _MAX_GRID_TIMES:
@@ -398,10 +360,7 @@ def grid_times(start: float, stop: float, step: float) -> list[float]:
 def grid_frames(
     index: FrameIndex, start: float, stop: float, every_seconds: float | None, fps: float | None
 ) -> list[int]:
-    """Return the indices of the frames shown at regular times between ``start`` and ``stop``, without duplicates.
-
-    The times are ``every_seconds`` apart, or there are ``fps`` of them per second.
-    """
+    """Return the indices of the frames shown every ``every_seconds``, or ``fps`` times a second, without duplicates."""
     import numpy as np
 
     from .._engine.index.frame_index import clock_of_index

@@ -61,10 +61,7 @@ _option_names: ContextVar[Mapping[str, str]] = ContextVar("option_names")
 
 @contextmanager
 def naming_options(names: Mapping[str, str]) -> Iterator[None]:
-    """During a ``with`` block, let error messages name options of the command instead of arguments of the library.
-
-    ``names`` is a dict from arguments to options.
-    """
+    """During a ``with`` block, let messages name the command's option for each library argument in ``names``."""
     token = _option_names.set(names)
     try:
         yield
@@ -144,16 +141,11 @@ def showing_warnings() -> Iterator[None]:
 
 
 def shown_name(file: str) -> str:
-    """Return a file name for messages; ``-`` becomes "standard input"."""
     return "standard input" if file == STANDARD else file
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error. For an `OSError`, return the file name and the reason, without the error number.
-
-    >>> error_text(FileExistsError(17, "File exists", "out/images"))
-    'out/images: File exists'
-    """
+    """Return the message of an error. For an `OSError`, this is the file name and the reason, without a number."""
     if (
         isinstance(error, OSError)
         and not isinstance(error, MediaTensorError)
@@ -164,11 +156,7 @@ def error_text(error: Exception) -> str:
 
 
 def file_error(file: str, path: str, error: Exception) -> str:
-    """Return an error message that names the file as the user gave it, even if a temporary copy was read.
-
-    >>> file_error("a.mp4", "a.mp4", ValueError("There is no frame 9.")), file_error("-", "/tmp/x", ValueError("x"))
-    ('a.mp4: There is no frame 9.', 'standard input: x')
-    """
+    """Return a message that names the file as the user gave it, even if a temporary copy was read."""
     name = shown_name(file)
     message = error_text(error)
     if file == STANDARD:  # the temporary file's name means nothing to the user
@@ -195,11 +183,7 @@ def unexpected_error(error: Exception) -> MediaTensorError:
 
 @contextmanager
 def reading(file: str) -> Iterator[str]:
-    """Yield the path from which to read ``file``. For ``-``, this is a temporary copy of standard input.
-
-    Raises:
-        InvalidArgumentError: if standard input is a terminal, or closed.
-    """
+    """Yield the path from which to read ``file``. For ``-``, this is a temporary copy of standard input."""
     if file != STANDARD:
         yield file
         return
@@ -248,11 +232,7 @@ def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun
 
 
 def output_stem(file: str) -> str:
-    """Return the name of a file or URL without its extension. The names of all its outputs begin with this stem.
-
-    >>> output_stem("videos/my talk.mp4"), output_stem("https://example.org/a/clip.webm?token=1"), output_stem("-")
-    ('my talk', 'clip', 'stdin')
-    """
+    """Return the name of a file or URL without its extension. The names of all its outputs begin with it."""
     if file == STANDARD:
         return "stdin"
     path = urlsplit(file).path if "://" in file else file
@@ -297,12 +277,7 @@ def write_picture(output: Path, picture: Image) -> None:
 
 
 def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
-    """Check that ``output`` is the path of a CSV or JSON Lines file that can store the file names ``names``.
-
-    Raises:
-        InvalidArgumentError: if the suffix is not supported, or a ``.csv`` file would have to store a name that is not
-            valid UTF-8.
-    """
+    """Check that ``output`` is the path of a .csv or .jsonl file that can store the file names ``names``."""
     suffix = output.suffix.lower()
     if suffix not in (".csv", ".jsonl"):
         raise InvalidArgumentError(f"A manifest must end in .csv or .jsonl (got {str(output)!r}).")
@@ -316,8 +291,5 @@ def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print a JSON object.
-
-    Objects for several files are printed one after another, not as a list; `jq` accepts this.
-    """
+    """Print a JSON object. Objects of several files follow one another, which `jq` accepts."""
     emit(json.dumps(to_json(value), indent=2, allow_nan=False))

@@ -81,25 +81,20 @@ _MARGIN, _LINE_STEP = 40, 70
 
 
 def row(call: str, result: str, elapsed_seconds: float) -> str:
-    """Format a line of the demo's output: the call, its result and how long it took."""
     return f"  {call:<42} {result:<38} {_text.duration(elapsed_seconds):>8}"
 
 
 def measure_time(function: Callable[[], T]) -> tuple[T, float]:
-    """Call a function; return its result and duration in seconds."""
     begin = time.perf_counter()
     result = function()
     return result, time.perf_counter() - begin
 
 
 def read_texts(file: str, folder: Path) -> list[tuple[bool, str]]:
-    """Run OCR on an example page, on one frame of a video, and on the whole video. Print the results.
+    """Run OCR on a page, a frame, and the whole video ``file``, which shows the test pattern. Print the results.
 
-    ``file`` is a video of the test pattern. Pictures of the results are written to ``folder``.
-
-    Returns:
-        For each check, whether it passed, and a sentence that describes it. The list is empty if the models are not
-        installed.
+    Pictures of the results are written to ``folder``. Return for each check whether it passed, with a sentence that
+    describes it; or an empty list if the models are not installed.
     """
     from ..ocr.models import ocr_predictor, video_text_predictor
 
@@ -161,11 +156,7 @@ def _words(document: Any) -> list[Any]:
 
 
 def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[int, int]) -> bool:
-    """Return whether every word in ``written`` was read at the right place.
-
-    The centre of the box that OCR detects must be inside the box where the word was written. ``size`` is the (width,
-    height) of the page.
-    """
+    """Return whether the centre of each word was read inside the box where it was written. ``size``: of the page."""
     middles = [(word.value, np.asarray(word.geometry, np.float64).mean(axis=0) * size) for word in words]
     return all(
         any(text == value and x0 <= x <= x1 and y0 <= y <= y1 for value, (x, y) in middles)
@@ -174,11 +165,7 @@ def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[i
 
 
 class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
-    """Clips of one video. Row ``k`` has ``num_frames`` consecutive frames from index ``starts[k]``.
-
-    The decoder is pickled for each worker process. The pickle has only the source and the options, so each worker opens
-    the source again.
-    """
+    """Clips of one video. Each worker process unpickles the decoder, which opens the source again."""
 
     def __init__(self, decoder: VideoDecoder, starts: Sequence[int], num_frames: int) -> None:
         self.decoder = decoder
@@ -222,7 +209,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_access(file: str) -> VideoDecoder:
-    """Open the video, fetch frames and clips, and print the results and the time that they took."""
     decoder, elapsed = measure_time(lambda: VideoDecoder(file))
     metadata = decoder.metadata
     num_frames = len(decoder)
@@ -273,7 +259,6 @@ def _check_pickle(decoder: VideoDecoder) -> tuple[bool, str]:
 
 
 def _check_loader(file: str) -> tuple[bool, str]:
-    """Check that clips from worker processes are equal to the same clips decoded in this process."""
     with VideoDecoder(file) as decoder:
         size = small_size(decoder.metadata.height or 1, decoder.metadata.width or 1)
         num_frames = len(decoder)
@@ -299,11 +284,7 @@ def _check_loader(file: str) -> tuple[bool, str]:
 
 
 def small_size(height: int, width: int) -> tuple[int, int]:
-    """Return (height, width) after reducing the short side to 144 pixels. Sizes below that are returned unchanged.
-
-    >>> small_size(360, 640), small_size(100, 50)
-    ((144, 256), (100, 50))
-    """
+    """Return (height, width) after reducing the short side to 144 pixels. Smaller sizes stay unchanged."""
     scale = min(_SHORT_SIDE / min(height, width), 1.0)
     return round(height * scale), round(width * scale)
 
@@ -320,7 +301,6 @@ class WrittenWord(NamedTuple):
 
 
 def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
-    """Draw the example page; return it together with the words on it."""
     page = Image.new("RGB", _PAGE_SIZE, "white")
     draw = ImageDraw.Draw(page)
     words = []
@@ -340,11 +320,7 @@ def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
 
 
 def write_files(folder: Path, *, overwrite: bool = False) -> list[str]:
-    """Write the files of `FILE_NAMES`; return their names.
-
-    Raises:
-        InvalidArgumentError: if one of the files exists and ``overwrite`` is false. In this case, nothing is written.
-    """
+    """Write the files of `FILE_NAMES`; return their names, without the LeRobot dataset if pyarrow is missing."""
     check_outputs([folder / name for name in FILE_NAMES], overwrite=overwrite, makes_folders=True)
     (folder / "videos").mkdir(parents=True, exist_ok=True)
     _write_pattern(folder / "video.mp4")
@@ -384,10 +360,7 @@ def _film() -> torch.Tensor:
 
 
 def write_pdf(path: Path, image: Image.Image, written: Sequence[tuple[str, Any]], num_pages: int) -> None:
-    """Write a PDF file in which every page shows ``image`` and has a text layer.
-
-    ``written`` has the words of the text layer and their boxes in pixels.
-    """
+    """Write a PDF file whose pages show ``image``, with the words ``written`` (text, box in pixels) as a text layer."""
     from ..ocr.io import Block, Document, Line, Page, Word
 
     upright = {"value": 0, "confidence": None}
@@ -482,7 +455,6 @@ def _stats_of(values: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def _robot_frames(num_frames: int, *, is_mirrored: bool) -> torch.Tensor:
-    """Return frames (N, 3, H, W) of a bright square that moves across a dark background."""
     height, width = _ROBOT_SIZE
     frames = torch.full((num_frames, 3, height, width), 40, dtype=torch.uint8)
     for number in range(num_frames):

@@ -97,8 +97,6 @@ class _Step:
 
 @dataclass
 class _Machine:
-    """The results of the tests, and facts about the machine."""
-
     version: str = __version__
     python: str = platform.python_version()
     system: str = f"{platform.system()} {platform.machine()}"
@@ -120,10 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extras() -> dict[str, dict[str, Any]]:
-    """Return a dict from each extra to its state: whether it is installed, and the versions of its packages.
-
-    The version of a missing package is ``None``.
-    """
+    """Return whether each extra is installed, and the versions of its packages (``None`` if missing)."""
     try:
         requirements = metadata.requires("mediatensor") or []
     except metadata.PackageNotFoundError:  # imported from a source folder without installation
@@ -273,7 +268,6 @@ def _read_a_word(step: _Step) -> None:
 
 
 def _advice(machine: _Machine) -> Iterator[str]:
-    """Yield a sentence of advice for each problem that the machine is likely to have."""
     facts = machine.facts
     with suppress(OSError):
         shared = shutil.disk_usage("/dev/shm")

@@ -64,10 +64,7 @@ _MAX_DATA_BYTES = (1 << 32) - 1 - 36
 
 
 class Job(ABC):
-    """Writes files from one stream, as the options of the command require.
-
-    The stream is open until the job is closed.
-    """
+    """Writes files from one stream, which is open until the job is closed."""
 
     _decoder: VideoDecoder | AudioDecoder | SubtitleDecoder
     outputs: Sequence[Path]
@@ -103,7 +100,6 @@ class FramesJob(Job):
             raise
 
     def _plan(self, index: FrameIndex) -> None:
-        """Select frames from ``index``, and choose the names of their images."""
         self._index = index
         pts_seconds, suffix = index.pts_seconds.tolist(), self._args.images or "png"
         self._paths = {
@@ -173,7 +169,6 @@ class FramesJob(Job):
 
 
 def write_image(picture: Tensor, path: Path) -> Path:
-    """Write an image (3, H, W) to ``path``, whose suffix determines the format; return ``path``."""
     if path.suffix == ".jpg":
         JpegEncoder(picture).to_file(path, quality=_JPEG_QUALITY)
     else:
@@ -182,17 +177,12 @@ def write_image(picture: Tensor, path: Path) -> Path:
 
 
 def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suffix: str) -> str:
-    """Return the file name of an image. Sorting the names of a video's images alphabetically also sorts them by time.
-
-    >>> image_name("talk", 225, 7.5, 300, "png")
-    'talk_000225_7.500s.png'
-    """
+    """Return the name of an image, such as talk_000225_7.500s.png. Alphabetical order is the order of times."""
     width = max(6, len(str(num_frames - 1)))
     return f"{stem}_{number:0{width}d}_{pts_seconds:.3f}s.{suffix}"
 
 
 def _choose_frames(index: FrameIndex, args: argparse.Namespace) -> list[int]:
-    """Return the indices of the frames that the options select. Duplicates are left out."""
     if args.frames is not None:
         return list(dict.fromkeys(_valid_index(number, len(index)) for number in args.frames))
     start = index.begin_seconds if args.start is None else args.start
@@ -211,8 +201,6 @@ def _valid_index(number: int, num_frames: int) -> int:
 
 
 class SoundJob(Job):
-    """Writes the audio of a file as a WAV file."""
-
     _decoder: AudioDecoder
 
     def __init__(self, file: str, target: Path, args: argparse.Namespace) -> None:
@@ -281,19 +269,12 @@ class SoundJob(Job):
 
 
 def pcm16(data: Tensor) -> Tensor:
-    """Convert float samples (C, N) to interleaved int16 (N, C). Values are rounded half to even, and clipped.
-
-    >>> import torch
-    >>> pcm16(torch.tensor([[0.0, 0.5, 1.0, -1.0, 2.5 / 32768]])).flatten().tolist()
-    [0, 16384, 32767, -32768, 2]
-    """
+    """Convert float samples (C, N) to interleaved int16 (N, C). Values are rounded half to even, and clipped."""
     steps = torch.nan_to_num(data * 32768.0, nan=0.0).round_().clamp_(-32768, 32767)
     return steps.to(torch.int16).t().contiguous()
 
 
 class SubtitlesJob(Job):
-    """Writes the subtitles of a file as a SubRip file."""
-
     _decoder: SubtitleDecoder
 
     def __init__(self, file: str, target: Path, args: argparse.Namespace) -> None:
@@ -336,7 +317,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
-    """Write the output, which must be a single file, to a temporary folder, and copy it to standard output."""
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
         with _open_jobs(args, path, Path(folder)) as jobs:
             outputs = [output for job in jobs for output in job.outputs]
@@ -384,10 +364,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
 def _open_jobs(
     args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
 ) -> Iterator[list[Job]]:
-    """Open all requested streams; yield their jobs, which the ``with`` block must run.
-
-    At the end of the block, the streams are closed.
-    """
+    """Open all requested streams, and yield their jobs. At the end of the block, the streams are closed."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
     wants_images = any(option is not None for option in picks_images) or not (args.audio or args.subtitles)
     if (args.sample_rate or args.num_channels or args.audio_stream is not None) and not args.audio:

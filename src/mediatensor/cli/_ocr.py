@@ -121,7 +121,6 @@ class TextReader:
         return lines
 
     def read(self, images: PageImages, number: int) -> Any:
-        """Read the text of page ``number``; return a `Page` element."""
         from ..ocr.io import Pages
         from ..ocr.io._documents.pages import PageOfFile
 
@@ -208,12 +207,7 @@ class _Run:
             self._lines = LineExporter(args, self._options, self._reader, messages)
 
     def check_outputs(self, tasks: Sequence[Task], files: Sequence[str]) -> None:
-        """Check that the command would not replace an input, or a file that it has not written itself.
-
-        Raises:
-            InvalidArgumentError: if an output would replace such a file.
-            WriteError: if a folder cannot be made, or the hidden folder for the state would replace a file.
-        """
+        """Check that the command would not replace an input, or a file that it has not written itself."""
         if self._lines is not None:
             self._lines.check_outputs(tasks, files)
             return
@@ -237,19 +231,13 @@ class _Run:
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def _key(self, task: Task, path: str) -> dict[str, Any]:
-        """Return the key of a task: its source, and all options that affect its outputs.
-
-        If the key changes, outputs are outdated.
-        """
+        """Return the source of a task, and all options that affect its outputs. If it changes, they are outdated."""
         if task.is_video:
             return self._videos.key(task, path)
         return source_key(task.source, path) | {"options": self._options, "pages": self._args.pages}
 
     def _is_again(self, task: Task) -> bool:
-        """Return whether an earlier run was interrupted while it read this document.
-
-        If so, all outputs of the document are written again.
-        """
+        """Return whether an interrupted run has read pages of this document. All outputs are then written again."""
         return not task.is_video and PageStore.has_pages_of(task)
 
     def read_all(self, tasks: Sequence[Task]) -> int:
@@ -274,10 +262,7 @@ class _Run:
         return code
 
     def _read_document(self, task: Task, path: str) -> int:
-        """Read the pages of a document that are not stored yet, and write its outputs.
-
-        Return the number of pages and outputs that failed.
-        """
+        """Read the missing pages of a document, and write its outputs. Return how many pages and outputs failed."""
         key = self._key(task, path)
         is_again, overwrite = self._is_again(task), self._args.overwrite
         kinds = self._written.missing(task, key, self._messages, is_again=is_again, overwrite=overwrite)
@@ -380,10 +365,7 @@ class _Run:
 
 
 class LineExporter:
-    """Cuts pictures of text lines out of documents, page by page.
-
-    After an interruption, it resumes at the next page.
-    """
+    """Cuts pictures of text lines out of documents. After an interruption, it resumes at the next page."""
 
     def __init__(
         self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: TextIO
@@ -418,7 +400,6 @@ class LineExporter:
         check_outputs(outputs, files, overwrite=self._args.overwrite, is_own=is_own, makes_folders=True)
 
     def write(self, task: Task, path: str) -> int:
-        """Cut the text lines out of a document; return the exit code."""
         if task.is_video:
             raise InvalidArgumentError(
                 "Lines are cut out of pages: read frames of a video as pages with --every SECONDS."
@@ -476,10 +457,7 @@ class LineExporter:
             emit(f"correct the texts in a browser: {self._folder.page}", self._messages)
 
     def _without_repeats(self, frames: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-        """Remove lines that were already in the previous frame, and delete their pictures.
-
-        Return the remaining lines.
-        """
+        """Return the lines without those that were already in the previous frame, and delete their pictures."""
         new_rows = []
         for previous, rows in pairwise([[], *frames]):
             new_rows.append([row for row in rows if not any(_is_same_line(row, other) for other in previous)])
@@ -490,7 +468,6 @@ class LineExporter:
 
 
 def _is_same_line(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two lines have the same text and their boxes overlap enough."""
     from ..ocr.utils.metrics import box_iou
 
     if row["text"] != other["text"]:
@@ -522,10 +499,7 @@ def _give_images(document: Document, images: PageImages | None, store: PageStore
 
 
 def _document(store: PageStore, numbers: Iterable[int], failures: dict[int, str]) -> Document:
-    """Build a document from stored pages.
-
-    If reading a page failed, the page is empty, and its ``error`` has the reason.
-    """
+    """Build a document from stored pages. A page that failed is empty, and its ``error`` has the reason."""
     from ..ocr.io import Document, Page
 
     image = np.zeros((0, 0, 3), np.uint8)

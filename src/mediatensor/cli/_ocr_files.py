@@ -48,11 +48,7 @@ _XHTML = "http://www.w3.org/1999/xhtml"
 
 
 def load_predictor(make: Callable[[], Any], device: str) -> Any:
-    """Make a predictor, and move it to a device.
-
-    Raises:
-        StopError: if weights or packages are missing, or the device or architecture does not exist.
-    """
+    """Make a predictor, and move it to a device. Raise `StopError` if this is not possible."""
 
     def unusable_device(error: Exception) -> StopError:
         return StopError(f"--device {device} cannot be used: {str(error).partition(chr(10))[0]}")
@@ -90,8 +86,6 @@ class OpenPages:
 
 
 class _Frames:
-    """Makes frames of a video accessible as page images; see `PageImages`."""
-
     def __init__(self, decoder: VideoDecoder, indices: Sequence[int]) -> None:
         self._decoder = decoder
         self._indices = indices
@@ -106,10 +100,7 @@ class _Frames:
 
 @contextmanager
 def open_pages(file: str, args: argparse.Namespace) -> Iterator[OpenPages]:
-    """Open a PDF file or an image.
-
-    With ``--every``, open a video instead, and use a frame at every interval as a page.
-    """
+    """Open a PDF file or an image or, with ``--every``, a video whose frames at this interval are the pages."""
     if args.every is not None:
         with VideoDecoder(file, dimension_order="NHWC") as decoder:
             index = decoder.frame_index
@@ -174,7 +165,6 @@ class Task:
         return self.folder / f".{self.stem}.pages"
 
     def overlay(self, number: int) -> Path:
-        """Return the path of the overlay picture of page ``number``, counted from 0."""
         return self.folder / f"{self.stem}.page{number + 1:04d}.png"
 
 
@@ -278,7 +268,6 @@ def check_options(args: argparse.Namespace, tasks: Sequence[Task]) -> None:
 
 
 def refuse_document_options(args: argparse.Namespace) -> None:
-    """Raise an error if ``--export-lines`` is combined with options that only affect document outputs."""
     refused = _given_options(args, ("format", *_DOCUMENT_OPTIONS, "text_layer", "output"))
     if refused:
         raise InvalidArgumentError(
@@ -340,11 +329,7 @@ def _is_document(file: str) -> bool:
 
 
 def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
-    """Return the page indices, counted from 0, that ``ranges`` (counted from 1) select. Duplicates are left out.
-
-    >>> choose_pages(((2, 3), (5, None), (3, 3)), 6), choose_pages(None, 2)
-    ([1, 2, 4, 5], [0, 1])
-    """
+    """Return the page indices, counted from 0, that ``ranges`` (counted from 1) select. Duplicates are left out."""
     if ranges is None:
         return list(range(num_pages))
     chosen: list[int] = []
@@ -357,13 +342,7 @@ def choose_pages(ranges: PageRanges | None, num_pages: int) -> list[int]:
 
 
 def write_each(kinds: Iterable[str], write: Callable[[str], None], name: str) -> list[Exception]:
-    """Call ``write`` for each of ``kinds``, the formats of a document. Print and return the errors.
-
-    Each printed error starts with ``name``, the document's name.
-
-    Raises:
-        StopError, BrokenPipeError: if ``write`` raises them, because no further format can be written.
-    """
+    """Call ``write`` for each format in ``kinds``. Print and return the errors; each message starts with ``name``."""
     failures: list[Exception] = []
     for kind in kinds:
         try:
@@ -424,7 +403,6 @@ def export_document(
 
 
 def page_notices(document: Document) -> list[str]:
-    """Return messages for the user about pages that are rotated, and about lines that could not be read."""
     notices = []
     turns = {page.page_idx + 1: page.orientation.get("value") for page in document.pages}
     shown = [f"{number} ({turn} degrees)" for number, turn in turns.items() if turn]

@@ -87,7 +87,6 @@ class Record:
                 self._entries[fold(entry[name])] = entry
 
     def __getitem__(self, name: str) -> dict[str, Any]:
-        """Return the entry of the item called ``name``; an empty dictionary if there is none."""
         return self._entries.get(self._fold(name), {})
 
     def add(self, entry: Mapping[str, Any]) -> None:
@@ -123,12 +122,9 @@ class WrittenOutputs:
         return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
-        """Return whether this command has made an output from the same source, and is therefore allowed to replace it.
+        """Return whether the command may replace an output: it has made it from the same source, and nobody changed it.
 
-        ``key`` has the source and the options. ``is_again`` means that an interrupted run is repeated.
-
-        Raises:
-            InvalidArgumentError: if the output was made from another source.
+        ``is_again`` means that an interrupted run is repeated. An output of another source raises an error.
         """
         entry = self._entry(output)
         source = entry.get("key", {}).get("source")
@@ -142,12 +138,9 @@ class WrittenOutputs:
     def missing(
         self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
     ) -> list[str]:
-        """Return the formats of a task that have not been written yet.
+        """Return the formats of a task that have not been written yet; print a message for each that is complete.
 
-        For each format that is already complete, print a message to ``messages``.
-
-        Raises:
-            InvalidArgumentError: if an output exists that this command must not replace.
+        Raise an error if an output exists that this command must not replace.
         """
         outputs = {kind: task.output(kind) for kind in task.formats}
         check_outputs(
@@ -167,7 +160,6 @@ class WrittenOutputs:
         return missing_kinds
 
     def add(self, output: Path, key: Mapping[str, Any]) -> None:
-        """Record that an output is complete, with the size and time of its file."""
         self._record.add({"output": output.name, "key": key, "state": _file_state(output)})
 
     def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
@@ -205,17 +197,13 @@ class PageStore:
         return self._page(number).exists()
 
     def claim(self) -> None:
-        """Create the folder, and write the key to a file in it.
-
-        A later run then knows which outputs belong to this document, even if no page is stored.
-        """
+        """Create the folder, so that a later run knows which outputs belong to this document, even without pages."""
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
         if not (self._folder / _KEY_FILE).exists():
             write_file(self._folder / _KEY_FILE, self._key.encode())
 
     def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
-        """Store a page and, if ``pdf`` is given, a PDF file of the page."""
         self.claim()
         if pdf is not None:
             write_file(self.pdf(number), pdf)
@@ -223,11 +211,7 @@ class PageStore:
         write_file(self._page(number), json.dumps(page).encode())
 
     def get(self, number: int) -> dict[str, Any]:
-        """Return the stored page ``number``.
-
-        Raises:
-            ReadError: if another run has deleted the page.
-        """
+        """Return the stored page ``number``. Raise `ReadError` if another run has deleted it."""
         if number in self._own_pages:
             return self._own_pages[number]
         try:
@@ -273,19 +257,10 @@ def read_missing(
     load: Callable[[], object],
     read: Callable[[int], None],
 ) -> dict[int, str]:
-    """Read the pages of a document that are not stored yet, with a progress bar.
+    """Read the pages that are not stored yet. Print errors, and return them as a dict from page number to message.
 
-    Print errors, and return them as a dict from page number to message.
-
-    Args:
-        task: The document.
-        numbers: The page numbers, counted from 0.
-        store: The stored pages.
-        load: Function that loads the models. It is called only if a page is missing.
-        read: Function that reads a page and stores it.
-
-    Raises:
-        StopError: if a page cannot be stored, for example on a full disk.
+    ``load`` loads the models, and is called only if a page is missing. ``read`` reads a page and stores it.
+    `StopError` is raised if a page cannot be stored, for example on a full disk.
     """
     missing = [number for number in numbers if number not in store]
     if missing:
@@ -334,10 +309,7 @@ class ProgressStore:
             return None
 
     def put(self, make: Callable[[], Any]) -> None:
-        """Call ``make`` and store the state that it returns.
-
-        Do nothing if a state was stored less than a few seconds ago.
-        """
+        """Store the state that ``make`` returns, unless a state was stored a few seconds ago."""
         if time.monotonic() - self._last_put_time < _SECONDS_BETWEEN_STATES:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -149,7 +149,6 @@ def _rest(number: int) -> list[tuple[str, ...]]:
 
 
 def _clean(text: str) -> str:
-    """Return metadata text as one line, shortened to a limited length."""
     line = " ".join(_text.one_line(text[: _TAG_LENGTH * 4]).split())
     return line if len(line) <= _TAG_LENGTH else f"{line[: _TAG_LENGTH - 3]}..."
 

@@ -127,7 +127,6 @@ def _clock_range(start: float, end: float) -> str:
 
 
 def _check_rows_output(output: Path | None, files: Sequence[str], *, overwrite: bool, as_json: bool) -> None:
-    """Check that rows of ``files`` can be written to ``output``. ``None`` means that no rows are written."""
     if output is not None and STANDARD in files:
         raise InvalidArgumentError(
             "-o writes the names of files, and standard input has none; give files instead of -."
@@ -142,10 +141,7 @@ def _check_rows_output(output: Path | None, files: Sequence[str], *, overwrite: 
 
 
 def _path_in_rows(file: str, output: Path) -> str:
-    """Return the path of a file, relative to the folder of the manifest ``output``. A URL stays as it is.
-
-    Rows on standard output have paths relative to the current folder.
-    """
+    """Return a path relative to the folder of the manifest, or for standard output to the current folder."""
     if "://" in file:
         return file
     path = os.path.relpath(file, output.parent)

@@ -60,11 +60,6 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at ``host`` and ``port``.
-
-    Raises:
-        InvalidArgumentError: if the address does not belong to this machine, or the port is in use.
-    """
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, address = addresses[0][0], addresses[0][4]

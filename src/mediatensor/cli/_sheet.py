@@ -89,10 +89,7 @@ class Grid:
         return self.rows * (self.tile_height + _CAPTION_HEIGHT + _GAP) - _GAP
 
     def position(self, number: int) -> tuple[int, int]:
-        """Return the (x, y) of the top left corner of box ``number``.
-
-        x is the distance from the left margin, and y is the distance from the bottom of the header.
-        """
+        """Return the (x, y) of the top left corner of box ``number``, relative to the left margin and the header."""
         row, column = divmod(number, self.columns)
         return column * (self.tile_width + _GAP), row * (self.tile_height + _CAPTION_HEIGHT + _GAP)
 
@@ -110,12 +107,7 @@ def tile_size(display_size: tuple[int, int], width: int | None) -> tuple[int, in
 
 
 def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) -> Grid:
-    """Return a grid for ``num_tiles`` tiles. By default, it has few empty boxes and an aspect ratio near 1.7.
-
-    >>> grid = choose_grid(16, (320, 180), None)
-    >>> grid.columns, grid.rows
-    (4, 4)
-    """
+    """Return a grid with ``num_columns`` or, by default, with few empty boxes and an aspect ratio near 1.7."""
 
     def make_grid(columns: int) -> Grid:
         return Grid(columns, math.ceil(num_tiles / columns), max(size[0], _LEAST_TILE_WIDTH), size[1])
@@ -130,10 +122,7 @@ def choose_grid(num_tiles: int, size: tuple[int, int], num_columns: int | None) 
 
 
 def check_size(grid: Grid, side_limit: int) -> None:
-    """Raise `InvalidArgumentError` if a sheet with this grid is too large.
-
-    Each side must be at most ``side_limit``, the limit of the file format, and the sheet must fit into memory.
-    """
+    """Raise an error if a side of the sheet is longer than ``side_limit``, or the sheet does not fit into memory."""
     width, height = grid.width, grid.height + 2 * _MARGIN + 2 * _HEADER_HEIGHT
     if max(width, height) > side_limit or width * height > _MAX_PIXELS:
         raise InvalidArgumentError(
@@ -171,11 +160,7 @@ def draw_sheet(tiles: Sequence[Tile], grid: Grid, title: str, details: Sequence[
 
 
 def flow(widths: Sequence[float], limit: float) -> list[tuple[int, float]]:
-    """Arrange texts with these widths in lines that are at most ``limit`` wide; return the (line, x) of each text.
-
-    >>> flow([50, 50, 50], 130)
-    [(0, 0), (0, 72), (1, 0)]
-    """
+    """Arrange texts with these widths in lines that are at most ``limit`` wide; return the (line, x) of each text."""
     places: list[tuple[int, float]] = []
     line = 0
     x: float = 0
@@ -219,8 +204,8 @@ def _draw_tile(sheet: Image.Image, draw: ImageDraw.ImageDraw, tile: Tile, grid: 
         draw.text((text_left, baseline), number, font=font, fill=_MUTED, anchor="ls")
 
 
-def _draw_diamond(draw: ImageDraw.ImageDraw, x: float, y: float, radius: float = 5) -> None:
-    draw.polygon([(x - radius, y), (x, y - radius), (x + radius, y), (x, y + radius)], fill=_KEY_FRAME)
+def _draw_diamond(draw: ImageDraw.ImageDraw, x: float, y: float) -> None:
+    draw.polygon([(x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)], fill=_KEY_FRAME)
 
 
 @lru_cache
@@ -263,16 +248,9 @@ def sheet_outputs(
 ) -> dict[str, Path]:
     """Return a dict from each file to the path of its sheet. Check that the paths can be written.
 
-    >>> from pathlib import Path
-    >>> sheet_outputs(["talk.mp4"], None, overwrite=True)["talk.mp4"].name
-    'sheet.png'
-    >>> outputs = sheet_outputs(["a/talk.mp4", "b/talk.mp4"], Path("out"), overwrite=True)
-    >>> [path.as_posix() for path in outputs.values()]
-    ['out/talk.png', 'out/talk.2.png']
-
     For a single file, ``output`` is the path of its sheet. For several files, it is a folder. A file that is given
-    twice counts as two files, but gets only one sheet. ``more_outputs`` are further outputs of the command, which are
-    checked in the same way.
+    twice counts as two files, but gets only one sheet. ``more_outputs`` are further outputs of the command, which
+    are checked in the same way.
     """
     if len(files) == 1:
         path = output or Path("sheet.png")
@@ -319,10 +297,7 @@ def choose_frames(
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """Options of a sheet. ``None`` means the default.
-
-    Frames that start at ``stop_seconds`` or later are not part of the sheet.
-    """
+    """Options of a sheet. ``None`` means the default. The frame at ``stop_seconds`` is not part of the sheet."""
 
     num_frames: int = 16
     num_columns: int | None = None
@@ -334,10 +309,7 @@ class SheetOptions:
 def write_sheet(
     file: str, output: Path, options: SheetOptions, stream_index: int | None = None, name: str | None = None
 ) -> str:
-    """Write a contact sheet of ``file`` to ``output``; return a summary.
-
-    Its title is ``name``, by default the file name.
-    """
+    """Write a contact sheet of ``file`` with the title ``name``, by default the file name; return a summary."""
     side_limit = _side_limit(output)
     title = os.path.basename(name or file) or file
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
@@ -351,10 +323,7 @@ def write_sheet(
 
 @dataclass(frozen=True)
 class Mark:
-    """A frame to show in a sheet, and a box to draw in it.
-
-    The box is ((left, top), (right, bottom)) in fractions of the upright frame.
-    """
+    """A frame to show in a sheet, and a box ((left, top), (right, bottom)) to draw in it, in fractions of the frame."""
 
     frame_index: int
     box: tuple[tuple[float, float], tuple[float, float]] | None = None
@@ -373,10 +342,7 @@ def write_marked_sheet(file: str, output: Path, marks: Sequence[Mark], title: st
 
 
 def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
-    """Draw a sheet; return it, and its number of frames.
-
-    If decoding corrects the frame index meanwhile, draw the sheet again.
-    """
+    """Draw a sheet, and draw it again if decoding corrects the frame index. Return it, and its number of frames."""
     index = decoder.frame_index
     try:
         drawn = _draw(decoder, title, options, side_limit)
@@ -409,7 +375,6 @@ def _draw_frames(
     more_details: Sequence[str] = (),
     marks: Sequence[Mark] = (),
 ) -> Image.Image:
-    """Draw a sheet of the frames with the indices ``chosen``, and draw the boxes of ``marks`` in them."""
     metadata, index = decoder.metadata, decoder.frame_index
     size = tile_size(_displayed_size(decoder, (metadata.width or 1, metadata.height or 1)), options.tile_width)
     grid = choose_grid(len(chosen), size, options.num_columns)
@@ -432,10 +397,7 @@ def _draw_frames(
 
 
 def _side_limit(output: Path) -> int:
-    """Return the largest side length, in pixels, of pictures in the format of ``output``.
-
-    Raises `InvalidArgumentError` if the suffix does not belong to a supported format.
-    """
+    """Return the largest side, in pixels, of pictures in the format of ``output``. Raise an error for other formats."""
     suffix = output.suffix.lower()
     if suffix not in _SIDE_LIMITS:
         accepted = ", ".join(_SIDE_LIMITS)
@@ -444,10 +406,7 @@ def _side_limit(output: Path) -> int:
 
 
 def check_range(start: float, stop: float, begin: float, end: float) -> None:
-    """Raise an error if the time from ``start`` to ``stop`` is empty or outside the stream.
-
-    The stream lasts from ``begin`` to ``end``. All times are in seconds.
-    """
+    """Raise an error if the time range is empty, or outside the stream, which lasts from ``begin`` to ``end``."""
     span = f"the stream lasts from {_text.seconds(begin)} to {_text.seconds(end)}"
     if start >= end:
         raise OutOfRangeError(f"There is nothing from {_text.seconds(start)} on: {span}.")

@@ -62,55 +62,34 @@ def _with_prefix(value: float, unit: str) -> str:
 
 
 def byte_size(value: float | None) -> str:
-    """Format a number of bytes in decimal units, such as kB for 1000 bytes.
-
-    >>> byte_size(715), byte_size(418_234), byte_size(None)
-    ('715 B', '418 kB', 'unknown')
-    """
+    """Format a number of bytes in decimal units, such as kB for 1000 bytes."""
     return "unknown" if value is None else _with_prefix(value, "B")
 
 
 def bit_rate(value: float | None) -> str:
-    """Format a number of bits per second in decimal units.
-
-    >>> bit_rate(986_400)
-    '986 kb/s'
-    """
+    """Format a number of bits per second in decimal units."""
     return "unknown" if value is None else _with_prefix(value, "b/s")
 
 
 def ratio(value: Fraction) -> str:
-    """Format a fraction as an aspect ratio.
-
-    >>> ratio(Fraction(64, 45))
-    '64:45'
-    """
     return f"{value.numerator}:{value.denominator}"
 
 
-def columns(rows: Iterable[tuple[str, ...]], indent: int = 2) -> list[str]:
-    """Format rows of cells as lines of text in which columns are aligned at the left. The last column is not padded.
-
-    >>> columns([("codec", "h264"), ("frame rate", "30 fps")])
-    ['  codec       h264', '  frame rate  30 fps']
-    """
+def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Format rows of cells as lines of text in which columns are aligned at the left. The last column is not padded."""
     table = list(rows)
     widths: dict[int, int] = {}
     for row in table:
         for position, cell in enumerate(row[:-1]):
             widths[position] = max(widths.get(position, 0), len(cell))
     return [
-        (" " * indent + "  ".join([*(cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])), row[-1]])).rstrip()
+        ("  " + "  ".join([*(cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])), row[-1]])).rstrip()
         for row in table
     ]
 
 
 def shorten(text: str, length: int) -> str:
-    """Shorten ``text`` to ``length`` characters by cutting out its middle, because file names often differ at the end.
-
-    >>> shorten("a_rather_long_name.mp4", 12)
-    'a_rat....mp4'
-    """
+    """Shorten ``text`` to ``length`` characters in its middle, because file names often differ at the end."""
     if len(text) <= length:
         return text
     kept = max(length - 3, 2)
@@ -118,9 +97,5 @@ def shorten(text: str, length: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Make a text fit on one line: replace line breaks by spaces, and remove control characters.
-
-    >>> one_line("no such file: a\\nb")
-    'no such file: a b'
-    """
+    """Make a text fit on one line: replace line breaks by spaces, and remove control characters."""
     return "".join(c if c.isprintable() else " " for c in text).strip()

@@ -88,10 +88,7 @@ def _dataset(task: str, path: Path, options: Mapping[str, Any]) -> MediaDataset:
 
 
 def _generate(args: argparse.Namespace, num_rows: int, languages: str, seed: int) -> MediaDataset:
-    """Generate a dataset with ``num_rows`` rows.
-
-    Text detectors and page classifiers get pages; all other tasks get lines.
-    """
+    """Generate a dataset: pages for text detectors and page classifiers, lines for all other tasks."""
     from ..ocr.models import detection_predictor
     from ..ocr.training import drawn_lines, drawn_pages
 

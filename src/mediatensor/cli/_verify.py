@@ -116,20 +116,14 @@ class Comparison:
 
 
 def digest(pixels: Pixels) -> bytes:
-    """Return a hash of the shape and the pixels of an array.
-
-    The hash does not depend on how the array is stored in memory.
-    """
+    """Return a hash of the shape and the pixels of an array, however it is stored in memory."""
     state = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     state.update(np.ascontiguousarray(pixels).data)
     return state.digest()
 
 
 def read_reference(file: str, stream_index: int | None) -> Reference:
-    """Decode ``file`` from the first packet to the last, in the codec's output order.
-
-    If the times do not ascend, the times of all frames become ``None``.
-    """
+    """Decode ``file`` linearly, in the codec's output order. If the times do not ascend, all times become ``None``."""
     frames = [
         ReferenceFrame(frame.pts_seconds, frame.rgb.shape, digest(frame.rgb))
         for frame in progress(linear_decode(file, stream_index), "linear decode")
@@ -171,13 +165,7 @@ def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[R
 
 
 def compare(file: str, stream_index: int | None, *, num_singles: int | None, seed: int) -> Comparison:
-    """Fetch frames of ``file`` with the calls of `plan_requests`, and compare them with a linear decode of the file.
-
-    A frame that cannot be fetched counts as a mismatch.
-
-    Raises:
-        MediaTensorError: if the file cannot be opened.
-    """
+    """Fetch frames with the calls of `plan_requests`, and compare them with a linear decode of the file."""
     with VideoDecoder(file, stream_index=stream_index, dimension_order="NHWC") as decoder:
         video_stream_index, num_frames_at_open = decoder.stream_index, len(decoder)
         reference = read_reference(file, video_stream_index)
@@ -306,10 +294,7 @@ def _judge(
 def _add_pixel_differences(
     mismatches_found: Sequence[_MismatchAndPixels], frames: Iterable[LinearFrame]
 ) -> tuple[Mismatch, ...]:
-    """Compute ``max_abs_difference`` of each mismatch; return the completed mismatches.
-
-    ``frames`` must be another linear decode, because the first one did not keep the pixels.
-    """
+    """Compute ``max_abs_difference`` of each mismatch by ``frames``, another decode: the first one kept no pixels."""
     wanted_indices = {mismatch.frame_index for mismatch, pixels in mismatches_found if pixels is not None}
     expected: dict[int, Pixels] = {}
     for position, frame in enumerate(frames if wanted_indices else ()):

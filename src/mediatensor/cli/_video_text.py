@@ -44,7 +44,6 @@ class VideoTextReader:
         return self._predictor
 
     def options(self) -> dict[str, Any]:
-        """Return those arguments of the predictor that affect the result."""
         return {name: getattr(self._args, name) for name in ("det_arch", "reco_arch", "region", "languages")}
 
     @contextmanager
@@ -67,18 +66,13 @@ class VideoTextReader:
             yield replace(reading, name=name)
 
     def read_on(self, path: str) -> Iterator[TextTrack | str]:
-        """Yield each text after it has disappeared from the video.
-
-        Finally, yield messages about parts that cannot be read.
-        """
+        """Yield each text after it has disappeared from the video, then messages about parts that cannot be read."""
         with VideoDecoder(path) as decoder, closing(self._load().stream(decoder)) as stream:
             yield from stream
             yield from stream.problems
 
 
 class VideoWriter:
-    """Reads videos, and writes their text in the formats that each `Task` requests."""
-
     def __init__(self, args: argparse.Namespace, written: WrittenOutputs, messages: TextIO) -> None:
         self._args = args
         self._written = written
@@ -90,7 +84,6 @@ class VideoWriter:
         return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
 
     def write(self, task: Task, path: str) -> int:
-        """Read a video, and write its missing outputs; return the exit code."""
         key, overwrite = self.key(task, path), self._args.overwrite
         missing = self._written.missing(task, key, self._messages, overwrite=overwrite)
         if not missing:
@@ -130,10 +123,7 @@ class VideoWriter:
 
 
 def _select_kinds(reading: VideoReading, kinds: Sequence[str] | None) -> VideoReading:
-    """Keep only the text of the given kinds; ``None`` keeps everything.
-
-    Slides are kept only if ``kinds`` has "slide".
-    """
+    """Keep only the text of the given kinds; ``None`` keeps everything. Slides have the kind "slide"."""
     if not kinds:
         return reading
     tracks = tuple(track for track in reading.tracks if track.kind in kinds)
@@ -195,11 +185,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def compile_regex(text: str, *, has_case: bool = False) -> re.Pattern[str]:
-    """Compile a regular expression from the command line.
-
-    Raises:
-        InvalidArgumentError: if it is not valid.
-    """
     try:
         return re.compile(text, 0 if has_case else re.IGNORECASE)
     except re.error as error:
@@ -216,10 +201,7 @@ def _is_in_region(track: TextTrack, region: Region | None) -> bool:
 
 
 def _print_hit(track: TextTrack, alternative: str | None, file: str, is_json: bool) -> None:
-    """Print a text that matches the search.
-
-    If ``track.text`` does not match, but another possible reading of the text does, ``alternative`` is that reading.
-    """
+    """Print a text that matches the search. If only another reading of it matches, that is ``alternative``."""
     if is_json:
         names = ("text", "kind", "start_seconds", "end_seconds", "first_frame", "last_frame", "geometry", "confidence")
         emit_json({"file": file} | {name: getattr(track, name) for name in names} | {"alternative": alternative})
@@ -235,10 +217,7 @@ def _is_stored_reading(file: str) -> bool:
 
 
 def _load_reading(path: str) -> Sequence[TextTrack | str]:
-    """Load the text of a video from a JSON file that `ocr` wrote.
-
-    Return the texts, followed by messages about parts of the video that could not be read.
-    """
+    """Load the text of a video from a JSON file that `ocr` wrote, followed by messages about unreadable parts."""
     from ..ocr.video import VideoReading
 
     try:

@@ -103,15 +103,7 @@ def create_app(
 def make_server(app: FastAPI, host: str, port: int, **options: Any) -> Server:
     """Return the server that ``mediatensor serve`` uses. It limits connections, and disconnects slow clients.
 
-    Args:
-        app: The application that `create_app` returned.
-        host: Address to listen on.
-        port: Port to listen on.
-        **options: ``head_seconds``, the time limit for receiving the headers of a request; ``max_connections``; and
-            ``when_started``, a function that is called when the server starts to accept requests.
-
-    Raises:
-        MissingDependencyError: if a package that ``mediatensor[serve]`` installs is missing.
+    For ``options``, see `_server.make_server`.
     """
     try:
         from . import _server

@@ -34,11 +34,6 @@ class ServeError(Exception):
 
 
 def describe_error(error: ServeError) -> dict[str, Any]:
-    """Return the JSON object that describes an error to the client.
-
-    >>> describe_error(ServeError(404, "UnknownJob", "There is no such job."))
-    {'type': 'UnknownJob', 'message': 'There is no such job.'}
-    """
     return {"type": error.kind, "message": str(error)}
 
 
@@ -50,10 +45,7 @@ def stopping_error() -> ServeError:
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:
-    """Convert an exception of the library to a `ServeError` with the matching status code.
-
-    In its message, the ``path`` of the upload is replaced by the ``name`` that the client gave.
-    """
+    """Convert an exception of the library to a `ServeError`, whose message has ``name`` instead of ``path``."""
     message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
     return ServeError(_status(error), type(error).__name__, message)
 
@@ -68,9 +60,7 @@ def _for_people(message: str) -> str:
     'Page 1 of x cannot be read: too large.'
     """
     message = re.sub(r"Page (\d+) \(counted from 0\)", lambda match: f"Page {int(match[1]) + 1}", message)
-    return message.replace(f"; {MAX_PIXELS_ADVICE}", "").replace(
-        "more than max_pixels = ", "more than the most that is read here, "
-    )
+    return message.replace(f"; {MAX_PIXELS_ADVICE}", "").replace("more than max_pixels = ", "more than the limit of ")
 
 
 def _status(error: Exception) -> int:

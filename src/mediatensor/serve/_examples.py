@@ -56,7 +56,6 @@ _CAPTIONS: Final = (
 
 @functools.cache
 def example_file(name: str) -> bytes:
-    """Return the bytes of an example file. ``name`` is a key of `EXAMPLES`."""
     return _draw_page() if name == "page.png" else _draw_video()
 
 
@@ -94,10 +93,7 @@ def _draw_video() -> bytes:
 
 
 def _draw_waves(share: float) -> Tensor:
-    """Draw one frame of a video of coloured waves, as uint8 (3, H, W).
-
-    ``share`` is the elapsed part of the video, from 0 to 1.
-    """
+    """Draw a frame of coloured waves, uint8 (3, H, W). ``share`` is the elapsed part of the video, from 0 to 1."""
     rows = torch.linspace(-1, 1, _HEIGHT)[:, None]
     columns = torch.linspace(-1, 1, _WIDTH)[None] * _WIDTH / _HEIGHT
     turn = 2 * math.pi * share

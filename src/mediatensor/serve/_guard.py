@@ -148,10 +148,7 @@ def _token_in(query: bytes) -> str:
 
 
 def _check_origin(headers: Headers) -> None:
-    """Raise `ServeError` if a web page of another origin made the browser send this request.
-
-    A request is allowed if the user followed a link to this server.
-    """
+    """Raise an error if a web page of another origin made the browser send this request, other than by a link."""
     origin = headers.get("origin")
     if origin is not None:
         with suppress(ValueError):

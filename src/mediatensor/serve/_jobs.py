@@ -49,7 +49,6 @@ _MEDIA_TYPES = {
 
 
 def media_type_of(name: str) -> str:
-    """Return the media type of a result file, such as "application/json", according to its ``name``."""
     return _MEDIA_TYPES.get(name, "application/octet-stream")
 
 
@@ -134,7 +133,6 @@ class Job:
         event.set()
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON object that describes the state of the job to the client."""
         facts = {key: value for key, value in self.facts.items() if key not in ("pages", "media_type")}
         return {
             "id": self.id,
@@ -151,10 +149,7 @@ class Job:
 
 
 class Arrival:
-    """An upload that is still being received, and is written to ``folder``.
-
-    ``num_bytes`` is the storage that is reserved for it.
-    """
+    """An upload that is still being received, for which ``num_bytes`` of storage are reserved."""
 
     def __init__(self, jobs: Jobs, client: Client, folder: Path) -> None:
         self._jobs = jobs
@@ -187,21 +182,18 @@ class Jobs:
         self._is_stopped = False
 
     def __getitem__(self, job_id: str) -> Job:
-        """Return the job with the identifier ``job_id``. Raise `ServeError` 404 if there is no such job."""
         job = self._jobs.get(job_id)
         if job is None:
-            raise ServeError(404, "UnknownJob", "There is no such job: it was deleted, or was kept long enough.")
+            raise ServeError(
+                404, "UnknownJob", "There is no such job: it was cancelled, or its results are no longer kept."
+            )
         return job
 
     @contextmanager
     def arrival(self, client: Client) -> Iterator[Arrival]:
-        """Make a folder for an upload, which must be received in the ``with`` block.
+        """Make a folder for an upload, and delete it if the ``with`` block raises an exception.
 
-        If the block raises an exception, the folder is deleted.
-
-        Raises:
-            ServeError: 429 if too many jobs of this client are waiting, 503 if too many jobs of all clients are
-                waiting.
+        Raise `ServeError` 429 if too many jobs of this client are waiting, 503 if too many of all clients are waiting.
         """
         num_own = sum(map(len, self._waiting.get(client.owner, {}).values()))
         num_own += sum(other.owner == client.owner for other in self._arrivals.values())
@@ -243,17 +235,11 @@ class Jobs:
 
     @property
     def max_bytes_of_one(self) -> int:
-        """Maximum number of bytes that one owner can store.
-
-        It is half of the storage, but at least the maximum size of an upload.
-        """
+        """Half of the storage, but at least the maximum size of an upload."""
         return max(self._settings.max_stored_bytes // 2, self._settings.max_upload_bytes)
 
     def _forget_oldest(self, owner: str) -> bool:
-        """Evict the oldest finished job of ``owner``, and return whether there was one to evict.
-
-        Jobs that ended less than a minute ago are not evicted, so that their results can be fetched.
-        """
+        """Evict the oldest job of ``owner`` that ended more than a minute ago. Return whether there was one."""
         before = time.monotonic() - _MIN_KEEP_SECONDS
         for job in self._finished_jobs():
             if job.client.owner == owner and job.ended_at is not None and job.ended_at < before:
@@ -275,7 +261,6 @@ class Jobs:
         return sum(len(queue) for queues in self._waiting.values() for queue in queues.values())
 
     def add(self, job: Job) -> None:
-        """Append a job to the queue of its client. Raise `ServeError` 503 if the server is stopping."""
         if self._is_stopped:
             raise stopping_error()
         job.jobs = self
@@ -306,7 +291,6 @@ class Jobs:
                 job.show(message=message)
 
     async def take(self) -> Job:
-        """Wait until a job can run, remove it from the queue, and return it."""
         while True:
             job = next((job for job in self._jobs_in_turn() if not self.has_to_wait(job)), None)
             if job is not None:
@@ -384,10 +368,7 @@ class Jobs:
         self.end(job, "cancelled")
 
     def forget_old(self) -> None:
-        """Evict jobs that ended more than ``keep_seconds`` ago, and finished jobs beyond the maximum number.
-
-        There is a maximum number of finished jobs for each owner and for the whole server. The oldest ones are evicted.
-        """
+        """Evict jobs that ended too long ago, and the oldest finished jobs beyond the limits on their number."""
         before = time.monotonic() - self._settings.keep_seconds
         for job in self._finished_jobs():
             if job.ended_at is not None and job.ended_at < before:
@@ -408,15 +389,11 @@ class Jobs:
                 _delete(folder)
 
     def _finished_jobs(self) -> list[Job]:
-        """Return all jobs that have ended, oldest first."""
         return sorted((job for job in self._jobs.values() if job.is_ended), key=lambda job: job.ended_at or 0.0)
 
 
 def _takes_long(job: Job) -> bool:
-    """Return whether a job occupies its worker until it ends. This is true for videos, but not for documents.
-
-    Documents are interrupted after each page if other clients wait.
-    """
+    """Return whether a job occupies its worker until it ends. Documents are interrupted if other clients wait."""
     return job.task in ("video", "frames", "probe") or job.facts.get("kind") == "video"
 
 

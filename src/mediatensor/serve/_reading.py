@@ -40,10 +40,7 @@ _Result = TypeVar("_Result")
 
 
 class Worker:
-    """Calls functions in an isolated process, which it starts when needed.
-
-    After `end`, the next call starts a new process.
-    """
+    """Calls functions in an isolated process, which it starts when needed, also after `end`."""
 
     def __init__(self, max_seconds: float, max_memory_bytes: int) -> None:
         self._max_seconds = max_seconds
@@ -64,11 +61,8 @@ class Worker:
     ) -> _Result:
         """Call ``function`` in the isolated process, with a limit of ``seconds``.
 
-        Only one call runs at a time. If the task that awaits the call is cancelled, the process is ended.
-
-        Raises:
-            IsolatedWorkerError: if the call exceeds a time or memory limit, crashes, or is ended by `end`.
-            Exception: any exception that the function raises.
+        Only one call runs at a time. If the task that awaits the call is cancelled, the process is ended. Raise
+        `IsolatedWorkerError` if the call exceeds a limit, crashes, or is ended by `end`.
         """
         process, loop = self._process, asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, lambda: process.run(function, *args, **kwargs))
@@ -95,16 +89,12 @@ class Worker:
         ended.close()
 
     def close(self) -> None:
-        """End the process, and do not accept further calls."""
         self._process.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 async def serve_jobs(jobs: Jobs, worker: Worker, warm_up: Callable[[Worker], Awaitable[None]]) -> None:
-    """Process one job after another, until this task is cancelled.
-
-    Before each job, ``warm_up`` is called, which loads the models if the process is new.
-    """
+    """Process one job after another. Before each, call ``warm_up``, which loads the models if the process is new."""
     while True:
         try:
             await _serve_next(jobs, worker, warm_up)
@@ -152,10 +142,7 @@ def _fail(jobs: Jobs, job: Job, error: BaseException | None) -> None:
 
 
 async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> bool:
-    """Process a job until it is done, or until ``should_wait`` returns True at a point where it can be interrupted.
-
-    Return whether the job is done.
-    """
+    """Process a job until it is done, and return True. Return False where it can be interrupted and has to wait."""
     job.show(state="running", message="" if job.facts else "opening")
     if job.task in ("probe", "frames"):
         function = media.probe if job.task == "probe" else media.decode_frames
@@ -184,10 +171,7 @@ async def _call(
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
-    """Call a function in the worker, with a time limit.
-
-    The limit is ``max_seconds``, or the time that the job has left if that is shorter.
-    """
+    """Call a function in the worker within ``max_seconds``, and within the time that the job has left."""
     if job.seconds_left <= 0:
         raise IsolatedWorkerError("The job took too long.", "timeout")
     begin = time.monotonic()
@@ -255,7 +239,6 @@ def _page_file(folder: Path, number: int) -> Path:
 
 
 def _join_pages(job: Job) -> None:
-    """Write the result file ``result.json`` from the stored results of the pages."""
     with open(job.folder / "result.json", "wb") as file:
         file.write(b'{"pages":[')
         for place, number in enumerate(job.facts["pages"]):
@@ -277,7 +260,6 @@ async def _write(job: Job, files: Mapping[str, bytes]) -> None:
 
 
 async def _store(job: Job, files: Mapping[str, bytes]) -> None:
-    """Write result files, and add them to those that clients can download."""
     await _write(job, files)
     job.downloads = (*job.downloads, *files)
 

@@ -193,11 +193,6 @@ def _add_calls(app: FastAPI, service: Service) -> None:
 
 
 def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[str, Any]:
-    """Convert form fields to the types that ``options`` declares. Empty fields get their default values.
-
-    Raises:
-        ServeError: 400 if a field is unknown or has an invalid value.
-    """
     try:
         return options.model_validate({name: text for name, text in given.items() if text}).model_dump()
     except ValidationError as error:
@@ -220,7 +215,7 @@ def _add_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(service: Service, job: Job, name: str) -> Response:
-    """Return a response with the result file ``name`` of a job, and remove the job when the response has been sent."""
+    """Return a response with a result file, after which the job is removed."""
     forget = BackgroundTask(service.jobs.forget, job)
     if name == "tables.csv" and name not in job.downloads:
         return Response(b"", media_type="text/csv", background=forget)  # the document has no tables
@@ -228,7 +223,7 @@ def _answer(service: Service, job: Job, name: str) -> Response:
 
 
 def _describe_form(options: type[BaseModel]) -> dict[str, Any]:
-    """Return the OpenAPI description of a request form that consists of a file and ``options``."""
+    """Return the OpenAPI description of a form with a file and ``options``."""
     schema = options.model_json_schema()
     file = {"type": "string", "format": "binary", "description": "An image, a PDF file, or a video."}
     properties = {"file": file, **{name: _without_null(one) for name, one in schema.get("properties", {}).items()}}

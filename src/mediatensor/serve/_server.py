@@ -143,7 +143,7 @@ def make_server(
     max_connections: int = MAX_CONNECTIONS,
     when_started: Callable[[], object] = lambda: None,
 ) -> Server:
-    """Return a server for an application. Its method ``run()`` serves until a signal stops the process.
+    """Return a server for an application, whose method ``run()`` serves until a signal stops the process.
 
     ``head_seconds`` is the maximum time for receiving the headers of a request, and ``max_connections`` the maximum
     number of open connections. ``when_started`` is called when the server starts to accept requests.

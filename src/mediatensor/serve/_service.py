@@ -56,7 +56,6 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Start the worker processes, and run them during an ``async with`` block."""
         settings = self.settings
         with _run_folder(settings.folder) as folder:
             self.jobs = Jobs(settings, folder)
@@ -91,16 +90,13 @@ class Service:
             self.jobs.forget_old()
 
     def stop(self) -> None:
-        """End all jobs, send error responses to clients that wait for them, and refuse new jobs."""
+        """End all jobs, so that clients that wait for them get an error response, and refuse new jobs."""
         self.jobs.stop()
         for task in self._tasks:
             task.cancel()
 
     async def accept(self, request: Request, check: Callable[[Mapping[str, str]], tuple[Task, dict[str, Any]]]) -> Job:
-        """Receive the upload of a request, make a job for it, and add the job to the queue.
-
-        ``check`` is called with the form fields other than the file, and returns the task and its options.
-        """
+        """Receive an upload, and add a job for it to the queue. ``check`` converts form fields to task and options."""
         client = client_of(request)
         with self.jobs.arrival(client) as arrival:
             upload = await receive(request, arrival, self.settings.max_upload_bytes)
@@ -141,13 +137,9 @@ class Service:
     async def draw(
         self, request: Request, job: Job, media_type: str, function: Callable[..., bytes], *args: Any
     ) -> Response:
-        """Return a response with an image from the upload of ``job``: a page or a frame.
+        """Return a response with an image of a page or a frame, which ``function`` renders in another process.
 
-        ``function``, from `_work`, renders the image in a separate process. It gets the path of the upload and
-        ``args``.
-
-        Raises:
-            ServeError: 503 if too many images are being rendered or sent. 404 if the job is removed meanwhile.
+        Raise `ServeError` 503 if too many images are being rendered or sent, 404 if the job is removed meanwhile.
         """
         owner = client_of(request).owner
         if (
@@ -155,7 +147,9 @@ class Service:
             or self._num_pictures[owner] >= _MAX_PICTURES_OF_ONE
             or self._num_unread_bytes[owner] >= _MAX_PICTURE_BYTES_OF_ONE
         ):
-            raise ServeError(503, "Busy", "Too many pictures are drawn or sent; try again later.", {"Retry-After": "1"})
+            raise ServeError(
+                503, "Busy", "Too many images are rendered or sent; try again later.", {"Retry-After": "1"}
+            )
         self._num_pictures[owner] += 1
         try:
             async with self._drawing:
@@ -169,10 +163,7 @@ class Service:
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
     async def _sent(self, owner: str, data: bytes) -> AsyncIterator[bytes]:
-        """Yield ``data`` in parts.
-
-        Until all parts are sent, all of ``data`` counts towards the owner's limit of unsent bytes.
-        """
+        """Yield ``data`` in parts. Until the last one, all of it counts towards the owner's limit of unsent bytes."""
         self._num_unread_bytes[owner] += len(data)
         try:
             for start in range(0, len(data), _CHUNK_BYTES):
@@ -202,13 +193,10 @@ def media_path(job: Job, name: str) -> Path:
 
 @contextmanager
 def _run_folder(parent: Path | None) -> Iterator[Path]:
-    """Make a private folder for the uploads and results of a server, and delete it at the end of the ``with`` block.
+    """Make a private folder for uploads and results, in ``parent`` or the temporary folder, and delete it at the end.
 
-    The folder is in ``parent`` or, if that is None, in the system's temporary folder. If a server is killed,
-    its folder remains, but the lock in the folder is released. The next server deletes folders with a free lock.
-
-    Raises:
-        WriteError: if the folder cannot be made, or other users could access it.
+    If a server is killed, its folder remains, but the lock in the folder is released. The next server deletes
+    folders with a free lock. Raise `WriteError` if the folder cannot be made, or other users could access it.
     """
     top = (Path(tempfile.gettempdir()) if parent is None else parent) / f"mediatensor-serve-{os.getuid()}"
     try:

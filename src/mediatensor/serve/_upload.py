@@ -41,13 +41,7 @@ _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u206
 
 @dataclass
 class Upload:
-    """A form that a client has sent.
-
-    Attributes:
-        name: The name of the file, as it is displayed.
-        size_bytes: The size of the file.
-        options: The values of all other fields, by name.
-    """
+    """A form that a client has sent: the displayed name of its file, the size of the file, and all other fields."""
 
     name: str = _UNNAMED
     size_bytes: int = 0
@@ -57,9 +51,7 @@ class Upload:
 async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> Upload:
     """Receive a form, and write its file to ``arrival.folder / "upload"``.
 
-    Raises:
-        ServeError: 400 if the form is invalid, 408 if it is sent too slowly, 413 if it is too large, 429 or 503 if
-            there is no space to store it.
+    Raise `ServeError` 400 if the form is invalid, 408 if it is slow, 413 if it is too large, 429 or 503 without space.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > max_upload_bytes + MAX_FORM_BYTES:

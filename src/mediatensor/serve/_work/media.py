@@ -70,11 +70,7 @@ def inspect(path: str, options: Options) -> dict[str, Any]:
 
 
 def probe(path: str, options: Options) -> dict[str, bytes]:
-    """Describe a media file, and return the description as the file ``result.json``.
-
-    By default, the packets of the video are scanned, which finds more than the headers. The option ``scan`` can disable
-    this.
-    """
+    """Return the description of a media file. The option ``scan``, true by default, scans the packets of the video."""
     try:
         return {"result.json": as_json(_probe(path, scan=bool(options.get("scan", True))))}
     except OpenError:
@@ -89,7 +85,6 @@ def _probe(path: str, *, scan: bool) -> dict[str, Any]:
 
 
 def _open_video(path: str) -> VideoDecoder:
-    """Open a decoder for a video. If this fails, raise an `OpenError` with a message for clients."""
     try:
         return VideoDecoder(Path(path))
     except OpenError:
@@ -154,10 +149,7 @@ def _choose_pages(ranges: str | None, num_pages: int, most: int) -> list[int]:
 
 
 def read_video(path: str, progress_path: str, options: Options) -> dict[str, bytes]:
-    """Read the text in a video, and return the contents of result files by name.
-
-    Meanwhile, the finished fraction of the video is written to the file ``progress_path``.
-    """
+    """Read the text in a video; return result files by name. Meanwhile, write the finished fraction to a file."""
     predictor = _video_reader(tuple(options.get("languages") or ()), options.get("region"))
     with _open_video(path) as decoder:
         facts, total = decoder.metadata, max(len(decoder), 1)
@@ -242,10 +234,7 @@ def frame_picture(path: str, seconds: float | None, max_width: int | None) -> by
 
 
 def decode_frames(path: str, options: Options) -> dict[str, bytes]:
-    """Decode frames of a video as images. `FramesOptions` describes the options.
-
-    The result is either ``result.json``, in which images are data URLs, or ``frames.zip``.
-    """
+    """Return frames of a video as data URLs in ``result.json``, or as ``frames.zip``; see `FramesOptions`."""
     with _open_video(path) as decoder:
         decoded = [decoder.get_frame_at(index) for index in options["indices"]]
         decoded += [decoder.get_frame_played_at(seconds) for seconds in options["seconds"]]

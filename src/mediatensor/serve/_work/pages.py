@@ -247,10 +247,7 @@ def _picture(path: Path) -> NDArray[np.uint8]:
 
 
 def page_picture(path: str, folder: str, number: int, options: Options, max_width: int | None) -> bytes:
-    """Return a PNG of a page as OCR has seen it.
-
-    The images of straightened pages are in ``folder``; see `write_document`. Other pages are rendered from the upload.
-    """
+    """Return a PNG of a page as OCR has seen it: a straightened page from ``folder``, or a page of the upload."""
     straightened = Path(folder) / f"{number:06d}.png"
     if options.get("straighten") and straightened.is_file():
         return png_of(_picture(straightened), max_width)
@@ -258,10 +255,7 @@ def page_picture(path: str, folder: str, number: int, options: Options, max_widt
 
 
 def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
-    """Load the models for each of the given ``options``, so that the first upload does not have to wait for this.
-
-    Also set the number of threads that torch uses.
-    """
+    """Load the models for each of ``options`` before the first upload, and set torch's number of threads."""
     torch.set_num_threads(num_threads)
     for one in options:
         page_reader(one)
@@ -269,19 +263,12 @@ def warm_up(num_threads: int, options: Sequence[Options]) -> bool:
 
 
 def as_json(value: Any) -> bytes:
-    """Encode a value as JSON in UTF-8.
-
-    Text from files can contain lone surrogates, which UTF-8 cannot encode. They are replaced by question marks.
-    """
+    """Encode a value as JSON in UTF-8. Lone surrogates, which files can contain, become question marks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number as a float, or None if it is infinite or NaN, which JSON cannot represent.
-
-    >>> finite(2), finite(math.inf)
-    (2.0, None)
-    """
+    """Return a number as a float, or None if it is infinite or NaN, which JSON cannot represent."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
@@ -311,12 +298,11 @@ def polygon_of(geometry: Any) -> list[list[float]]:
 
 
 def png_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), as PNG. If it is wider than ``max_width`` pixels, shrink it first."""
+    """Encode an image, uint8 (H, W, 3), as PNG. An image wider than ``max_width`` pixels is shrunk."""
     return _encode(pixels, max_width, "PNG", compress_level=_PNG_COMPRESSION)
 
 
 def jpeg_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:
-    """Encode an image, uint8 (H, W, 3), as JPEG. If it is wider than ``max_width`` pixels, shrink it first."""
     return _encode(pixels, max_width, "JPEG", quality=_JPEG_QUALITY)
 
 
