@@ -340,7 +340,7 @@ def test_exported_lines_are_a_dataset(tmp_path: Path) -> None:
 
 def test_export_lines_rejects_invalid_arguments(tmp_path: Path) -> None:
     assert export_lines([], tmp_path / "none", FakePredictor()).read_text() == ""  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="name must begin the name of a file"):
+    with pytest.raises(InvalidArgumentError, match="name must be the start of a file name"):
         export_lines([], tmp_path / "none", FakePredictor(), name="a/b")  # type: ignore[arg-type]
     failing = FakePredictor()
     failing.failing = {7}

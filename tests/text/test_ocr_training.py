@@ -657,7 +657,7 @@ def test_command_trains_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixtur
     # Repeating a command does not lose its result.
     trained = out.read_bytes()
     assert main(command) == 2
-    assert "is there already, of a training that is done" in capsys.readouterr().err
+    assert "exists already, and its training is complete" in capsys.readouterr().err
     assert out.read_bytes() == trained
     assert main([*command, "--no-resume"]) == 0
     capsys.readouterr()

@@ -255,12 +255,10 @@ class DocArtefacts(VisionDataset):
 
 
 def _corners(quad: Any, place: str) -> list[list[Any]]:
-    """Return four points (x, y) from a dict with the keys ``x1``, ``y1`` to ``x4``, ``y4``."""
     return [[entry(quad, f"{axis}{corner}", place) for axis in "xy"] for corner in range(1, 5)]
 
 
 def _pairs(numbers: list[Any], place: str) -> list[list[float]]:
-    """Convert eight numbers to four points."""
     try:
         x1, y1, x2, y2, x3, y3, x4, y4 = map(float, numbers)
     except (ValueError, TypeError):

@@ -57,26 +57,20 @@ def missing(path: str | os.PathLike[str], what: str) -> SourceNotFoundError:
 
 
 def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
-    """Return ``path`` as a `Path`, or raise `SourceNotFoundError` if it is not a folder.
-
-    ``what`` is the name of the folder in the error message.
-    """
+    """Return ``path`` as a `Path`, or raise an error about ``what`` if it is not a folder."""
     if not os.path.isdir(path):
         raise missing(path, what)
     return Path(path)
 
 
 def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
-    """Raise `SourceNotFoundError` if ``path`` is not a file. ``what`` is the name of the file in the error message."""
+    """Raise an error about ``what`` if ``path`` is not a file."""
     if not os.path.isfile(path):
         raise missing(path, what)
 
 
 def picture_in(root: str | os.PathLike[str], name: Any, place: object) -> str:
-    """Return ``name``, the name of an image, after checking that the image exists in the folder ``root``.
-
-    Error messages contain ``place``, which describes where the name comes from, such as a label file.
-    """
+    """Return ``name`` after checking that ``root`` has this image. Errors name ``place``, where the name comes from."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"{place} must name a picture (got {shown(name)}).")
     path = os.path.join(root, name)
@@ -105,10 +99,7 @@ def _read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], or_latin: bool = False) -> str:
-    """Read a text file in UTF-8, with or without a byte order mark.
-
-    If the file is not valid UTF-8, read it as Latin-1 if ``or_latin`` is true, or else raise `OpenError`.
-    """
+    """Read a text file in UTF-8, with or without a byte order mark, or if ``or_latin`` also in Latin-1."""
     data = _read_bytes(path)
     try:
         return data.decode("utf-8-sig")
@@ -137,10 +128,7 @@ def parsed_json(text: str, place: str) -> Any:
 
 
 def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
-    """Parse an XML file, and return its root element.
-
-    Files that declare entities are rejected, because expanding entities could use up the memory.
-    """
+    """Return the root of an XML file. Files with entities are rejected, because these could use up the memory."""
     data = _read_bytes(path)
     if b"<!ENTITY" in data:
         raise OpenError(f"{path} declares entities; label files need none.")
@@ -151,7 +139,7 @@ def read_xml(path: str | os.PathLike[str]) -> ElementTree.Element:
 
 
 def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
-    """Return the variables called ``names`` from a MATLAB file in a format older than version 7.3.
+    """Return variables of a MATLAB file in a format older than version 7.3.
 
     SciPy's parser crashes on some damaged files. Therefore the file is first read in another process, as a test.
     """
@@ -174,10 +162,7 @@ def read_mat(path: str | os.PathLike[str], *names: str) -> list[Any]:
 
 
 def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of ``read(path, *arguments)``. It runs in another process, as a damaged file might crash it.
-
-    ``what`` describes the expected file format in error messages.
-    """
+    """Return ``read(path, *arguments)`` from another process, because a damaged file may crash it."""
     try:
         with IsolatedWorker(timeout_seconds=_MAX_MAT_SECONDS, max_memory_bytes=_MAX_MAT_MEMORY) as worker:
             return worker.run(read, os.fspath(path), *arguments)
@@ -187,10 +172,7 @@ def read_apart(path: str | os.PathLike[str], what: str, read: Callable[..., Any]
 
 @lru_cache
 def _survive_mat(path: str, names: Sequence[str], size: int, modified_ns: int) -> None:
-    """Read a MATLAB file in another process, to test whether SciPy's parser survives it.
-
-    The test is cached. ``size`` and ``modified_ns`` are arguments so that a changed file is tested again.
-    """
+    """Test in another process whether SciPy's parser survives a file. A changed file is tested again."""
     read_apart(path, "a MATLAB file", _names_in_mat, names)
 
 
@@ -206,10 +188,7 @@ def _names_in_mat(path: str, names: Sequence[str]) -> list[str]:
 
 
 def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[tuple[str, Any, str]]:
-    """Yield (image name, label, place) for each entry of a JSON file that maps image names to labels.
-
-    ``place`` describes the entry in error messages. Images must exist in the folder ``root``.
-    """
+    """Yield (image name, label, place) for each entry of a JSON file. ``place`` describes it in error messages."""
     labels = read_json(path)
     if not isinstance(labels, dict):
         raise InvalidArgumentError(
@@ -221,14 +200,14 @@ def labels_by_picture(root: str | os.PathLike[str], path: str | os.PathLike[str]
 
 
 def entry(label: Any, key: str, place: str) -> Any:
-    """Return ``label[key]``, or raise `InvalidArgumentError` if ``label`` is not a dict with this key."""
+    """Return ``label[key]``, or raise an error if ``label`` is not a dict with this key."""
     if not isinstance(label, dict) or key not in label:
         raise InvalidArgumentError(f"{place} must be an object with {key!r} (got {shown(label)}).")
     return label[key]
 
 
 def entries_of(label: Any, key: str, place: str) -> list[Any]:
-    """Return ``label[key]``, or raise `InvalidArgumentError` if the key is missing or its value is not a list."""
+    """Return ``label[key]``, or raise an error if it is not a list."""
     value = entry(label, key, place)
     if not isinstance(value, list):
         raise InvalidArgumentError(f"{key!r} of {place} must be a list (got {shown(value)}).")
@@ -236,10 +215,7 @@ def entries_of(label: Any, key: str, place: str) -> list[Any]:
 
 
 def text_of(word: Any, key: str, place: str) -> str:
-    """Return the text of a word, which is either ``word`` itself or, if ``word`` is a dict, ``word[key]``.
-
-    The result is empty if there is no text.
-    """
+    """Return ``word``, or its value of ``key`` if it is a dict. The result is empty if there is no text."""
     text = word.get(key) if isinstance(word, dict) else word
     if text is None:
         return ""
@@ -249,18 +225,12 @@ def text_of(word: Any, key: str, place: str) -> str:
 
 
 def quads_of(points: Any, place: str, dtype: Any = np.float32) -> Array:
-    """Convert N lists of four points to an array (N, 4, 2).
-
-    N may be 0. ``place`` describes the source in error messages.
-    """
+    """Convert N lists of four points to an array (N, 4, 2). N may be 0."""
     return _boxes(points, (4, 2), dtype, f"Boxes of {place} must be polygons of four points [x, y]")
 
 
 def straight_boxes(boxes: Any, place: str) -> Array:
-    """Convert N lists of four numbers to a float32 array (N, 4).
-
-    N may be 0. ``place`` describes the source in error messages.
-    """
+    """Convert N lists of four numbers to a float32 array (N, 4). N may be 0."""
     return _boxes(boxes, (4,), np.float32, f"Boxes of {place} must be four numbers each")
 
 
@@ -277,7 +247,7 @@ def _boxes(values: Any, shape: tuple[int, ...], dtype: Any, rule: str) -> Array:
 
 
 def corners_of(boxes: Any, place: str) -> Array:
-    """Return the corners of upright boxes as an array (N, 4, 2). ``boxes`` is a list of N (xmin, ymin, xmax, ymax)."""
+    """Return the corners, (N, 4, 2), of N upright boxes (xmin, ymin, xmax, ymax)."""
     return boxes_to_polygons(straight_boxes(boxes, place))
 
 
@@ -298,10 +268,7 @@ _HASH_IN_NAME = re.compile(r"-([a-f0-9]{6,64})\.")
 
 
 class Archive(NamedTuple):
-    """The file in which a dataset was published.
-
-    ``name`` is the file name. ``sha256`` is the first digits of its checksum, or ``None`` if this is unknown.
-    """
+    """A published file: its name, its URL, and the first digits of its checksum, or ``None`` if this is unknown."""
 
     name: str
     url: str
@@ -314,14 +281,13 @@ def inner_folder(folder: Path, name: str) -> Path:
 
 
 def default_cache() -> Path:
-    """Return docTR's cache folder, into which docTR downloads its files."""
     return Path(os.environ.get("DOCTR_CACHE_DIR") or Path.home() / ".cache" / "doctr")
 
 
 def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, overwrite: bool) -> Path:
-    """Return the folder of a dataset, unpacking its archive into ``folder`` first if necessary.
+    """Return the folder of a dataset, or the path of its archive if ``unpack`` is false.
 
-    If ``unpack`` is false, return the path of the archive instead. Raise the errors that `VisionDataset` lists.
+    The archive is unpacked into ``folder`` if necessary. `VisionDataset` lists the errors.
     """
     file = folder / archive.name
     unpacked = folder / file.stem
@@ -331,9 +297,9 @@ def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, o
         other = f", or its contents into {unpacked}" if unpack else ""
         checksum = f" Its SHA-256 begins with {archive.sha256}." if archive.sha256 else ""
         raise SourceNotFoundError(
-            f"The files of {dataset} are not on this machine, and nothing is downloaded: get {archive.url} and put it "
-            f"there as {file}{other}.{checksum} cache_dir or the environment variable DOCTR_CACHE_DIR name another "
-            "folder."
+            f"The files of {dataset} are not on this machine, and nothing is downloaded: get {archive.url} and store "
+            f"it as {file}{other}.{checksum} For another folder, set cache_dir or the environment variable "
+            "DOCTR_CACHE_DIR."
         )
     _check_hash(file, archive)
     if unpack:
@@ -366,10 +332,10 @@ def _unpack(file: Path, folder: Path) -> None:
         left = limit
         for number, member in enumerate(progress(_open_members(file), f"Unpacking {file.name}", unit="file")):
             if number >= MAX_MEMBERS:
-                raise OpenError(f"{file} is not unpacked: more than {MAX_MEMBERS} files are in it.")
+                raise OpenError(f"{file} is not unpacked: it has more than {MAX_MEMBERS} files.")
             left -= member.num_bytes
             if left < 0:
-                raise OpenError(f"{file} is not unpacked: more than {limit} bytes are in it, the limit for its size.")
+                raise OpenError(f"{file} is not unpacked: it has more than {limit} bytes, the limit for its size.")
             _copy(member, hidden / _inner_path(member.name, file), file)
         hidden.chmod(0o755)
         _rename_folder(hidden, folder)
@@ -377,10 +343,9 @@ def _unpack(file: Path, folder: Path) -> None:
 
 @contextmanager
 def hidden_folder(folder: Path, problem: str) -> Iterator[Path]:
-    """Create a hidden folder next to ``folder``, and yield it to a ``with`` block, which fills and then renames it.
+    """Yield a hidden folder next to ``folder``, for the ``with`` block to fill and rename; otherwise it is removed.
 
-    A hidden folder that has not been renamed by the end of the block is removed. If the hidden folder cannot be
-    created, raise `WriteError` with the text ``problem``.
+    If it cannot be created, raise `WriteError` with the text ``problem``.
     """
     try:
         hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name[:50]}.", dir=folder.parent))

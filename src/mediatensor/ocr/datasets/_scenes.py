@@ -223,7 +223,7 @@ class SVHN(ArchivedWords):
 
 
 def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
-    """Read ``digitStruct.mat``, and return (image name, digits) for each image. `read_apart` calls this.
+    """Return (image name, digits) of each image from ``digitStruct.mat``; called by `read_apart`.
 
     ``digits`` maps "left", "top", "width", "height" and "label" to lists with one value for each digit of the house
     number.
@@ -381,10 +381,7 @@ class IMGUR5K(WordsInFolder):
 
 
 def _turned_box(text: Any, place: str) -> Array:
-    """Convert the text "[x, y, width, height, angle]" of a rotated box to the four corners of the box.
-
-    ``(x, y)`` is the centre of the box. The angle is clockwise, in degrees.
-    """
+    """Convert "[x, y, width, height, angle]" of a box, with its centre and clockwise degrees, to four corners."""
     try:
         x, y, width, height, angle = map(float, text.strip("[ ]").split(","))
     except (AttributeError, ValueError):
@@ -398,7 +395,7 @@ def _turned_box(text: Any, place: str) -> Array:
 class _SingleWords(AbstractDataset):
     """Base class of datasets whose images are single words, listed in a label file of up to millions of lines.
 
-    Because there are so many images, a missing one raises an error only when it is accessed.
+    Therefore a missing image raises an error only when it is accessed.
     """
 
     def __init__(self, img_folder: str | Path, label_path: str | Path, train: bool = True, **kwargs: Any) -> None:

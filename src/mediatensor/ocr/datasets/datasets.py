@@ -234,10 +234,7 @@ class Page(NamedTuple):
 
 
 class _Words(AbstractDataset):
-    """Base class of datasets with words.
-
-    A sample is either a page with all its words, or the image of a single word.
-    """
+    """Base class of datasets whose samples are pages with all their words, or images of single words."""
 
     train: bool
     # Whether coordinates of boxes are truncated to integers of at least 0.
@@ -283,8 +280,7 @@ class _Words(AbstractDataset):
     def _from_crops(self, folder: Path, pages: Iterable[Page], use_polygons: bool) -> Iterator[tuple[str, str]]:
         """Yield (image path, text) for each word. The images are in ``folder``, as memory could not hold them all.
 
-        If ``folder`` does not exist, it is first created from ``pages``. As in docTR, ``0.txt`` has the text of
-        ``0.png``, and so on.
+        If ``folder`` does not exist, it is first created. As in docTR, ``0.txt`` has the text of ``0.png``, and so on.
         """
         if not folder.is_dir():
             self._write_crops(folder, self._rows(pages, use_polygons, True, False))

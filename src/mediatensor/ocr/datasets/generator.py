@@ -108,10 +108,7 @@ def _preference(face: Face) -> tuple[int, bool, str]:
 
 
 class _TextGenerator(AbstractDataset):
-    """Base class of `CharacterGenerator` and `WordGenerator`: draws each text in a font that has all its characters.
-
-    If the vocabulary has characters that none of the fonts can draw, a warning is given once.
-    """
+    """Base class of generators: draws each text in a font that has all its characters, and warns if there is none."""
 
     def __init__(
         self,

@@ -27,10 +27,7 @@ _MULTILINGUAL_SCRIPTS = (
 
 
 def _read_sections() -> dict[str, list[str]]:
-    """Read ``vocabs.txt``, and return a dict from the name of each section to its lines.
-
-    Comments in the file explain the sections.
-    """
+    """Read ``vocabs.txt``, whose comments explain its sections, and return the lines of each section."""
     sections: dict[str, list[str]] = {}
     for line in Path(__file__).with_name("vocabs.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
@@ -41,11 +38,7 @@ def _read_sections() -> dict[str, list[str]]:
 
 
 def _from_recipe(recipe: str, known: dict[str, str]) -> str:
-    """Return the characters that a recipe stands for.
-
-    A recipe is a list of parts, separated by spaces. Each part is a name in ``known``, a code point, or a range of code
-    points.
-    """
+    """Return the characters of a recipe: names in ``known``, code points and ranges of these, separated by spaces."""
     characters = []
     for word in recipe.split():
         code_points = _CODE_POINTS.fullmatch(word)

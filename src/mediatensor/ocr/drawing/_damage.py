@@ -28,10 +28,7 @@ _TILE = (512, 1536)
 
 @cache
 def _grain() -> NDArray[np.float32]:
-    """Return Gaussian noise with standard deviation 1.
-
-    It is computed once. Callers cut random parts out of it, which is faster than computing new noise.
-    """
+    """Return Gaussian noise with standard deviation 1. Cutting parts out of it is faster than computing new noise."""
     return np.random.default_rng(1).standard_normal((*_TILE, 3), dtype=np.float32)
 
 
@@ -48,10 +45,7 @@ def _texture(number: int) -> NDArray[np.float32]:
 
 
 def _tile(source: NDArray[np.float32], height: int, width: int, rng: random.Random) -> NDArray[np.float32]:
-    """Cut a random part of size ``height`` x ``width`` out of ``source``.
-
-    If ``source`` is too small, it is first extended by mirroring.
-    """
+    """Cut a random part of this size out of ``source``, which is extended by mirroring if necessary."""
     for axis, wanted in ((0, height), (1, width)):
         while source.shape[axis] < wanted:
             source = np.concatenate([source, np.flip(source, axis)], axis)
@@ -147,10 +141,7 @@ def _streaks(image: Image.Image, amount: float, rng: random.Random) -> Image.Ima
 
 
 def _shadow(image: Image.Image, amount: float, rng: random.Random) -> Image.Image:
-    """Darken one side of the image. The darkest part loses the fraction ``amount`` of its brightness.
-
-    The shadow either has a soft edge, or gets darker gradually across the image.
-    """
+    """Darken one side of the image, at most by the fraction ``amount``, with a soft edge or gradually."""
     angle, width, height = rng.uniform(0, 6.3), image.width, image.height
     x, y = np.linspace(-1, 1, width, dtype=np.float32), np.linspace(-1, 1, height, dtype=np.float32)
     way = x[None] * np.float32(np.cos(angle)) + y[:, None] * np.float32(np.sin(angle))
@@ -181,10 +172,7 @@ _DAMAGES: dict[str, tuple[Callable[[Image.Image, float, random.Random], Image.Im
 
 
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
-    """Apply several kinds of damage to an image, one after the other.
-
-    Each step is (name, amount), where the name is a key of ``_DAMAGES``.
-    """
+    """Apply several kinds of damage (name, amount) to an image, one after the other. Names are keys of ``_DAMAGES``."""
     for name, amount in steps:
         image = _DAMAGES[name][0](image, amount, rng)
     return image
@@ -271,10 +259,7 @@ class Warp:
         return np.asarray(seen, np.float64)
 
     def moved(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map points (..., 2) of the flat sheet to where they appear in the image.
-
-        This inverts `sources` by iteration.
-        """
+        """Map points (..., 2) of the flat sheet to where they appear in the image, by inverting `sources`."""
         moved = points.copy()
         for _ in range(60):
             away = points - self.sources(moved)
@@ -286,7 +271,7 @@ class Warp:
     def moved_polygons(self, polygons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return quads (N, 4, 2) around the places where ``polygons`` (N, 4, 2) of the sheet appear in the image.
 
-        If the sheet curls, the long sides of a polygon become curved. The quad is then enlarged to include the curves.
+        If the sheet curls, long sides become curved. The quad is then enlarged to include them.
         """
         corners = self.moved(polygons)
         if not self.curl or not len(polygons):

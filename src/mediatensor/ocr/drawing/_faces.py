@@ -106,11 +106,7 @@ def _characters(file: str, index: int) -> frozenset[int]:
 
 
 def _mapped(table: bytes) -> Iterable[int]:
-    """Yield the code points in ``table``, the ``cmap`` table of a font.
-
-    The code points are read from the subtable of format 12 (32 bits). If there is none, the subtable of format 4 (16
-    bits) is used.
-    """
+    """Yield the code points of a ``cmap`` table, from a subtable of format 12 (32 bits) or else 4 (16 bits)."""
     subtables = {}
     for number in range(struct.unpack_from(">H", table, 2)[0]):
         platform, encoding, offset = struct.unpack_from(">HHI", table, 4 + 8 * number)
@@ -210,7 +206,7 @@ def _faces_with(characters: str, faces: tuple[Face, ...]) -> tuple[Face, ...]:
     return tuple(face for face in faces if face.has(characters))
 
 
-def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None = None) -> Face | None:
+def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None) -> Face | None:
     """Return a random face that has all characters of a text, or ``None`` if there is no such face.
 
     A family is chosen first, then one of its faces, so large families are not preferred.
@@ -234,22 +230,15 @@ _BOLD = re.compile(r"bold(?!.*(italic|oblique|ital))", re.IGNORECASE)
 _FIXED = re.compile(r"mono|courier|typewriter|consol|fixed|cursor", re.IGNORECASE)
 
 
-def upright_face(
-    rng: random.Random, text: str, faces: Sequence[Face] | None = None, fixed: bool = False
-) -> Face | None:
-    """Return a random face that has all characters of a text, or ``None`` if there is no such face.
-
-    Upright faces of regular weight and, with ``fixed``, monospaced faces are preferred.
-    """
-    known = _installed() if faces is None else tuple(faces)
-    plain = tuple(face for face in known if not _WEIGHTS.search(face.name)) or known
+def upright_face(rng: random.Random, text: str, faces: tuple[Face, ...], *, fixed: bool) -> Face | None:
+    """Return a random face for a text, if possible upright, regular and, with ``fixed``, monospaced."""
+    plain = tuple(face for face in faces if not _WEIGHTS.search(face.name)) or faces
     typed = tuple(face for face in plain if _FIXED.search(face.name) and face.has(text)) if fixed else ()
-    return random_face(rng, text, typed or plain) or random_face(rng, text, known)
+    return random_face(rng, text, typed or plain) or random_face(rng, text, faces)
 
 
-def bold_of(face: Face, faces: tuple[Face, ...] | None = None) -> Face:
+def bold_of(face: Face, faces: tuple[Face, ...]) -> Face:
     """Return the bold face of the same family, or ``face`` itself if the family has no bold face."""
-    known = _installed() if faces is None else faces
-    bold_faces = [other for other in known if other.family == face.family and _BOLD.search(other.name)]
+    bold_faces = [other for other in faces if other.family == face.family and _BOLD.search(other.name)]
     exact = [other for other in bold_faces if other.name.lower().endswith("-bold")]
     return min(exact or bold_faces or [face], key=lambda other: len(other.name))

@@ -86,10 +86,7 @@ class DrawnLine:
 
 
 def as_random(rng: random.Random | np.random.Generator) -> random.Random:
-    """Return ``rng`` as a `random.Random`.
-
-    If ``rng`` is a NumPy Generator, it supplies the seed of a new `random.Random`.
-    """
+    """Return ``rng``, or a new `random.Random` with a seed from the NumPy Generator ``rng``."""
     return rng if isinstance(rng, random.Random) else random.Random(int(rng.integers(2**63)))
 
 
@@ -130,7 +127,9 @@ def draw_line(
     if face is None:
         face = random_face(rng, text, faces)
         if face is None:
-            raise InvalidArgumentError(f"no face has all characters of {text!r}; install a font that has, or name it")
+            raise InvalidArgumentError(
+                f"no face has all characters of {text!r}; install a font that has them, or name it"
+            )
     elif not face.has(text):
         raise InvalidArgumentError(f"the face {face.name} lacks characters of {text!r}; see Face.has")
     if look is None:
@@ -177,7 +176,7 @@ def draw_random_line(
         if face is not None:
             break
     else:
-        raise InvalidArgumentError(f"no face has all characters of {text!r}; install a font that has, or name it")
+        raise InvalidArgumentError(f"no face has all characters of {text!r}; install a font that has them, or name it")
     look = random_look(rng, style)
     if rng.random() < 0.3 and style != "clean":
         above, below = (random_text(rng, languages, characters, texts) for _ in range(2))
@@ -187,10 +186,9 @@ def draw_random_line(
 
 
 def _text_mask(text: str, face: Face, look: LineLook) -> tuple[Image.Image, tuple[int, int]]:
-    """Draw a text without background, and return (mask, position).
+    """Draw a text, and return its mask, which is 255 where there is ink, and the (left, top) of the mask.
 
-    The mask is 255 where there is ink, and is cropped to the ink. The position is the (left, top) of the mask, relative
-    to the point where the baseline starts.
+    The mask is cropped to the ink. Its position is relative to the point where the baseline starts.
     """
     font = face.at(look.em_px)
     if look.tracking and not is_shaped(text):

@@ -54,10 +54,7 @@ def _heading(sheet: Sheet, x: float, y: float, width: float, kind: str, factor: 
 
 
 def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: int, align: str, font: Font) -> float:
-    """Write up to ``count`` paragraphs of random sentences, and return the y of the next baseline.
-
-    Nothing is written below y = ``stop``.
-    """
+    """Write up to ``count`` random paragraphs above y = ``stop``, and return the y of the next baseline."""
     gap, leading = sheet.em * sheet.rng.choice([0.3, 0.8, 1.0]), sheet.rng.uniform(1.25, 1.5)
     for _ in range(count):
         if y > stop:
@@ -69,10 +66,7 @@ def _texts(sheet: Sheet, x: float, y: float, width: float, stop: float, count: i
 
 
 def _items(sheet: Sheet, x: float, y: float, width: float, stop: float, font: Font, count: int) -> float:
-    """Write a list of up to ``count`` items with bullets or numbers, and return the y of the next baseline.
-
-    Nothing is written below y = ``stop``.
-    """
+    """Write a list of up to ``count`` items above y = ``stop``, and return the y of the next baseline."""
     rng = sheet.rng
     bullet = rng.choice([mark for mark in ("•", "\u2013", "-", "*", "▪", "1.", "a)", "(1)") if sheet.body.has(mark)])
     for number in range(count):
@@ -512,7 +506,7 @@ def draw_random_page(
     body = upright_face(rng, needed, known, fixed=kind == "receipt" and rng.random() < 0.6)
     if body is None:
         raise InvalidArgumentError(
-            f"no face has all letters of {language!r}; install a font that has, or name it in faces"
+            f"no face has all letters of {language!r}; install a font that has them, or name it in faces"
         )
     fixed = upright_face(rng, needed, known, fixed=True) or body
     ink, paper = _colors(rng, kind, style)

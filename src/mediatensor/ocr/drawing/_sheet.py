@@ -63,7 +63,7 @@ class Sheet:
         self._pen = ImageDraw.Draw(paper)
 
     def fitting(self, make: Callable[[], str]) -> str:
-        """Call ``make`` repeatedly until it returns a text that the face `body` can draw, and return this text.
+        """Return the first result of ``make`` that the face `body` can draw.
 
         After six calls, return the last text without the characters that the face cannot draw.
         """
@@ -77,7 +77,7 @@ class Sheet:
         """Return a random line of the user's own texts or, if there are none, a sentence in the sheet's language."""
         return self.fitting(lambda: sentence_of(self.rng, self.language, self.texts))
 
-    def phrase(self, low: int = 1, high: int = 3) -> str:
+    def phrase(self, low: int, high: int) -> str:
         """Return ``low`` to ``high`` random words of the user's texts or, without texts, of the sheet's language."""
         words = self.rng.choice(self.texts).split() if self.texts else words_of(self.language)
         joint = " " if self.texts or is_spaced(self.language) else ""
@@ -86,18 +86,12 @@ class Sheet:
         return text[:1].upper() + text[1:] if self.body.has(text[:1].upper()) else text
 
     def value(self, *kinds: str) -> str:
-        """Return a random value, such as a date or a price.
-
-        ``kinds`` are the kinds to choose from; see `random_value`.
-        """
+        """Return a random value of one of these kinds, such as a date; see `random_value`."""
         return self.fitting(lambda: random_value(self.rng, self.rng.choice(kinds), self.language))
 
     @contextmanager
     def region(self, kind: str, table: Callable[[], DrawnTable | None] = lambda: None) -> Iterator[None]:
-        """Record everything that is drawn in the ``with`` block as one region.
-
-        At the end of the block, ``table`` is called, and returns the table that is in the region, or ``None``.
-        """
+        """Record everything drawn in the ``with`` block as one region, with the ``table`` that is made at its end."""
         lines, boxes, self._lines, self._boxes = self._lines, self._boxes, [], []
         yield
         polygons = [line.polygon for line in self._lines] + self._boxes
@@ -143,7 +137,6 @@ class Sheet:
         return line
 
     def _stamp(self, x: float, y: float, word: str, font: Font, ink: Color, outlined: bool) -> Polygon:
-        """Draw a word, and return the box around its ink."""
         box = font.getbbox(word, anchor="ls")
         left, top = math.floor(box[0]) - 1, math.floor(box[1]) - 1
         mask = Image.new("L", (math.ceil(box[2]) + 2 - left, math.ceil(box[3]) + 2 - top))
@@ -210,7 +203,6 @@ class Sheet:
         return y
 
     def rule(self, x0: float, y0: float, x1: float, y1: float, width: float = 1, color: Color | None = None) -> None:
-        """Draw a straight line."""
         edges = (round(x0), round(y0), round(x1), round(y1))
         self._pen.line(edges, fill=color or self.ink, width=max(1, round(width)))
 
@@ -223,16 +215,13 @@ class Sheet:
     def box(
         self, x0: float, y0: float, x1: float, y1: float, *, fill: Color | None = None, outline: Color | None = None
     ) -> None:
-        """Draw a rectangle."""
         edges = (round(x0), round(y0), round(x1), round(y1))
         self._pen.rectangle(edges, fill=fill, outline=outline, width=max(1, round(self.em / 16)))
 
     def dot(self, x: float, y: float, radius: float, color: Color) -> None:
-        """Draw a filled circle."""
         self._pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=color)
 
     def bars(self, x0: float, y0: float, x1: float, y1: float) -> None:
-        """Draw a bar code."""
         self.belongs(x0, y0, x1, y1)
         x, unit = x0, max(1, round((x1 - x0) / 95))
         while x < x1 - 4 * unit:
@@ -241,7 +230,6 @@ class Sheet:
             x += thick + unit * self.rng.randint(1, 3)
 
     def scribble(self, x: float, y: float, width: float) -> None:
-        """Draw an illegible signature."""
         points, height, angle = [], width / 5, 0.0
         for step in range(120):
             angle += self.rng.uniform(0.05, 0.4)
@@ -257,10 +245,7 @@ class Sheet:
         return red, green, blue
 
     def picture(self, x0: float, y0: float, x1: float, y1: float, *, chart: bool | None = None) -> None:
-        """Draw a random photograph or, if ``chart`` is true, a random chart without text.
-
-        If ``chart`` is ``None``, one of the two is chosen at random.
-        """
+        """Draw a random photograph or, if ``chart`` is true, a chart without text. ``None`` chooses at random."""
         left, top, width, height = round(x0), round(y0), max(8, round(x1 - x0)), max(8, round(y1 - y0))
         rng = self.rng
         self.belongs(left, top, left + width, top + height)
@@ -307,10 +292,7 @@ class _Cell:
 
 
 def draw_random_table(sheet: Sheet, left: float, y: float, width: float, stop: float, max_rows: int = 14) -> float:
-    """Draw a table with random content, and return the y of its bottom.
-
-    ``y`` is the top of the table. Rows that would end below ``stop`` are left out.
-    """
+    """Draw a table with random content from y to at most ``stop``, and return the y of its bottom."""
     rng = sheet.rng
     num_columns = max(2, min(rng.randint(2, 7), int(width / (5 * sheet.em))))
     kinds = ["words", *rng.choices(list(_COLUMNS), list(_COLUMNS.values()), k=num_columns - 1)]

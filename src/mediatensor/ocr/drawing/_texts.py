@@ -103,9 +103,9 @@ def letters_of(language: str) -> str:
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """Return a dict from each pair of consecutive letters to the letters that follow it in words of the language.
+    """Return the letters that follow each pair of letters in words of the language, repeated as often as they do.
 
-    A letter is repeated as often as it follows the pair. Spaces stand for the start and the end of words.
+    Spaces stand for the start and the end of words.
     """
     followers: dict[str, str] = {}
     for word in words_of(language):
@@ -117,10 +117,7 @@ def _followers(language: str) -> dict[str, str]:
 
 
 def _invent_word(rng: random.Random, language: str) -> str:
-    """Invent a word that looks like a word of the language.
-
-    In one case out of five, its letters are entirely random.
-    """
+    """Invent a word that looks like one of the language, or in one case out of five has entirely random letters."""
     followers, word = _followers(language), "  "
     if rng.random() < 0.2 or "  " not in followers:
         return "".join(rng.choices(letters_of(language), k=rng.randint(2, 8)))
@@ -289,11 +286,8 @@ def random_value(rng: random.Random, kind: str, language: str) -> str:
     return _VALUES[kind](rng, language)
 
 
-def sentence_of(rng: random.Random, language: str, texts: Sequence[str] = ()) -> str:
-    """Return a random element of ``texts`` or, if it is empty, a random sentence in the language.
-
-    The sentence is a built-in one, or is made of random words of the language.
-    """
+def sentence_of(rng: random.Random, language: str, texts: Sequence[str]) -> str:
+    """Return a random element of ``texts`` or, if it is empty, a built-in or random sentence in the language."""
     if texts:
         return rng.choice(texts)
     if rng.random() < 0.4:

@@ -173,11 +173,7 @@ def around(polygons: list[Polygon]) -> Polygon:
 def moved_truth(
     regions: Sequence[DrawnRegion], fields: Sequence[DrawnField], move: Callable[[Polygon], NDArray[np.float64]]
 ) -> tuple[tuple[DrawnRegion, ...], tuple[DrawnField, ...]]:
-    """Return (regions, fields) of a page after the page was warped.
-
-    ``move`` maps polygons (N, 4, 2) of the flat page to polygons of the warped page. It is called once, with all
-    polygons.
-    """
+    """Return the regions and fields of a warped page. ``move`` maps all polygons (N, 4, 2) in one call."""
     polygons: list[Polygon] = []
     for region in regions:
         polygons.append(region.polygon)

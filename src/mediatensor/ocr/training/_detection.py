@@ -170,7 +170,6 @@ def changed_page(image: Tensor, boxes: NDArray[np.float64]) -> tuple[Tensor, NDA
 
 
 def _change_colors(image: Tensor) -> Tensor:
-    """Change colours, contrast, sharpness and noise of an image, uint8 (3, H, W), at random."""
     picture = image.float() / 255
     if random_number() < 0.1:
         picture = 1 - picture
@@ -260,8 +259,6 @@ def cropped_page(
 
 
 class Detection(Learner):
-    """Learner that trains a text detector."""
-
     task = "detection"
 
     def __init__(self, model: Any, crop_size: int | None = None) -> None:
@@ -287,11 +284,10 @@ class Detection(Learner):
 
     @torch.no_grad()
     def chosen_options(self, model: Any, dataset: MediaDataset) -> dict[str, Any]:
-        """Set the thresholds that convert the network's probability map to boxes, and return them.
+        """Set the thresholds that convert probability maps to boxes to those with the best score on the first pages.
 
-        The thresholds with the best score on the first pages of the dataset are chosen. An architecture's default
-        thresholds suit networks that were trained for days. After a short training, probabilities fall slowly at the
-        edges of text, so the defaults would give boxes that are too large.
+        The defaults of an architecture suit networks that were trained for days. After a short training, probabilities
+        fall slowly at the edges of text, so the defaults would give boxes that are too large.
         """
         predictor, post = detection_predictor(model), model.postprocessor
         device = next(model.parameters()).device
@@ -321,7 +317,6 @@ class Detection(Learner):
 
     @torch.no_grad()
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Score the boxes that a network finds: recall, precision, and their harmonic mean as ``score``."""
         predictor, confusion = detection_predictor(model), LocalizationConfusion(_IOU)
         for samples in first_rows(dataset, num_rows, at_once=1):
             for sample in samples:
@@ -346,10 +341,7 @@ def _scores_of(confusion: LocalizationConfusion) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Turning:
-    """Rotates an image clockwise by an angle chosen at random from ``degrees``.
-
-    ``extra["turn"]`` of the result is the index of this angle, which the classifier has to find.
-    """
+    """Rotates an image clockwise by a random choice from ``degrees``, whose index becomes ``extra["turn"]``."""
 
     degrees: tuple[int, ...]
 

@@ -270,10 +270,7 @@ def _font_files(fonts: Iterable[str | os.PathLike[str]] | None) -> tuple[str, ..
 
 
 def _boxes_of(page: DrawnPage, text_unit: str, margin: float) -> NDArray[np.float64]:
-    """Return the quadrangles around words or lines, with a margin, relative to the page.
-
-    Words and lines outside the page are left out.
-    """
+    """Return the quadrangles around words or lines, with a margin, relative to the page. Those outside are left out."""
     parts = [(part, line) for line in page.lines for part in (line.words if text_unit == "word" else [line])]
     quads = np.array([part.polygon for part, _ in parts], np.float64).reshape(-1, 4, 2)
     lines = np.array([line.polygon for _, line in parts], np.float64).reshape(-1, 4, 2)

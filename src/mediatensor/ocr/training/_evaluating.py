@@ -206,7 +206,7 @@ def _evaluate_detection(rows: _Rows, name: str, num_worst: int, iou_threshold: f
 
 
 class _Rows:
-    """Iterates over the rows of a dataset with the model's predictions. Records the latency and the rows that failed.
+    """Yields the rows of a dataset with the model's predictions. Records the latency, and the rows that failed.
 
     ``wanted`` is ``"text"`` or ``"boxes"``, the kind of truth in each row.
     """

@@ -23,7 +23,7 @@ from ..models._pages.preprocessing import page_sources
 from ..models.predictor import CutLine
 from ..models.predictor.base import TextPredictor
 
-_MOST_CHARACTERS_OF_A_NAME = 100
+_MOST_NAME_CHARACTERS = 100
 
 # The page to correct texts on, which works without a server.
 _PAGE = Path(__file__).with_name("correct.html").read_text(encoding="utf-8")
@@ -81,9 +81,9 @@ def export_lines(
     """
     is_path = isinstance(pages, str | os.PathLike)
     stem = name or (Path(pages).stem if is_path else "page")
-    if not stem or len(stem) > _MOST_CHARACTERS_OF_A_NAME or Path(stem).name != stem:
+    if not stem or len(stem) > _MOST_NAME_CHARACTERS or Path(stem).name != stem:
         raise InvalidArgumentError(
-            f"name must begin the name of a file, with at most {_MOST_CHARACTERS_OF_A_NAME} characters (got {name!r})."
+            f"name must be the start of a file name, of at most {_MOST_NAME_CHARACTERS} characters (got {name!r})."
         )
     sources = page_sources(pages)
     lines = LineFolder(folder)
@@ -112,10 +112,7 @@ def export_lines(
 
 
 class LineFolder:
-    """The folder that `export_lines` writes: images of lines, and files with their texts.
-
-    The folder is created when lines are first written.
-    """
+    """The folder that `export_lines` writes: images of lines, and files with their texts. Created when needed."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(path_text("folder", folder))
@@ -133,9 +130,9 @@ class LineFolder:
         return self._folder / "correct.html"
 
     def pictures_of(self, documents: Mapping[str, str]) -> dict[Path, str]:
-        """Return the existing images whose names belong to one of ``documents``, each mapped to its document.
+        """Return the existing images of ``documents``, each mapped to its document.
 
-        For each document, ``documents`` has the text with which the names of its images start.
+        ``documents`` maps each document to the text with which the names of its images start.
         """
         source_of = {self._free_stem(stem, source).casefold(): source for source, stem in documents.items()}
         try:
@@ -151,7 +148,7 @@ class LineFolder:
         return found
 
     def is_own(self, path: str) -> bool:
-        """Return whether the existing file ``path`` was written by this class, rather than by the user."""
+        """Return whether the existing file ``path`` was written by this class."""
         if Path(path) == self.page:
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read(len(_PAGE_START)) == _PAGE_START
@@ -160,9 +157,9 @@ class LineFolder:
     def write_pictures(
         self, lines: Sequence[CutLine], stem: str, source: str, page_index: int, *, has_pages: bool
     ) -> list[dict[str, Any]]:
-        """Write an image for each line of a page. Return the rows that describe the lines, which `add` takes.
+        """Write an image for each line of a page, and return rows that describe the lines, for `add`.
 
-        The image names start with ``stem``. A number is added to it if another document already uses this stem.
+        The image names start with ``stem`` and, if another document already uses it, a number.
         """
         begin = self._free_stem(stem, source) + (f"-p{page_index + 1:04d}" if has_pages else "")
         rows = []
@@ -193,7 +190,7 @@ class LineFolder:
         return self._stems[stem, source]
 
     def add(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add lines to ``lines.jsonl``. The file is rewritten as a whole, but the lines already in it stay unchanged.
+        """Add lines to ``lines.jsonl``. Lines that were in it before stay unchanged.
 
         All lines that were added through this object come last, sorted from the least to the most certain.
         """

@@ -209,10 +209,7 @@ def _join_processes() -> None:
 
 
 def _start(settings: FitSettings, datasets: list[MediaDataset]) -> tuple[Checkpoint, int]:
-    """Create the network from which training starts.
-
-    Return it as a checkpoint, and the number of characters that were added to its vocabulary.
-    """
+    """Return the network from which training starts, and the number of characters added to its vocabulary."""
     first = Checkpoint("", {})
     if is_checkpoint(settings.arch):
         first = read_checkpoint(settings.arch)

@@ -73,10 +73,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """The arguments of `fit` that affect the resulting weights, and the numbers of rows in ``train`` and ``keep``.
-
-    A training can be resumed only with the same settings.
-    """
+    """The arguments of `fit` that affect the weights, and the numbers of rows. They must stay the same to resume."""
 
     arch: str
     pretrained: bool
@@ -186,7 +183,6 @@ class Training:
         )
 
     def run(self, save_seconds: float, report: Callable[[Mapping[str, Any]], None] | None) -> Fit:
-        """Train until all epochs are done or training stops early, and return the result."""
         self.report = report
         if not self.epochs:
             # Write the state first: a checkpoint without a state means that training is complete.
@@ -261,9 +257,9 @@ class Training:
 
     @torch.no_grad()
     def _settle(self) -> None:
-        """Recompute the statistics of batch normalisation layers for the averaged weights.
+        """Recompute the statistics of batch normalisation for the averaged weights (Izmailov et al., 2018).
 
-        See Izmailov et al., 2018. The statistics of pretrained networks are frozen, so they are not recomputed.
+        The statistics of pretrained networks are frozen, so they are not recomputed.
         """
         layers = _normalisations(self.averaged)
         if not layers or self.settings.pretrained:
@@ -295,10 +291,7 @@ class Training:
         return network
 
     def _end_epoch(self, began: float) -> None:
-        """Score the averaged weights, write them to the checkpoint if they are the best so far, and extend the log.
-
-        ``began`` is the time at which the epoch began, on the monotonic clock.
-        """
+        """Score the averaged weights, write them to the checkpoint if they are the best so far, and extend the log."""
         if _is_first():
             trained = time.monotonic()
             if self.num_steps:
@@ -383,17 +376,14 @@ class Training:
     def resume(self) -> None:
         """Restore the saved state if it exists.
 
-        Raises:
-            InvalidArgumentError: The saved state belongs to other settings, or there is a checkpoint but no state, so
-                the training is complete.
-            WeightsError: The state is damaged.
+        Raise an error if the state is damaged or belongs to other settings, or if the training is complete.
         """
         file = self._state_path
         if not file.exists():
             if self.path.exists():
                 raise InvalidArgumentError(
-                    f"{self.path} is there already, of a training that is done. Give another file, start from it by "
-                    "its path as the architecture, or replace it with resume=False (--no-resume)."
+                    f"{self.path} exists already, and its training is complete. Give another file, give its path as "
+                    "the architecture to train it further, or replace it with resume=False (--no-resume)."
                 )
             return
         state = read_safely(file)
@@ -463,10 +453,7 @@ def _average_gradients(model: nn.Module) -> None:
 
 
 def _least_of_processes(number: int, device: torch.device) -> int:
-    """Return the minimum of ``number`` over all processes.
-
-    All processes must take equally many steps. Because rows can fail, processes can have different numbers of batches.
-    """
+    """Return the minimum over all processes, which must take equally many steps, although rows can fail."""
     if num_ranks() == 1:
         return number
     shared: Tensor = torch.tensor(number, device=device)

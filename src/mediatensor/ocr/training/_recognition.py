@@ -35,10 +35,7 @@ _FLAT_WEIGHT, _FLAT_SHARE = 2.0, 0.5
 
 
 class Learner(ABC):
-    """Base class of learners. A learner has the parts of training and scoring that depend on the kind of network.
-
-    ``model`` is the network, on its device. ``task`` is its task, as named in model cards.
-    """
+    """Base class of learners: the parts of training and scoring that depend on the task, as named in model cards."""
 
     task: ClassVar[str]
 
@@ -70,10 +67,7 @@ class Learner(ABC):
 
     @abstractmethod
     def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
-        """Score ``model`` on the first ``num_rows`` rows of a dataset, or on all rows.
-
-        The best weights of a training are those with the highest ``"score"``, which is at most 1.
-        """
+        """Score ``model`` on the first ``num_rows`` rows, or on all. The best weights have the highest "score"."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +123,7 @@ class TextBatches:
 
 @torch.no_grad()
 def look_alikes(model: Any, characters: str, dataset: MediaDataset) -> dict[str, str]:
-    """Return, for each new character, the known character that a recogniser most often reads in its place.
-
-    ``characters`` are the new characters. The first rows of the dataset that contain them are read.
-    """
+    """Return, for each new character, the known character that a recogniser most often reads in its place."""
     predictor = recognition_predictor(model)
     seen: dict[str, Counter[str]] = {character: Counter() for character in characters}
     missing = set(characters)

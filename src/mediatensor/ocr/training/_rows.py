@@ -98,10 +98,10 @@ def _items_of_folder(folder: Path) -> ListedItems:
     items, texts = [], []
     for picture in pictures:
         stem = picture.with_suffix("")
-        beside = [text for suffix in _TEXT_SUFFIXES if (text := stem.with_name(stem.name + suffix)).is_file()]
-        if beside:
-            items.append(Item(picture, label=_text_in(beside[0])))
-            texts.append(beside[0])
+        files = [text for suffix in _TEXT_SUFFIXES if (text := stem.with_name(stem.name + suffix)).is_file()]
+        if files:
+            items.append(Item(picture, label=_text_in(files[0])))
+            texts.append(files[0])
     if not items:
         raise InvalidArgumentError(
             f"There are no lines in {str(folder)!r}: it has {len(pictures)} pictures, and none with a text next to it, "
@@ -294,10 +294,7 @@ class _PageRecipe(Recipe):
 
 
 def _relative_boxes(columns: Mapping[str, Any], name: str, size: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the boxes in the columns of a page, relative to the page. Boxes whose text is blank are left out.
-
-    ``name`` is the name of the page for error messages, and ``size`` is its width and height in pixels.
-    """
+    """Return the boxes in the columns of a page, relative to its ``size`` (width, height), without blank texts."""
     words = words_of(columns, name, "auto")
     if words is None:
         return np.zeros((0, 4))
@@ -351,7 +348,7 @@ class _ChangedRecipe(Recipe):
 def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> MediaDataset:
     """Return a dataset whose samples are changed by a function.
 
-    The function must draw random numbers from torch's global generator, which the dataset seeds per row and epoch.
+    Its random numbers must come from torch's global generator, which the dataset seeds per row and epoch.
     """
     other = copy(dataset)
     other.recipe = _ChangedRecipe(dataset.recipe, change)
@@ -359,10 +356,7 @@ def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> M
 
 
 def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
-    """Yield the first ``num_rows`` rows of an epoch (None: all rows) in lists of up to ``at_once`` rows.
-
-    Rows without an image, such as skipped rows, are left out.
-    """
+    """Yield lists of up to ``at_once`` of the first ``num_rows`` rows, or of all rows, except rows without an image."""
     stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
     for start in range(0, stop, at_once):
         rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])

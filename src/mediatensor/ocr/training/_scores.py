@@ -411,7 +411,7 @@ class DetectionEvaluation(Evaluation):
         text = [f"{self.model}: {counted(len(self.pages), 'page')}", "", *_table(rows, "lrl")]
         num_within = sum(page.num_within for page in self.pages)
         if num_within > self.num_true / 2:
-            question = "are they of words, the model's of lines?"
+            question = "are they around words, and the model's around lines?"
             text += ["", f"{num_within:,} of the true boxes lie within a found one: {question}"]
         return "\n".join([*text, *self._failure_lines()])
 
@@ -420,10 +420,7 @@ class DetectionEvaluation(Evaluation):
 
 
 def character_scores(pairs: Counter[tuple[str, str]]) -> tuple[CharacterScore, ...]:
-    """Return the score of each character, most errors first.
-
-    ``pairs`` maps each pair (true character, character read in its place) to its count.
-    """
+    """Return the score of each character, most errors first. ``pairs`` counts pairs (true, read) of characters."""
     counts: dict[str, Counter[str]] = {}
     for (true, read), number in pairs.items():
         counts.setdefault(true, Counter())[read] = number

@@ -84,22 +84,15 @@ class WorstPage:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return the name that Pillow uses for the image format of ``path``, according to its suffix.
-
-    Raises:
-        InvalidArgumentError: The format is not supported.
-    """
+    """Return Pillow's name for the image format of ``path``. Raise an error for an unsupported suffix."""
     suffix = Path(path_text("the picture", path)).suffix.lower()
     if suffix not in _FORMATS:
-        raise InvalidArgumentError(f"a picture is written as {', '.join(_FORMATS)} (got {os.fspath(path)!r}).")
+        raise InvalidArgumentError(f"a picture must end in one of {', '.join(_FORMATS)} (got {os.fspath(path)!r}).")
     return _FORMATS[suffix]
 
 
 def draw_worst_lines(lines: Sequence[WorstLine], title: str, path: Path) -> bytes:
-    """Draw misread text lines below a title, and return the encoded image.
-
-    The suffix of ``path`` determines the image format. Nothing is written to ``path`` here.
-    """
+    """Draw misread lines below a title. Return the image, encoded in the format of the suffix of ``path``."""
     parts = [_draw_note(title), *(_draw_line(line) for line in lines)]
     return _encode(_stack(parts, _GAP), path)
 
@@ -117,10 +110,10 @@ def _draw_line(line: WorstLine) -> Image.Image:
 
 
 def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[int, int, int]) -> Image.Image:
-    """Draw a text after its label. Highlight the characters that differ from the other text in the comparison.
+    """Draw a text after its label, with ``mark`` behind characters that differ from the other text.
 
-    Each item of ``characters`` is a pair: a character, or ``""`` for a missing one, and True if it differs. Characters
-    that differ have the background colour ``mark``. A missing character is drawn as a narrow bar of this colour.
+    Each item of ``characters`` is a character, or ``""`` for a missing one, and True if it differs. A missing character
+    is drawn as a narrow bar.
     """
     clusters = list(_clusters(characters))
     whole = "".join(text for text, _ in clusters)
@@ -149,11 +142,7 @@ def _draw_text(label: str, characters: Sequence[tuple[str, bool]], mark: tuple[i
 
 
 def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
-    """Group each character with its combining marks.
-
-    The input items are pairs: a character, or ``""`` for a missing one, and True if it differs from the other text. A
-    group differs if any of its characters does.
-    """
+    """Group each character with its combining marks. A group differs if any of its characters does."""
     text, differs = "", False
     for character, is_other in characters:
         is_mark = bool(character) and unicodedata.combining(character) > 0
@@ -169,13 +158,10 @@ def _clusters(characters: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, boo
 
 
 def draw_worst_pages(pages: Sequence[WorstPage], title: str, path: Path) -> bytes:
-    """Draw pages with their boxes below a title, two pages in a row, and return the encoded image.
-
-    The suffix of ``path`` determines the image format. Nothing is written to ``path`` here.
-    """
+    """Draw pages with their boxes below a title, two in a row. Return the image, encoded as for ``path``."""
     drawn = [_draw_page(page) for page in pages]
     rows = [drawn[start : start + 2] for start in range(0, len(drawn), 2)]
-    legend = "blue: found; red: missed; orange: found where there is none"
+    legend = "blue: found; red: missed; orange: false"
     return _encode(_stack([_draw_note(title), _draw_note(legend), *map(_put_side_by_side, rows)], _GAP), path)
 
 

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ...errors import InvalidArgumentError, SourceNotFoundError
 from .fonts import Font, get_font
-from .geometry import reading_geometry
+from .geometry import boxes_to_polygons, reading_geometry
 
 Color = tuple[int, int, int]
 
@@ -28,13 +28,10 @@ _COLORS = ((255, 0, 0), (225, 40, 40), (235, 130, 0), (0, 70, 255))
 
 
 def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
-    """Convert the image of a page to a uint8 array (H, W, 3) for drawing. The result can share memory with ``image``.
+    """Convert the image of a page to a uint8 array (H, W, 3) for drawing. It can share memory with ``image``.
 
     ``image`` must be an array (H, W), (H, W, 1) or (H, W, 3), or a tensor (3, H, W) or (H, W, 3) on any device. It must
     be uint8, or have floats in [0, 1].
-
-    Raises:
-        InvalidArgumentError: if the shape or the dtype of the image is not one of these.
     """
     if isinstance(image, torch.Tensor):
         pixels = image.detach().cpu()
@@ -54,13 +51,9 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
 
 
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
-    """Convert a relative geometry to four corners in pixels, (4, 2), on a page of ``size`` (height, width).
+    """Convert a relative geometry of two or four points to four corners in pixels, (4, 2), on a page of ``size``.
 
-    A straight box (two points) gives its corners in the order top left, top right, bottom right, bottom left. Points
-    more than half a page outside of the page are moved to half a page outside.
-
-    Raises:
-        InvalidArgumentError: if ``geometry`` is not two or four points of finite numbers.
+    ``size`` is (height, width). Points more than half a page outside of the page are moved to half a page outside.
     """
     try:
         points = np.array(geometry, dtype=np.float64)
@@ -71,8 +64,7 @@ def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:
             f"invalid geometry format {geometry!r}: a geometry is two or four points of finite numbers"
         )
     if len(points) == 2:
-        (left, top), (right, bottom) = points
-        points = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
+        points = boxes_to_polygons(points.reshape(1, 4))[0]
     height, width = size
     pixels: NDArray[np.float64] = points.clip(-0.5, 1.5) * np.array([width, height])
     return pixels
@@ -112,10 +104,7 @@ _UPRIGHT = 1.0
 
 
 class Placed(NamedTuple):
-    """A piece of text to draw, with its colour and the four corners of its box.
-
-    ``quad`` (4, 2) is in pixels, and its corners are in reading order: the first side runs along the text.
-    """
+    """A text to draw, its colour, and its box: corners (4, 2) in pixels, of which the first two run along the text."""
 
     text: str
     quad: NDArray[np.float64]
@@ -135,9 +124,8 @@ class Placed(NamedTuple):
 class Lettering:
     """Writes text into boxes on an image, in the font size that fits each box.
 
-    If no font family is given, letters that Pillow's font does not have are written in an installed font. Text that is
-    too wide for its box even at the minimum font size is compressed to the width of the box; if it is too high, it is
-    cut off. Invalid font sizes and unknown fonts raise an error.
+    By default, letters that Pillow's font lacks are written in an installed font. Text that is too wide even at the
+    minimum size is compressed to the width of its box; text that is too high is cut off.
     """
 
     def __init__(self, canvas: Image.Image, font_family: str | None, min_font_size: int, max_font_size: int) -> None:
@@ -225,10 +213,7 @@ def place(word: Mapping[str, Any], size: tuple[int, int], color: Color) -> Place
 
 
 def _baseline(word: Placed, font: Font, size: int) -> float:
-    """Return the distance from the top of the box to the baseline of the text.
-
-    Text is centred vertically in its box, and shifted if it would extend beyond the box.
-    """
+    """Return the distance from the top of the box to the baseline. Text is centred, but stays within its box."""
     _, top, _, bottom = _ink(font, word.text)
     return min(max(word.height / 2 + _MIDDLE * size, -top), word.height - bottom)
 
@@ -245,10 +230,7 @@ def font_for(text: str, size: int) -> Font:
 
 
 def _family_with_letters(text: str) -> str | None:
-    """Return the first font family that has all letters of ``text``, or None for Pillow's own font.
-
-    Pillow's font comes first in this search. It is also the result if no font has all letters.
-    """
+    """Return the first font family that has all letters of ``text``. None is Pillow's font, which is tried first."""
     letters = "".join(sorted(set(text)))
     if letters.isascii():
         return None
@@ -297,10 +279,7 @@ _HEAD = 40  # opacity of the head of a table, from 0 to 255
 
 
 def draw_structure(picture: Image.Image, page: Mapping[str, Any], line_width: int) -> Image.Image:
-    """Draw the regions, table cells and fields of an exported page on a copy of ``picture``.
-
-    If the page has none of these, return ``picture`` itself.
-    """
+    """Draw the regions, table cells and fields of an exported page on a copy of ``picture``, if the page has any."""
     regions, tables = page.get("layout") or (), page.get("tables") or ()
     fields = page.get("fields") or ()
     if not (regions or tables or fields):
@@ -359,10 +338,9 @@ def _number(
     quads: Sequence[NDArray[np.float64]],
     size: tuple[int, int],
 ) -> None:
-    """Label each region with its number in reading order and its kind, such as "3 Table".
+    """Label each region with its number in reading order and, except for frequent kinds, its kind: "3 Table".
 
-    The label is to the left of the region's upper left corner. If there is not enough space on the page, it is above
-    the region. Regions of the frequent kinds, text and list items, are labelled only with their number.
+    The label is to the left of the region's upper left corner or, if there is not enough space, above the region.
     """
     font = ImageFont.load_default(max(13.0, max(size) / 90))
     for number, (region, quad) in enumerate(zip(regions, quads, strict=True), 1):

@@ -21,11 +21,7 @@ Indices = NDArray[np.intp]
 
 
 class Overlaps(NamedTuple):
-    """All pairs of overlapping boxes from two arrays of boxes.
-
-    For each of the P pairs, ``first`` (P,) is an index in the first array, ``second`` (P,) an index in the second
-    array, and ``iou`` (P,) their intersection over union, in (0, 1].
-    """
+    """The P pairs of overlapping boxes from two arrays: their indices, and their intersection over union."""
 
     first: Indices
     second: Indices
@@ -87,11 +83,7 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 
 
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
-    """Find all pairs of a box in ``boxes_1`` and a box in ``boxes_2`` that overlap.
-
-    Boxes are straight, (N, 4). With ``use_polygons``, they are polygons, (N, K, 2). Pairs are ordered by the index in
-    ``boxes_1``.
-    """
+    """Find all pairs of overlapping boxes, (N, 4), or polygons, (N, K, 2), ordered by the index in ``boxes_1``."""
     for boxes in (boxes_1, boxes_2):
         right = (
             boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
@@ -123,10 +115,7 @@ def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = 
 
 
 def _touching(ones: Floats, others: Floats) -> tuple[Indices, Indices]:
-    """Return the indices of all pairs of straight boxes from ``ones`` and ``others`` that overlap.
-
-    Boxes are compared in chunks, so that a matrix of all pairs is never in memory.
-    """
+    """Return the indices of all pairs of straight boxes that overlap. Chunks of boxes keep the memory small."""
     step = max(_CHUNK // len(others), 1)
     left, top, right, bottom = others.T
     firsts, seconds = [], []
@@ -224,11 +213,9 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 
 
 class Matches(NamedTuple):
-    """Pairs of a true box and a predicted box that match each other.
+    """Matching pairs: the indices of true boxes, ascending, and of predicted boxes, (P,).
 
-    ``truth`` (P,) has the indices of the true boxes, in increasing order, and ``prediction`` (P,) the indices of the
-    predicted boxes. ``total_iou`` does not depend on these pairs. It is the sum of the largest IoU that each
-    predicted box has with any true box.
+    ``total_iou`` does not depend on them. It is the sum of the largest IoU of each predicted box with any true box.
     """
 
     truth: Indices
@@ -246,12 +233,8 @@ def check_threshold(iou_thresh: float) -> float:
 def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_polygons: bool) -> Matches:
     """Pair each true box with at most one predicted box, so that the sum of the pairs' IoU is as large as possible.
 
-    Boxes are (N, 4) and (M, 4), or polygons (N, 4, 2) and (M, 4, 2). Pairs whose IoU is below ``iou_thresh`` are
-    dropped after pairing.
-
-    Two boxes can affect each other's pairing only if they are connected by a chain of overlapping boxes. Such groups of
-    connected boxes are small, even on a page of thousands of words. Therefore SciPy solves the assignment for each
-    group separately, which is fast.
+    Pairs whose IoU is below ``iou_thresh`` are dropped afterwards. Boxes affect each other's pairing only in groups
+    that overlap. Such groups are small, even on a page of thousands of words, so SciPy solves each of them separately.
     """
     pairs = overlaps(gts, preds, use_polygons)
     best = np.zeros(len(preds))
@@ -262,10 +245,9 @@ def match_boxes(gts: NDArray[Any], preds: NDArray[Any], iou_thresh: float, use_p
 
 
 def _assign(pairs: Overlaps, count: int, other_count: int) -> Indices:
-    """Choose the pairs with the largest sum of IoU such that each box is in at most one pair.
+    """Return the ascending indices of the pairs with the largest sum of IoU such that each box is in one pair at most.
 
-    ``count`` is the number of boxes to which ``pairs.first`` refers, and ``other_count`` the number of boxes to which
-    ``pairs.second`` refers. Return the indices of the chosen pairs in increasing order.
+    ``count`` and ``other_count`` are the numbers of boxes in both arrays.
     """
     alone = (np.bincount(pairs.first, minlength=count)[pairs.first] == 1) & (
         np.bincount(pairs.second, minlength=other_count)[pairs.second] == 1

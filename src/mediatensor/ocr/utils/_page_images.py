@@ -43,7 +43,7 @@ def rotation(angle: float) -> Matrix:
 
 
 def between_pixel_centers(matrix: Matrix) -> Matrix:
-    """Convert ``matrix``, which transforms pixel indices, so that it transforms continuous coordinates in the same way.
+    """Convert a transform of pixel indices to one of continuous coordinates.
 
     The centre of the first pixel is at 0 in pixel indices, and at 0.5 in continuous coordinates.
     """
@@ -51,10 +51,7 @@ def between_pixel_centers(matrix: Matrix) -> Matrix:
 
 
 def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Matrix | None:
-    """Return the perspective matrix (3, 3) that maps four points to four others, or None if no such matrix exists.
-
-    Both ``source`` and ``target`` have shape (4, 2).
-    """
+    """Return the perspective matrix (3, 3) that maps four points (4, 2) to four others, or None if there is none."""
     x, y = source.T
     ones, zeros = np.ones(4), np.zeros(4)
     equations = np.concatenate(
@@ -73,14 +70,11 @@ def quad_to_quad(source: NDArray[np.float64], target: NDArray[np.float64]) -> Ma
 
 
 def warp(image: NDArray[np.generic], matrix: Matrix, size: tuple[int, int]) -> NDArray[np.generic]:
-    """Transform an image (H, W) or (H, W, C) by a matrix, and return an output of ``size`` (height, width).
+    """Transform an image (H, W) or (H, W, C), of any real dtype, to an output of ``size`` (height, width).
 
     ``matrix`` (3, 3) maps points (x, y, 1) of the output to points of ``image``, both in continuous coordinates. The
-    image can have any real dtype. It is sampled bilinearly, and pixels outside of it are 0. Values are rounded if the
-    dtype is an integer type.
-
-    Raises:
-        InvalidArgumentError: if the output would have more than 2^29 pixels.
+    image is sampled bilinearly, with zeros outside, and rounded for integer types. Raise an error for more than 2^29
+    pixels.
     """
     height, width = size
     if height * width > _MAX_PIXELS:
@@ -139,10 +133,7 @@ def _sources(matrix: Matrix, height: int, width: int) -> tuple[NDArray[np.float6
 
 
 def _span(positions: NDArray[np.float64], size: int) -> tuple[int, int]:
-    """Return the range of rows or columns, (start, end), that bilinear sampling at ``positions`` reads.
-
-    ``size`` is the number of rows or columns of the image.
-    """
+    """Return the range of rows or columns, out of ``size``, that bilinear sampling at ``positions`` reads."""
     return max(int(np.floor(positions.min())) - 1, 0), min(int(np.ceil(positions.max())) + 1, size)
 
 
@@ -215,10 +206,7 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
 
 
 def _about(x: float, y: float, angle: float) -> Matrix:
-    """Return the matrix for rotating an image counter-clockwise about (x, y) with `warp`.
-
-    It maps points of the rotated image to points of the original image.
-    """
+    """Return the matrix from points of an image, rotated counter-clockwise about (x, y), to points of the original."""
     return translation(x, y) @ rotation(-angle) @ translation(-x, -y)
 
 
@@ -369,10 +357,7 @@ def _affine_crop(img: Array, quad: Array) -> Array:
 
 
 def _upright_order(quads: Array) -> Array:
-    """Sort the points of each quadrangle by position: upper left, lower left, upper right, lower right.
-
-    The two leftmost points come first.
-    """
+    """Sort the points of each quadrangle: upper left, lower left, upper right, lower right. Left points come first."""
     by_column = np.take_along_axis(quads, np.argsort(quads[..., :1], axis=1, kind="stable"), axis=1)
     sides = by_column.reshape(-1, 2, 2, 2)
     order = np.argsort(sides[..., 1:], axis=2, kind="stable")
@@ -436,10 +421,7 @@ class Letterbox:
 
 
 def fitting_size(size: Sequence[int], target: tuple[int, int]) -> tuple[int, int]:
-    """Scale ``size`` (height, width) so that it just fits into ``target``, and keep the aspect ratio.
-
-    Each side has at least one pixel.
-    """
+    """Scale ``size`` (height, width) so that it just fits into ``target``, with the same aspect ratio."""
     height, width = size
     if height / width > target[0] / target[1]:
         return target[0], max(int(target[0] * width / height), 1)

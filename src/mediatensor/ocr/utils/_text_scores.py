@@ -187,10 +187,7 @@ def aligned(true: str, read: str) -> list[tuple[str, str]]:
 
 
 class _ErrorRate:
-    """Base class of error rates: total number of edits, divided by the total length of the true texts.
-
-    Subclasses define the units, such as characters, that are edited and counted.
-    """
+    """Base class of error rates: edits of units, such as characters, divided by the number of true units."""
 
     def __init__(self) -> None:
         self.reset()
@@ -222,7 +219,6 @@ class _ErrorRate:
         return self.edits / self.total if self.total else None
 
     def reset(self) -> None:
-        """Discard all texts counted so far."""
         self.edits = self.total = 0
 
 

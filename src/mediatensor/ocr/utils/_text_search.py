@@ -62,11 +62,7 @@ def _character_patterns(word: str, has_case: bool) -> list[str]:
 
 
 def search_patterns(texts: Sequence[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
-    """Return a regular expression for each text to find. Words and phrases are compiled as by `phrase_pattern`.
-
-    Raises:
-        InvalidArgumentError: if a text is empty, a regular expression matches the empty text, or it is neither.
-    """
+    """Return a regular expression for each text to find. Raise an error if one is empty, or matches the empty text."""
     patterns = []
     for text in texts:
         if isinstance(text, str):
@@ -113,10 +109,7 @@ def find_words(pattern: re.Pattern[str], lines: Sequence[Sequence[str]]) -> list
 
 
 def _line_joints(last_words: Sequence[str]) -> Iterator[list[tuple[bool, str]]]:
-    """Yield the ways to join lines. Each has (whether to drop the last character, separator) for the end of each line.
-
-    ``last_words`` are the last words of the lines.
-    """
+    """Yield ways to join lines: for the end of each, (whether to drop the last character, separator)."""
     yield [(False, "\n")] * len(last_words)
     divided = [bool(_HYPHEN_AT_END.search(word)) for word in last_words]
     unspaced = [bool(_IDEOGRAPH_AT_END.search(word)) for word in last_words]

@@ -133,11 +133,7 @@ def to_corners(box: ArrayLike) -> BoundingBox:
 
 
 def to_quad(geometry: Any) -> NDArray[np.float64]:
-    """Convert any geometry to four corners (4, 2).
-
-    Four points are returned as they are. Any other number of points is replaced by the corners of the straight box
-    around them, clockwise from the top left.
-    """
+    """Return four points of a geometry as they are, or else the corners (4, 2) of the straight box around it."""
     points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
     if len(points) == 4:
         return points
@@ -277,10 +273,9 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
 
 
 def _hull(cloud: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the points of the convex hull of ``cloud``, and the vectors along its edges.
+    """Return points that include the convex hull of ``cloud``, and vectors that include its edges.
 
-    For fewer than `_FEW` points, the hull is not computed: the result is all points, and the vectors between all pairs
-    of points.
+    For fewer than `_FEW` points, these are all points, and the vectors between all pairs of points.
     """
     if len(cloud) < _FEW:
         return cloud, (cloud[:, None] - cloud[None, :]).reshape(-1, 2)

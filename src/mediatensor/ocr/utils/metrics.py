@@ -57,8 +57,6 @@ def hmean(recall: float | None, precision: float | None) -> float | None:
 
 
 class _BoxMetric:
-    """Base class of metrics that match predicted boxes with true boxes."""
-
     def __init__(self, iou_thresh: float = 0.5, use_polygons: bool = False) -> None:
         self.iou_thresh = check_threshold(iou_thresh)
         self.use_polygons = use_polygons
@@ -70,10 +68,7 @@ class _BoxMetric:
         self.tot_iou = 0.0
 
     def _pair(self, gts: NDArray[Any], preds: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Match the true boxes ``gts`` of a page with the predicted boxes ``preds``, and count all boxes.
-
-        Return the indices of the true boxes, and of the predicted boxes, that match.
-        """
+        """Match the boxes of a page, and count them. Return the indices of matching true and predicted boxes."""
         matches = match_boxes(gts, preds, self.iou_thresh, self.use_polygons)
         self.tot_iou += matches.total_iou
         self.num_gts += len(gts)

@@ -57,10 +57,7 @@ def _patches() -> Any:
 
 
 def _points(geometry: Any, count: int, dimensions: tuple[int, int], preserve_aspect_ratio: bool) -> NDArray[np.float64]:
-    """Convert a relative geometry of ``count`` points to pixels, (count, 2).
-
-    ``dimensions`` are the height and width of the page. See `rect_patch` for ``preserve_aspect_ratio``.
-    """
+    """Convert a relative geometry of ``count`` points to pixels, (count, 2). See `rect_patch` for the arguments."""
     try:
         points = np.array(geometry, dtype=np.float64)
     except (TypeError, ValueError):

@@ -290,11 +290,9 @@ def polygon_of(geometry: Any) -> list[list[float]]:
     >>> polygon_of(((0.1, 0.2), (0.5, 0.25)))
     [[0.1, 0.2], [0.5, 0.2], [0.5, 0.25], [0.1, 0.25]]
     """
-    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
-    if len(points) == 2:
-        (left, top), (right, bottom) = points
-        points = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
-    return [[round(x, _DIGITS), round(y, _DIGITS)] for x, y in points.tolist()]
+    from ...ocr.utils.geometry import to_quad
+
+    return [[round(x, _DIGITS), round(y, _DIGITS)] for x, y in to_quad(geometry).tolist()]
 
 
 def png_of(pixels: NDArray[np.uint8], max_width: int | None = None) -> bytes:

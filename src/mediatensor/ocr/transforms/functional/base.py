@@ -117,13 +117,9 @@ def create_shadow_mask(
 
 
 def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, float]:
-    """Extend a line to the edge of an image, and return the point (x, y) at which it meets the edge.
+    """Extend a line of two points, (2, 2), beyond its first point, and return where it meets the edge of the image.
 
-    ``line``, (2, 2), has two points (x, y). The line is extended beyond the first point, away from the second. If the
-    first point is already on the edge, it is returned. ``target_shape`` is the height and width of the image.
-
-    Raises:
-        InvalidArgumentError: The points are the same, or the line does not meet the edge.
+    If the first point is already on the edge, return it. Raise an error if the points are the same.
     """
     height, width = target_shape
     (x, y), (far_x, far_y) = line.tolist()
@@ -141,10 +137,7 @@ def expand_line(line: Array, target_shape: tuple[int, int]) -> tuple[float, floa
 
 
 def _extend_to_edge(outline: Array, shape: tuple[int, int]) -> Array:
-    """Move the base of a shadow ``outline`` outward to the edge of the image of ``shape`` (height, width).
-
-    If the base then touches two sides of the image, the corner between these sides is inserted in the outline.
-    """
+    """Move the base of a shadow outward to the edge of the image, around a corner if the base touches two sides."""
     height, width = shape
     outline = outline.copy()
     for base, tip in ((0, 3), (1, 2)):
@@ -175,8 +168,7 @@ def _fill_outline(outline: Array, shape: tuple[int, int]) -> NDArray[np.float32]
 def _darkness_of_shadow(quarter: int, shape: tuple[int, int]) -> Array:
     """Return how dark a shadow is, from 1 at its base to 0 at the opposite side of the image.
 
-    ``quarter`` is the side that has the base: the top (0), the left (1), the bottom (2) or the right (3). The result
-    has shape (height, 1) for the top and the bottom, and (width,) for the left and the right.
+    The base is at the top, left, bottom or right for a ``quarter`` from 0 to 3. The result broadcasts to ``shape``.
     """
     height, width = shape
     rows, columns = np.arange(height)[:, None], np.arange(width)
@@ -318,10 +310,7 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
 
 
 def crop_window(image: Tensor, crop_box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
-    """Convert a relative ``crop_box`` to pixels: left, top, right and bottom, where right and bottom are exclusive.
-
-    The window is at least one pixel wide and high.
-    """
+    """Convert a relative crop to pixels: left, top, right and bottom, at least one pixel wide and high."""
     height, width = image.shape[-2:]
     left, right = (round(value * (width - 1)) for value in crop_box[0::2])
     top, bottom = (round(value * (height - 1)) for value in crop_box[1::2])
@@ -354,9 +343,9 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
 
 
 def blur_image(image: Tensor, sigma: float) -> Tensor:
-    """Blur an image, (..., H, W), with a Gaussian of standard deviation ``sigma``, in pixels.
+    """Blur an image, (..., H, W), with a Gaussian of ``sigma`` pixels. It is mirrored at its edges.
 
-    The image is mirrored at its edges. The result is float64 if the image is float64, otherwise float32.
+    The result is float64 if the image is float64, otherwise float32.
     """
     image = image if image.dtype == torch.float64 else image.float()
     radius = int(_TRUNCATE * sigma + 0.5)

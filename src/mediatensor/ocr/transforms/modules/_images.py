@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...._engine.common.checks import finite_numbers, shown
 from ....errors import InvalidArgumentError
 from ...utils.common_types import Nested, Sample
-from ..functional import blur_image, invert_colors, random_shadow
+from ..functional.base import blur_image, invert_colors, random_shadow
 
 Array: TypeAlias = NDArray[Any]
 # Function that takes N boxes or polygons. It returns all N after the change, and which of them to keep, bool (N,).
@@ -72,11 +72,7 @@ def corners_of(boxes: Array) -> tuple[Array, Array]:
 
 
 def _has_boxes(value: object, *, is_value: bool) -> bool:
-    """Return whether ``value`` is a non-empty array of boxes or polygons.
-
-    If ``is_value`` is true, ``value`` is one value of a target that is a dict. Otherwise it is the target of a sample.
-    Raise `InvalidArgumentError` if its type or shape is not allowed.
-    """
+    """Return whether ``value``, a target or with ``is_value`` one value of a dict, is a non-empty array of boxes."""
     if isinstance(value, np.ndarray):
         if value.size == 0 or (value.ndim < 2 and (is_value or value.size == 1)):
             return False

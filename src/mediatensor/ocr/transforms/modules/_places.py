@@ -16,7 +16,7 @@ from ...._engine.common.checks import shown, whole_number
 from ....errors import InvalidArgumentError
 from ...utils._page_images import Letterbox
 from ...utils.common_types import Nested, Sample
-from ..functional import crop_window, rotate_image, rotate_sample
+from ..functional.base import crop_window, rotate_image, rotate_sample
 from ._images import Array, ShowsArguments, corners_of, image_of, move_boxes, range_of
 
 # torchvision's names of interpolations, and Pillow's numbers for them.
@@ -340,10 +340,9 @@ def _mirror_boxes(boxes: Array) -> tuple[Array, NDArray[np.bool_]]:
 def _cut_boxes(
     boxes: Array, crop_box: tuple[float, float, float, float], window: tuple[int, int, int, int]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Convert boxes or polygons to coordinates of a crop, and clip them to it.
+    """Convert boxes to coordinates of a crop: ``crop_box`` if they are relative, otherwise ``window``. Clip them to it.
 
-    The crop is ``crop_box`` if the boxes are relative, and ``window`` if they are in pixels. Return all boxes, and a
-    mask (N,) that is False for boxes outside of the crop.
+    Return all boxes, and a mask (N,) that is False for boxes outside of the crop.
     """
     relative = boxes.max() <= 1
     edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window, boxes.dtype)
