@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -571,18 +570,6 @@ def test_a_written_page_with_the_models(tmp_path: Path) -> None:
     Image.fromarray(render_text(lines, dpi=150).image).save(tmp_path / "page.png")
     assert run(tmp_path / "page.png", "-o", tmp_path, "--overlay") == 0
     assert (tmp_path / "page.txt").read_text().split() == " ".join(lines).split()
-
-
-def test_searchable_pdf_by_another_program(tmp_path: Path, predictor: FakePredictor) -> None:
-    try:
-        subprocess.run(["pdftotext", "-v"], capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the program pdftotext")
-    assert run(write_tiff(tmp_path / "scan.tif", [10, 20]), "-o", tmp_path, "--format", "pdf") == 0
-    text = subprocess.run(
-        ["pdftotext", str(tmp_path / "scan.ocr.pdf"), "-"], capture_output=True, text=True, check=True
-    ).stdout
-    assert [page.split() for page in text.split("\f")] == [["level", "10"], ["level", "20"], []]
 
 
 def test_another_run_of_the_same_document_takes_nothing_away(

@@ -208,10 +208,6 @@ def test_choice_spreads_over_a_constant_rate() -> None:
     assert choose_frames(pts, 0.0, 10.0, 5) == [25, 75, 125, 175, 225]
 
 
-def test_long_still_is_drawn_once() -> None:
-    assert choose_frames([0.0, 1.0, 9.0, 9.5], 0.0, 10.0, 3) == [1]
-
-
 @pytest.mark.parametrize(
     ("size", "ratio", "rotation", "expected"),
     [

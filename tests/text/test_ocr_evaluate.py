@@ -295,7 +295,7 @@ def test_report_notices_words_within_found_lines() -> None:
     assert words.pages[0].num_within == len(page.words)
     assert "are they around words, and the model's around lines?" in words.render()
     lines = np.stack([line.quad for line in page.lines]) / (page.image.shape[1], page.image.shape[0])
-    assert "are they of words" not in found_on_pages([(page.image, lines)]).render()
+    assert "are they around words" not in found_on_pages([(page.image, lines)]).render()
 
 
 def test_turned_boxes_are_matched() -> None:
