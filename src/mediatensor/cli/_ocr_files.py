@@ -231,7 +231,7 @@ _DOCUMENT_OPTIONS = (
     "layout", "tables", "join_tables", "values", "fields", "keep_look", "overlay", "redact", "redact_pattern",
 )  # fmt: skip
 _PAGE_OPTIONS = ("pages", "rotated", "straighten", *_DOCUMENT_OPTIONS)
-# Formats in which --join-tables joins tables. In the others, each cell has a position on its own page.
+# Formats in which --join-tables joins tables. In other formats, each cell has a position on its own page.
 JOINED_FORMATS = ("csv", "xlsx", "md", "adoc", "html")
 _PDF_OPTIONS = ("dpi", "password", "page_timeout", "text_layer")
 

@@ -111,18 +111,18 @@ class WrittenOutputs:
         self.path = self._record.path
 
     def __contains__(self, path: object) -> bool:
-        """Return whether this command has written a file in the folder, and nobody has changed the file since."""
+        """Return whether this command has written a file in the folder, and the file has not changed since."""
         if not isinstance(path, Path) or not path.is_file():
             return False
         return self._entry(path.name).get("state") == _file_state(path)
 
     def is_of(self, output: str, source: str) -> bool:
-        """Return whether this command has made an output from ``source``, and nobody has changed the file since."""
+        """Return whether this command has made an output from ``source``, and the file has not changed since."""
         entry = self._entry(output)
         return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
-        """Return whether the command may replace an output: it has made it from the same source, and nobody changed it.
+        """Return whether the command may replace an output: it made the file from the same source and it is unchanged.
 
         ``is_again`` means that an interrupted run is repeated. An output of another source raises an error.
         """
@@ -323,7 +323,7 @@ class ProgressStore:
 
 
 class _ProgressUnpickler(pickle.Unpickler):
-    """Unpickles only plain data and classes of this library, because somebody may have manipulated the state file."""
+    """Unpickles only plain data and classes of this library, because attackers may have changed the state file."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _STATE_TYPES:

@@ -119,9 +119,9 @@ unknown; times in seconds; fractions as "a/b"):
     min_frame_step_seconds, max_frame_step_seconds
     num_key_frames, gop_length_min, gop_length_median, gop_length_max
     begin_seconds, end_seconds, duration_seconds
-    anomalies[]                    sentences about what is odd in the stream
+    anomalies[]                    sentences about irregularities of the stream
   audio       the chosen audio stream by its header, or null (the duration of
-              joined FLAC, Ogg and WavPack files is that of all their parts):
+              joined FLAC, Ogg and WavPack files covers all their parts):
     stream_index, codec, profile, sample_rate, num_channels, channel_layout,
     sample_format, bit_rate, language, begin_seconds, duration_seconds
   subtitles   the chosen subtitle stream, or null:

@@ -1,4 +1,4 @@
-"""The options of the commands that read text, and of those that train and evaluate models. Does not import torch."""
+"""The options of the commands for reading text and for training and evaluating models. Does not import torch."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Request:
-    """One call of the decoder: what kind of call it is, and the indices of the frames that it fetches."""
+    """One call of the decoder: the kind of call, and the indices of the frames that it fetches."""
 
     kind: Kind
     indices: tuple[int, ...]

@@ -248,7 +248,7 @@ class Jobs:
         return False
 
     def _stored_bytes(self) -> Counter[str]:
-        """Return how many bytes each owner stores. Uploads that are still being received count too."""
+        """Return how many bytes each owner stores. Uploads that are still being received also count."""
         stored: Counter[str] = Counter()
         for job in self._jobs.values():
             stored[job.client.owner] += job.size_bytes + job.result_bytes

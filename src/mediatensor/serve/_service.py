@@ -203,7 +203,9 @@ def _run_folder(parent: Path | None) -> Iterator[Path]:
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = top.lstat()
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-            raise WriteError(f"{top} is not a folder that belongs to you alone; delete it, or name another folder.")
+            raise WriteError(
+                f"{top} must be a folder that you own and no other user can access; delete it, or name another."
+            )
         with _open_lock(top / _LOCK) as top_lock:
             fcntl.flock(top_lock, fcntl.LOCK_EX)
             for stale in top.glob("run-*"):

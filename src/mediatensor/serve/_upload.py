@@ -169,7 +169,7 @@ class _Form:
         self._is_file = b"filename" in parameters or self._field == "file"
         if self._is_file:
             if self.has_file:
-                raise ServeError(400, "BadRequest", "The form has two files; send each in a request of its own.")
+                raise ServeError(400, "BadRequest", "The form has two files; send each file in its own request.")
             self.has_file = True
             self.upload.name = shown_name(parameters.get(b"filename", b"").decode(errors="replace"))
             return

@@ -200,7 +200,7 @@ class WILDRECEIPT(WordsInFolder):
 
 
 class DocArtefacts(VisionDataset):
-    """Generated pages with artefacts (logos, codes, photographs) besides text, 2700 training and 300 test pages.
+    """Generated pages with text and artefacts (logos, codes, photographs), 2700 training and 300 test pages.
 
     The cache folder that `VisionDataset` describes must contain ``artefact_detection-13fab8ce.zip``, or a folder
     ``artefact_detection-13fab8ce`` with ``train`` and ``val``.

@@ -51,7 +51,7 @@ def _from_recipe(recipe: str, known: dict[str, str]) -> str:
 
 
 def _build_vocabs() -> dict[str, str]:
-    """Build all vocabularies, and return their characters by name. Some are composed of others."""
+    """Build all vocabularies, and return their characters by name. Some are unions of other vocabularies."""
     sections = _read_sections()
     vocabs = {
         "latex": "".join(sorted(set(string.ascii_letters + string.digits + "\\{}^_=+-<>()[]/.,| "))),

@@ -40,7 +40,7 @@ TruthFunction = Callable[[list[Sample], list[Placement]], Any]
 
 @dataclass(frozen=True)
 class PageBatch:
-    """A batch of page images, (N, 3, H, W), and what the network has to find in them.
+    """A batch of page images, (N, 3, H, W), and the boxes or classes that the network has to find.
 
     ``truth`` has the boxes of each page by class for a detector, and the class numbers for an orientation classifier.
     """

@@ -91,8 +91,8 @@ class CharacterScore:
         character: A Unicode code point. ``""`` stands for characters that the model inserted.
         num_true: Number of occurrences in the true texts.
         num_wrong: Number of occurrences that were misread or missed.
-        read_as: What the model read instead, with counts, most frequent first. ``""`` means that it missed the
-            character.
+        read_as: The characters read instead, with counts, most frequent first. ``""`` means that the model
+            missed the character.
     """
 
     character: str

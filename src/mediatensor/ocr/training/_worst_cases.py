@@ -71,8 +71,8 @@ class WorstPage:
         image: uint8 (H, W, 3), RGB.
         true: Corners of the N true boxes in pixels, (N, 4, 2).
         found: Corners of the M detected boxes in pixels, (M, 4, 2).
-        true_matched: Whether each true box was matched with a detected box, (N,). Others are missed boxes.
-        found_matched: Whether each detected box was matched with a true box, (M,). Others are false boxes.
+        true_matched: Whether each true box was matched with a detected box, (N,). The rest are missed boxes.
+        found_matched: Whether each detected box was matched with a true box, (M,). The rest are false boxes.
     """
 
     source: str

@@ -451,7 +451,7 @@ def overlay(
     reading order. Table cells are outlined, and arrows lead from the keys of fields to their values.
 
     Args:
-        page: A `Page` or `KIEPage`, or what its method ``export`` returned.
+        page: A `Page` or `KIEPage`, or the result of its method ``export``.
         image: The image of the page: array (H, W, 3) or tensor (3, H, W), uint8. By default, the image that ``page``
             contains.
         text: Where to write the text. ``"beside"``: on a blank page to the right of the image, as wide as the image.
@@ -483,7 +483,7 @@ def overlay(
     exported: Mapping[str, Any] = page if isinstance(page, Mapping) else page.export()
     image = getattr(page, "page", None) if image is None else image
     if image is None:
-        raise InvalidArgumentError("an exported page has no pixels: give the image of the page too")
+        raise InvalidArgumentError("an exported page has no pixels: give the image of the page as well")
     picture = as_picture(image)
     size = picture.shape[0], picture.shape[1]
     words = [place(word, size, confidence_color(word["confidence"])) for word in _words(exported)]
