@@ -418,7 +418,33 @@ def test_it_describes_itself(server: Server) -> None:
     assert server.ask("PUT", "/jobs").json["error"]["type"] == "MethodNotAllowed"
 
 
-def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
+def stop_and_check(stopped: Server) -> None:
+    """Stop a server, and check that the clients that wait for it are told."""
+    job = stopped.post("/jobs", endless_pdf(), "endless.pdf").json["id"]
+    told: list[Any] = []
+    waiting = [
+        threading.Thread(target=lambda: told.append(wait_for(stopped, job)[-1])),
+        threading.Thread(target=lambda: told.append(stopped.post("/ocr", PDF))),
+    ]
+    for thread in waiting:
+        thread.start()
+    wait_until(lambda: len(stopped.uploads()) >= 2)
+    head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\nContent-Type: {FORM}\r\n\r\n--"
+    with stopped.raw(head.encode()) as slow:
+        wait_until(lambda: len(stopped.uploads()) >= 3)
+        stopped.process.terminate()
+        for thread in waiting:
+            thread.join(60)
+        received = received_from(slow)
+    stopped.process.wait(60)
+    (name, event), answer = sorted(told, key=len)
+    assert (name, event["error"]["type"]) == ("failed", "Stopping")
+    assert (answer.status, answer.json["error"]["type"]) == (503, "Stopping")
+    assert received.startswith(b"HTTP/1.1 503 ")
+    assert b'"Stopping"' in received
+
+
+def test_token_timeout_kill_restart_and_stop(tmp_path: Path) -> None:
     token = "a-token-of-some-length"
     with serving(tmp_path, "--jobs", "1", "--timeout", "2", token=token) as first:
         assert first.ask("GET", "/health").status == 200
@@ -446,36 +472,10 @@ def test_token_timeout_kill_and_restart(tmp_path: Path) -> None:
         for pid in children:
             wait_until_gone(pid)
         assert first.uploads()
-        with serving(tmp_path, "--jobs", "1") as second:
+        with serving(tmp_path, "--jobs", "1", errors=tmp_path / "errors") as second:
             assert second.ask("GET", "/health").status == 200
             assert second.uploads() == []
-    assert list(tmp_path.glob("*/run-*")) == []
-
-
-def test_those_who_wait_are_told_when_it_stops(tmp_path: Path) -> None:
-    with serving(tmp_path, "--jobs", "1", errors=tmp_path / "errors") as stopped:
-        job = stopped.post("/jobs", endless_pdf(), "endless.pdf").json["id"]
-        told: list[Any] = []
-        waiting = [
-            threading.Thread(target=lambda: told.append(wait_for(stopped, job)[-1])),
-            threading.Thread(target=lambda: told.append(stopped.post("/ocr", PDF))),
-        ]
-        for thread in waiting:
-            thread.start()
-        wait_until(lambda: len(stopped.uploads()) >= 2)
-        head = f"POST /ocr HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\nContent-Type: {FORM}\r\n\r\n--"
-        with stopped.raw(head.encode()) as slow:
-            wait_until(lambda: len(stopped.uploads()) >= 3)
-            stopped.process.terminate()
-            for thread in waiting:
-                thread.join(60)
-            received = received_from(slow)
-        stopped.process.wait(60)
-    (name, event), answer = sorted(told, key=len)
-    assert (name, event["error"]["type"]) == ("failed", "Stopping")
-    assert (answer.status, answer.json["error"]["type"]) == (503, "Stopping")
-    assert received.startswith(b"HTTP/1.1 503 ")
-    assert b'"Stopping"' in received
+            stop_and_check(second)
     assert "Traceback" not in (tmp_path / "errors").read_text()
     assert list(tmp_path.glob("*/run-*")) == []
 

@@ -204,7 +204,7 @@ def _run_folder(parent: Path | None) -> Iterator[Path]:
         state = top.lstat()
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
             raise WriteError(
-                f"{top} must be a folder that you own and no other user can access; delete it, or name another."
+                f"{top} must be a folder that you own and no other user can access; delete it, or name another folder."
             )
         with _open_lock(top / _LOCK) as top_lock:
             fcntl.flock(top_lock, fcntl.LOCK_EX)
