@@ -1,4 +1,4 @@
-// The page as a whole: takes a file, follows the work on it, and shows what comes out. The job stands in the address,
+// The whole page: takes a file, follows the progress of its job, and shows the result. The address contains the job,
 // so that a reload, a bookmark and the button "back" find it again.
 
 import { announce, copyText, element, icon, toast } from "./dom.js";
@@ -14,7 +14,7 @@ const SECONDS_OF_A_NOTICE = 8;
 const part = (id) => document.getElementById(id);
 
 let limits = {};
-// What is going on: the file (if it was given in this tab), the job, its view, and what ends it.
+// The current state: the file (if it was given in this tab), the job, its view, and the function that ends it.
 let current = { file: null, id: null, view: null, stopper: new AbortController() };
 
 function show(name, title) {
@@ -61,7 +61,7 @@ function openStart() {
 
 // --- from a file to a job --------------------------------------------------------------------------------------
 
-// How pages are to be read, as somebody chose.
+// The options for reading pages, as the user chose them.
 function chosenOptions() {
   const options = { task: "auto" };
   for (const field of part("choices").elements) options[field.name] = field.type === "checkbox" ? String(field.checked) : field.value;
@@ -107,7 +107,7 @@ async function openJob(id, page) {
   }
 }
 
-// Follows a job to its end and shows its result.
+// Follow a job to its end and show its result.
 async function see(id, page, signal) {
   const job = await follow(id, (now) => !signal.aborted && showJob(now), signal);
   if (signal.aborted) return;
@@ -134,7 +134,7 @@ async function cancel() {
   if (file) announce(`Cancelled: the server has forgotten ${file.name}.`);
 }
 
-// --- while it works ----------------------------------------------------------------------------------------------
+// --- while a job runs ----------------------------------------------------------------------------------------------
 
 let announcedAt = 0;
 
@@ -164,7 +164,7 @@ function showPreview(file) {
   picture.src = URL.createObjectURL(file);
 }
 
-// The file itself is there sooner than the picture from the server, if it shows the same.
+// If the browser can show the file itself, do so: it is available before the picture from the server.
 function previewOf(result) {
   const picture = part("preview-picture");
   const [page] = result.pages;
@@ -179,7 +179,7 @@ function hidePreview() {
   picture.removeAttribute("src");
 }
 
-// --- what came out -----------------------------------------------------------------------------------------------------
+// --- the result -----------------------------------------------------------------------------------------------------
 
 function showTrouble(error, canRepeat = true) {
   const title = error.type === "cancelled" ? "Cancelled" : troubleTitle(error.status, error.type);
@@ -212,7 +212,7 @@ function showResult(job, result, page) {
   announce(`${job.name} was read: ${part("summary").textContent}.`);
 }
 
-// Browsers say nothing of a download that the server refuses: the page asks first.
+// Browsers show no error when the server refuses a download, so the page asks first.
 async function download(event) {
   const link = event.currentTarget;
   event.preventDefault();
@@ -230,7 +230,7 @@ async function download(event) {
   element("a", { href, download: true }).click();
 }
 
-// Says that the server does not have the job any more, or not for this browser.
+// Show that the server no longer has the job, or does not give it to this browser.
 function showLost(error) {
   const { file } = current;
   const notice = part("forgotten");
@@ -257,7 +257,7 @@ function showConnection(isReachable) {
   if (isReachable) recover();
 }
 
-// After an absence: is what is shown still known to the server?
+// When the server is back: check that it still knows the job that is shown.
 async function recover() {
   if (!limits.max_upload_bytes) loadLimits();
   const { id, view } = current;
@@ -272,7 +272,7 @@ async function recover() {
   }
 }
 
-// --- ways in -----------------------------------------------------------------------------------------------------------------
+// --- how files are given -----------------------------------------------------------------------------------------------------------------
 
 function take(files) {
   const [file, ...others] = files;

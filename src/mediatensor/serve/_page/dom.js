@@ -1,4 +1,4 @@
-// Small helpers around the document. Text always goes in as text, never as markup.
+// Small functions for the document. Text is always inserted as text, never as markup.
 
 /** An element with attributes, listeners (`onclick: f`) and children; children that are null or false are left out. */
 export function element(tag, attributes = {}, ...children) {
@@ -8,7 +8,7 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** The same for SVG, which lives in a namespace of its own. */
+/** The same for SVG elements, which have their own namespace. */
 export function svgElement(tag, attributes = {}, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   assign(node, attributes);
@@ -53,25 +53,25 @@ const OUTLINES = {
   up: "M6 15l6-6 6 6",
 };
 
-/** An icon; what it means stands beside it, or in the label of its button. */
+/** An icon. Its meaning is written beside it, or in the label of its button. */
 export function icon(name) {
   const path = svgElement("path", { d: OUTLINES[name] });
   return svgElement("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, path);
 }
 
-/** A button with an icon alone; `label` is read out, and shown as a tip. */
+/** A button that has only an icon. Screen readers read `label`, and it is shown as a tooltip. */
 export function iconButton(name, label, onclick, attributes = {}) {
   return element("button", { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...attributes }, icon(name));
 }
 
-/** Tells those who cannot see the change, through the page's live region. */
+/** Announces a change to users of screen readers, through the live region of the page. */
 export function announce(text) {
   document.getElementById("announcement").textContent = text;
 }
 
 let toastTimer = 0;
 
-/** A short message that goes by itself. */
+/** A short message that disappears after a while. */
 export function toast(text, seconds = 2.6) {
   const node = document.getElementById("toast");
   node.textContent = text;
@@ -82,7 +82,7 @@ export function toast(text, seconds = 2.6) {
   }, 1000 * seconds);
 }
 
-/** Puts a text on the clipboard, also on addresses where browsers hide the clipboard from pages. */
+/** Copies a text to the clipboard, also at addresses where browsers give pages no access to it. */
 export async function copyText(text, what) {
   let copied = true;
   try {
@@ -100,12 +100,12 @@ export async function copyText(text, what) {
   toast(copied ? `Copied ${what}.` : "The browser did not allow copying.");
 }
 
-/** How the page scrolls to something: at once for those who want no motion. */
+/** How the page scrolls to something: without animation for users who prefer reduced motion. */
 export function scrollBehavior() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
 }
 
-/** Whether a key press belongs to a field that somebody types into. */
+/** Whether a key press belongs to a field in which the user is typing. */
 export function isTyping(event) {
   return event.target.matches?.("input, textarea, select");
 }

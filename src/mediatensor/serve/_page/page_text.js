@@ -1,4 +1,4 @@
-// The panel beside the pages: text in reading order, tables, fields and regions. Pointing at one frames it in the picture.
+// The panel beside the pages: text in reading order, tables, fields and regions. Pointing at one outlines it in the picture.
 
 import { copyText, element, icon } from "./dom.js";
 import { count } from "./wording.js";
@@ -17,7 +17,7 @@ function area([left, top, right, bottom]) {
   return (right - left) * (bottom - top);
 }
 
-/** The words of a page by region, in reading order: [{type, words, number, box}]; words outside of all regions by block. */
+/** The words of a page by region, in reading order: [{type, words, number, box}]. Words outside of all regions come by block. */
 function passages(page) {
   const regions = [...(page.regions ?? [])].sort((one, other) => one.order - other.order);
   const found = new Map(regions.map((region) => [region, { type: region.type, number: region.order + 1, words: [], box: region.box }]));
@@ -51,7 +51,7 @@ function tableAt(page, box) {
   return (page.tables ?? []).find((table) => isInside(centre(table.box), box));
 }
 
-/** The text of a page, as headings, paragraphs and tables. `point(page, boxes)` frames something in the picture. */
+/** The text of a page, as headings, paragraphs and tables. `point(page, boxes)` outlines boxes in the picture. */
 export function textPanel(pages, point) {
   const node = element("div", { class: "reading" });
   for (const page of pages) {
@@ -71,7 +71,7 @@ export function textPanel(pages, point) {
   return node;
 }
 
-// Lines of running text are as wide as their paragraph, but for the last; those of an address or a list are not.
+// Lines of running text, except the last, are as wide as their paragraph. Lines of an address or a list are not.
 function isRunning(lines, page) {
   const widths = lines.map((line) => (line.at(-1).box[2] - line[0].box[0]) * page.width);
   const widest = Math.max(...widths);
@@ -111,7 +111,7 @@ function tableNode(page, table, point, onChoose = null) {
   return element("table", { class: "found-table" }, element("tbody", {}, ...rows.filter(Boolean)));
 }
 
-// One stop for the Tab key; arrows go from cell to cell.
+// The Tab key stops once at the table; arrow keys move from cell to cell.
 function makeChoosable(node, cell, onChoose) {
   node.tabIndex = -1;
   const choose = () => onChoose(node, cell);
@@ -119,7 +119,7 @@ function makeChoosable(node, cell, onChoose) {
   node.addEventListener("click", () => node.focus());
 }
 
-/** The rows of a table as text between tabs; a cell that spans several stands in the first of them. */
+/** The rows of a table as text with tabs between cells. A cell that spans several places is written in the first. */
 export function tabSeparated(table) {
   const grid = [];
   for (const cell of table.cells) {
@@ -132,7 +132,7 @@ export function tabSeparated(table) {
 
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** All tables, each with a button that copies it, and one for the cell that is chosen. */
+/** All tables, each with a button that copies the table, and one that copies the chosen cell. */
 export function tablesPanel(pages, point) {
   const node = element("div", { class: "tables" });
   let number = 0;
@@ -177,7 +177,7 @@ function tableFigure(page, table, name, hasPages, point) {
   return element("figure", { class: "table-figure" }, caption, element("div", { class: "table-scroll" }, grid), element("div", { class: "buttons" }, copyAll, copyCell));
 }
 
-// The cell beside, by where cells stand on the screen, so that spans need no thought.
+// The neighbouring cell is found by positions on the screen, which also works for cells that span several places.
 function nextCell(grid, cell, [rows, columns]) {
   if (!cell) return null;
   const from = cell.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// What was read on pages: thumbnails, the pages under each other with zoom and search, and a panel of what was found.
+// The view of a document: thumbnails, the pages below each other with zoom and search, and a panel with the results.
 
 import { announce, element, icon, iconButton, isTyping, place, scrollBehavior } from "./dom.js";
 import { fieldsPanel, regionsPanel, tablesPanel, textPanel } from "./page_text.js";
@@ -11,11 +11,11 @@ import { count } from "./wording.js";
 const ZOOM_STEP = 1.25;
 const LARGEST_ZOOM = 6;
 const SMALLEST_ZOOM = 0.2;
-// A small picture is not blown up to fill the screen.
+// A small picture is not enlarged to fill the screen.
 const LARGEST_FIT = 1.5;
 const GAP = 16;
 
-/** In a sentence, what was found. */
+/** A sentence that says what was found. */
 export function pagesSummary(result) {
   const pages = result.pages;
   const sum = (name) => pages.reduce((total, page) => total + (page[name]?.length ?? 0), 0);
@@ -28,11 +28,11 @@ export function pagesSummary(result) {
 /**
  * The view of a job whose result is pages.
  *
- * @param options {firstPage, preview, onPage}: the page to begin with, from 0; a picture to show until that of the server
- *                is there, or null; what gets the number of the page that is seen, from 0
+ * @param options {firstPage, preview, onPage}: the first page to show, from 0; a picture to show until the picture of the
+ *                server has arrived, or null; a function that gets the number of the visible page, from 0
  */
 export function createPagesView(job, result, { firstPage, preview, onPage }) {
-  // A page that failed may not know its size; it gets that of a sheet of paper.
+  // The size of a page that failed may be unknown. Such a page gets the size of a sheet of paper.
   const pages = result.pages.map((page, at) => ({ ...page, page_idx: at, width: page.width || 800, height: page.height || 1131, words: page.words ?? [] }));
   const sheets = pages.map((page) => createSheet(page, jobAddress(job.id, `pages/${page.page_idx}.png`), `Page ${page.page_idx + 1} of ${pages.length}`));
   if (preview) place(sheets[0].node, { "background-image": `url("${preview}")`, "background-size": "100% 100%" });
@@ -59,7 +59,7 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
     zoomLabel.textContent = `${Math.round(100 * zoom)} %`;
   }
 
-  // What is in the middle, or under the pointer, stays where it is.
+  // The point in the middle of the view, or under the pointer, stays where it is.
   function setZoom(value, x = scroller.clientWidth / 2, y = scroller.clientHeight / 2) {
     const before = zoom;
     const [left, top] = [scroller.scrollLeft + x, scroller.scrollTop + y];
@@ -81,18 +81,18 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
     else if (event.key === "0") setZoom(1);
   });
 
-  // --- which page is seen ------------------------------------------------------
+  // --- which page is visible ------------------------------------------------------
 
   const thumbnails = pages.length > 1 ? createThumbnails(job, pages, goTo) : null;
 
-  // The page itself comes first.
+  // Load the thumbnails after the first page.
   for (const name of ["load", "error"]) stack.addEventListener(name, () => thumbnails?.load(), { capture: true, once: true });
 
   function seePage(number) {
     current = number;
     thumbnails?.select(number);
     onPage(number);
-    // The text goes along, unless somebody is at work in it.
+    // The text follows, unless the user is working in it.
     const text = panel.node.querySelector(`.reading [data-page="${number}"]`);
     const scroller = text?.closest(".panel");
     if (scroller && !scroller.hidden && !side.matches(":hover, :focus-within")) scroller.scrollTo({ top: text.offsetTop - GAP, behavior: scrollBehavior() });
@@ -114,7 +114,7 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
     if (number >= 0 && number !== current) seePage(number);
   });
 
-  /** Frames boxes of a page in its picture; brings them into view if asked to. */
+  /** Outlines boxes of a page in its picture, and scrolls to them if asked to. */
   function point(page, boxes, isWanted = false) {
     const sheet = sheets[page.page_idx];
     sheet.pointAt(boxes);
@@ -152,7 +152,7 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
     event.preventDefault();
   });
 
-  // --- the parts together --------------------------------------------------------------
+  // --- the parts of the view --------------------------------------------------------------
 
   const eye = iconButton("eye", "Show or hide what was found", () => {
     const isShown = eye.getAttribute("aria-pressed") !== "true";
@@ -173,7 +173,7 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
   if (sum("tables")) tabs.push({ name: "tables", label: "Tables", count: sum("tables"), make: () => tablesPanel(pages, point) });
   if (sum("fields")) tabs.push({ name: "fields", label: "Fields", count: sum("fields"), make: () => fieldsPanel(pages, point) });
   if (sum("regions")) tabs.push({ name: "regions", label: "Regions", count: sum("regions"), make: () => regionsPanel(pages, point) });
-  // What is drawn over the pages follows the tab.
+  // The open tab decides what is drawn over the pages.
   const panel = createTabs("What was found", tabs, (name) => {
     stack.dataset.marks = name === "text" ? "words" : name;
   });
@@ -221,7 +221,7 @@ function createThumbnails(job, pages, onChoose) {
   const node = element("nav", { class: "thumbnails", "aria-label": "Pages" }, ...buttons);
   return {
     node,
-    /** Fetches those that are seen. */
+    /** Fetches the visible thumbnails. */
     load() {
       pictures.forEach((picture, at) => {
         picture.src ||= jobAddress(job.id, `pages/${at}.png?max_width=160`);

@@ -1,11 +1,11 @@
-// Shows a video at a time: the browser plays the file where it can, and the server decodes frames where it cannot.
+// Shows a video: the browser plays the file if it can. Otherwise, the server decodes the frames.
 
 import { element } from "./dom.js";
 import { jobAddress } from "./server.js";
 
 /**
- * @param clockBegin the time of the file at which the browser's own clock is 0, in seconds
- * @param onChange   is called when time, or whether it plays, changed
+ * @param clockBegin the time of the file at which the clock of the browser is 0, in seconds
+ * @param onChange   is called when the time changed, or playing started or stopped
  */
 export function createPlayer(job, result, clockBegin, onChange) {
   const node = element("div", { class: "picture" });
@@ -25,7 +25,7 @@ export function createPlayer(job, result, clockBegin, onChange) {
       onChange();
     };
     video.addEventListener("error", giveUp);
-    // Sound alone is what is left of a video whose pictures the browser cannot decode.
+    // If the browser cannot decode the pictures of a video, it plays only the sound.
     video.addEventListener("loadedmetadata", () => (video.videoWidth ? onChange() : giveUp()));
     for (const name of ["timeupdate", "seeked", "play", "pause", "volumechange"]) video.addEventListener(name, onChange);
     if (video.requestVideoFrameCallback) {
@@ -58,7 +58,7 @@ export function createPlayer(job, result, clockBegin, onChange) {
     };
   }
 
-  // One frame is fetched at a time; where playing is too fast for that, frames are left out.
+  // One frame is fetched at a time. If playing is faster than that, frames are skipped.
   function framePlayer() {
     const picture = element("img", { class: "frame", alt: "A frame of the video" });
     let seconds = clockBegin;

@@ -1,11 +1,11 @@
-// Finding a text among words: across spaces and lines, whatever its case and its accents.
+// Finds a text in a sequence of words, across spaces and lines, without regard to case and accents.
 
-/** What is compared: small letters without accents, and single spaces. */
+/** The form of a text that is compared: lower-case letters without accents, and single spaces. */
 export function fold(text) {
   return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replace(/\s+/g, " ").trim();
 }
 
-/** What `findWords` looks in: the words in a row, and for each character the number of its word. */
+/** The index that `findWords` searches: the joined words, and for each character the number of its word. */
 export function indexWords(words) {
   let text = "";
   const owners = [];
@@ -17,7 +17,7 @@ export function indexWords(words) {
   return { text, owners };
 }
 
-/** All places of a text: [first word, last word] of each. */
+/** All occurrences of a text, each as [first word, last word]. */
 export function findWords(index, query) {
   const wanted = fold(query);
   const found = [];

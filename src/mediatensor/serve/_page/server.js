@@ -1,6 +1,6 @@
-// Calls to the server. All addresses are relative: the page talks to where it came from, and to nobody else.
+// Calls of the server. All addresses are relative, so that the page talks only to the server that it came from.
 
-/** What the server answered instead of what was asked for. */
+/** An error that the server answered with. */
 export class ServerError extends Error {
   constructor(status, type, message, retrySeconds = null) {
     super(message);
@@ -10,7 +10,7 @@ export class ServerError extends Error {
   }
 }
 
-/** No answer came at all. */
+/** There was no answer. */
 export class UnreachableError extends Error {}
 
 /** The answer to a GET request, as JSON. */
@@ -51,13 +51,13 @@ function errorOf(status, text, retryAfter) {
     const answer = JSON.parse(text);
     error = answer.error ?? { message: typeof answer.detail === "string" ? answer.detail : undefined };
   } catch {
-    // Another program answered, such as a proxy.
+    // Another program answered, for example a proxy.
   }
   const message = error.message || `The server answered with status ${status}.`;
   return new ServerError(status, error.type ?? "", message, Number.parseFloat(retryAfter) || null);
 }
 
-// Clients take turns, and each tab is one.
+// The server serves its clients in turn, and each tab counts as a client.
 const CLIENT = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** Sends a file and returns the job that the server made of it; `onProgress` gets shares from 0 to 1. */
@@ -83,17 +83,17 @@ export function upload(file, options, onProgress, signal) {
   });
 }
 
-/** The job, as it is now. */
+/** The current state of a job. */
 export function getJob(id, signal) {
   return getJson(`jobs/${encodeURIComponent(id)}`, signal);
 }
 
-/** Where parts of a job are found. */
+/** The addresses of the parts of a job. */
 export function jobAddress(id, part) {
   return `jobs/${encodeURIComponent(id)}/${part}`;
 }
 
-/** Ends the work of a job and lets the server forget the file. */
+/** Cancels a job, and makes the server delete its file. */
 export async function forget(id) {
   await fetch(`jobs/${encodeURIComponent(id)}`, { method: "DELETE" }).catch(() => {});
 }
@@ -102,7 +102,7 @@ export function hasEnded(job) {
   return ["done", "failed", "cancelled"].includes(job.state);
 }
 
-/** Follows a job to its end; `onChange` gets it on every change. */
+/** Follows a job to its end, and calls `onChange` with it at every change. */
 export async function follow(id, onChange, signal) {
   for (;;) {
     const job = await patiently(() => getJob(id, signal), signal);
@@ -113,7 +113,7 @@ export async function follow(id, onChange, signal) {
   }
 }
 
-// The job when it ended, or null if the connection ended before it.
+// The job after its end, or null if the connection ended first.
 function listen(id, onChange, signal) {
   return new Promise((resolve) => {
     const source = new EventSource(jobAddress(id, "events"));
@@ -132,13 +132,13 @@ function listen(id, onChange, signal) {
   });
 }
 
-// --- whether the server is there ---------------------------------------------------------------------------------
+// --- whether the server answers ---------------------------------------------------------------------------------
 
 const SECONDS_BETWEEN_LOOKS = 5;
 let isReachable = true;
 let onReachable = () => {};
 
-/** Calls a function with true or false whenever the server comes or goes; looks now and then while the page is seen. */
+/** Calls a function with true or false when the server starts or stops to answer; checks while the page is visible. */
 export function watchServer(onChange) {
   onReachable = onChange;
   setInterval(() => {
@@ -184,7 +184,7 @@ export function lookUntilBack() {
   return looking;
 }
 
-/** Does something that asks the server; while that does not answer, waits and does it again. */
+/** Calls a function that asks the server. If there is no answer, waits for the server and calls it again. */
 export async function patiently(action, signal) {
   for (;;) {
     try {

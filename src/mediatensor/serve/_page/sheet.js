@@ -1,17 +1,17 @@
-// One page: its picture, and over it the words as text that can be selected, and what was found around them.
+// One page: its picture, the words over it as text that can be selected, and the outlines of what was found.
 
 import { element, place, svgElement } from "./dom.js";
 
 const ruler = document.createElement("canvas").getContext("2d");
 const FONT = "Helvetica, Arial, sans-serif";
 
-/** How wide a text is in letters of height 1. */
+/** The width of a text at font size 1. */
 function widthOf(text) {
   ruler.font = `100px ${FONT}`;
   return ruler.measureText(text).width / 100;
 }
 
-/** The corners of a word in pixels of the page, from the top left of its text on, clockwise. */
+/** The corners of a word in pixels of the page, clockwise from the top left of its text. */
 function cornersOf(word, page) {
   const [left, top, right, bottom] = word.box;
   const corners = word.polygon ?? [[left, top], [right, top], [right, bottom], [left, bottom]];
@@ -27,10 +27,10 @@ function boxPoints([left, top, right, bottom], page) {
 }
 
 /**
- * A page that draws itself when it is first needed.
+ * A page that is drawn when it is first needed.
  *
  * @param page    the page of the result
- * @param address where its picture is
+ * @param address the address of its picture
  * @param label   "Page 1 of 3"
  */
 export function createSheet(page, address, label) {
@@ -41,7 +41,7 @@ export function createSheet(page, address, label) {
   let current = [];
   let scale = 1;
 
-  /** Draws picture and words, once. */
+  /** Draws the picture and the words, if they are not drawn yet. */
   function draw() {
     if (shapes) return;
     const picture = element("img", { src: address, alt: "", draggable: "false", onerror: () => tell(page.error?.message ?? "The picture of this page could not be fetched.") });
@@ -120,29 +120,29 @@ export function createSheet(page, address, label) {
     node,
     page,
     draw,
-    /** How many pixels of the screen a pixel of the page takes. */
+    /** The number of screen pixels for each pixel of the page. */
     setScale(value) {
       scale = value;
       place(node, { width: `${page.width * scale}px`, height: `${page.height * scale}px`, "--scale": scale });
     },
-    /** Marks the words that were found, by their numbers. */
+    /** Marks the words that a search found, by their numbers. */
     setHits(found) {
       for (const number of hits) if (!found.has(number)) spans[number]?.classList.remove("hit");
       for (const number of found) if (!hits.has(number)) spans[number]?.classList.add("hit");
       hits = found;
     },
-    /** Marks those of the place that is looked at. */
+    /** Marks the words of the current search result. */
     setCurrent(numbers) {
       for (const number of current) spans[number]?.classList.remove("current");
       for (const number of numbers) spans[number]?.classList.add("current");
       current = numbers;
     },
-    /** Frames boxes or words, in shares of the page: what somebody points at elsewhere. */
+    /** Outlines boxes or words to which the user points elsewhere. Coordinates are relative to the page. */
     pointAt(boxes) {
       draw();
       shapes.pointed.replaceChildren(...boxes.map((box) => svgElement("polygon", { class: "pointed-mark", points: boxPoints(box, page) })));
     },
-    /** Where a box, in shares of the page, begins within the sheet, in pixels of the screen. */
+    /** The position of a box within the sheet in screen pixels; the box is relative to the page. */
     placeOf([left, top, right, bottom]) {
       const [width, height] = [page.width * scale, page.height * scale];
       return { left: left * width, top: top * height, right: right * width, bottom: bottom * height };
@@ -150,7 +150,7 @@ export function createSheet(page, address, label) {
   };
 }
 
-/** The language for screen readers, if the server found one. */
+/** The language of the text for screen readers, if the server found one. */
 function languageOf(page) {
   const found = typeof page.language === "object" ? page.language?.value : page.language;
   return /^[a-z]{2,3}(-[a-z]+)?$/i.test(found ?? "") ? found : null;

@@ -1,12 +1,12 @@
-// Tabs: arrows, Home and End go from one to another, as screen readers expect.
+// Tabs: arrow keys, Home and End move between them, as users of screen readers expect.
 
 import { element } from "./dom.js";
 
 /**
  * Tabs over panels.
  *
- * @param tabs     [{name, label, count, make}]; `make` gives the content when the tab is first opened
- * @param onChange gets the name of the tab that is open
+ * @param tabs     [{name, label, count, make}]; `make` makes the content when the tab is first opened
+ * @param onChange gets the name of the opened tab
  */
 export function createTabs(label, tabs, onChange) {
   const list = element("div", { role: "tablist", "aria-label": label, class: "tab-list" });

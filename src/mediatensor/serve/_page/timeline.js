@@ -1,4 +1,4 @@
-// The texts of a video over its time, in a lane for each kind. The whole is a slider; its keys work in the whole view.
+// The texts of a video on a time line, with a lane for each kind. It is a slider; its keys work in the whole view.
 
 import { element, place } from "./dom.js";
 import { clock, wholeClock } from "./wording.js";
@@ -10,16 +10,16 @@ const LANES = [
   ["scene", "In the scene"],
 ];
 const MOST_ROWS = 4;
-// Distances of the ticks, in seconds.
+// Distances between ticks, in seconds.
 const TICKS = [0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 const MOST_TICKS = 9;
-// What is seen at once: at first, when zoomed in as far as that goes, and by how much each step is nearer.
+// Zoom: the seconds that are visible at first, and at least; the highest zoom, and the factor of a step.
 const FIRST_SECONDS = 60;
 const FEWEST_SECONDS = 10;
 const MOST_ZOOM = 200;
 const ZOOM_STEP = 2;
 
-/** The rows that texts take so that none covers another: a number for each. */
+/** The row of each text, chosen so that no text covers another. */
 export function rowsOf(tracks) {
   const ends = [];
   return tracks.map((track) => {
@@ -71,7 +71,7 @@ export function createTimeline(tracks, span, go) {
   const node = element("div", { class: "timeline-frame" }, names, slider);
   const largest = Math.min(MOST_ZOOM, Math.max(1, length / FEWEST_SECONDS));
 
-  // The head stays where it is.
+  // The playhead stays where it is.
   function setZoom(value) {
     const x = (share(seconds) / 100) * field.clientWidth - slider.scrollLeft;
     zoom = Math.min(largest, Math.max(1, value));
@@ -103,7 +103,7 @@ export function createTimeline(tracks, span, go) {
     if (field.hasPointerCapture(event.pointerId)) go.toTime(secondsAt(event));
   });
 
-  // Arrows, Page Up and Down, Home, End: what a key does, if it does something.
+  // The action of a key (arrows, Page Up and Down, Home, End), if it has one.
   function moveOf(event) {
     const moves = {
       ArrowLeft: () => (event.shiftKey ? go.toTime(seconds - 1) : go.byFrames(-1)),
@@ -124,11 +124,11 @@ export function createTimeline(tracks, span, go) {
     node,
     moveOf,
     focus: () => slider.focus({ preventScroll: true }),
-    /** Whether the video is long enough to look nearer. */
+    /** Whether the video is long enough to zoom in. */
     canZoom: largest > 1,
     zoomIn: () => setZoom(zoom * ZOOM_STEP),
     zoomOut: () => setZoom(zoom / ZOOM_STEP),
-    /** Moves the head, and lights up the texts that are seen. */
+    /** Moves the playhead, and highlights the texts that are visible at this time. */
     show(now, seen) {
       seconds = now;
       place(head, { left: `${Math.min(100, Math.max(0, share(now)))}%` });
@@ -140,7 +140,7 @@ export function createTimeline(tracks, span, go) {
       slider.setAttribute("aria-valuenow", now.toFixed(3));
       slider.setAttribute("aria-valuetext", [clock(now), ...said].join(", "));
     },
-    /** Marks the texts that a search found; without a search, none is faded. */
+    /** Fades the texts that a search did not find. Without a search, no text is faded. */
     mark(found) {
       for (const [track, bar] of bars) bar.classList.toggle("faded", found !== null && !found.has(track));
     },

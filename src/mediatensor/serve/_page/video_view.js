@@ -1,4 +1,4 @@
-// What was read in a video: the picture with the places of its texts, a time line, and the captions as a list.
+// The view of the text in a video: the picture with outlines of its texts, a time line, and a list of captions.
 
 import { announce, element, icon, iconButton, isTyping, place, scrollBehavior, svgElement } from "./dom.js";
 import { createPlayer } from "./player.js";
@@ -9,7 +9,7 @@ import { clock, count, wholeClock } from "./wording.js";
 
 const KINDS = { caption: "caption", overlay: "overlay", scene: "in the scene", slide: "slide" };
 
-/** In a sentence, what was found. */
+/** A sentence that says what was found. */
 export function videoSummary(result) {
   const tracks = result.tracks ?? [];
   const captions = tracks.filter((track) => track.kind === "caption").length;
@@ -35,7 +35,7 @@ export function createVideoView(job, result) {
 
   const timeline = createTimeline(tracks, span, { toTime: (seconds) => player.seek(seconds), toTrack: seekTo, byFrames: stepBy });
 
-  // The middle of a frame: where browsers round a time, they do not end up in the frame before.
+  // Use the middle of a frame, so that rounding in the browser does not lead to the previous frame.
   function seekTo(track) {
     player.pause();
     player.seek(track.begin_seconds + Math.min(step, track.end_seconds - track.begin_seconds) / 2);
@@ -116,7 +116,7 @@ export function createVideoView(job, result) {
     state.textContent = !query ? "" : hits.size ? `${hits.size} found` : "not found";
   }
 
-  // From where the video is, on or back, and round.
+  // Search forwards or backwards from the current time, and continue at the other end.
   function goToFound(direction) {
     const hits = found();
     if (!hits.length) return;
@@ -128,7 +128,7 @@ export function createVideoView(job, result) {
     announce(`${clock(target.begin_seconds)}, ${target.text}`);
   }
 
-  // --- what is seen now ---------------------------------------------------------------------------
+  // --- what is visible now ---------------------------------------------------------------------------
 
   let lastSeen = "";
 
@@ -177,7 +177,7 @@ export function createVideoView(job, result) {
       field.select();
     } else if (event.key === " " && !event.target.closest("button, a, summary")) player.toggle();
     else {
-      // Tabs and what they open have these keys for themselves.
+      // Tabs and their panels use these keys themselves.
       const move = event.target.closest("[role='tab']") || event.target.matches(".panel") ? null : timeline.moveOf(event);
       if (!move) return;
       move();
@@ -190,7 +190,7 @@ export function createVideoView(job, result) {
     start() {
       document.addEventListener("keydown", onKey);
       update();
-      // Many videos begin with black.
+      // Many videos begin with a black picture.
       if (tracks.length) seekTo(captions[0] ?? tracks[0]);
     },
     stop() {

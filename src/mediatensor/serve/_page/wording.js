@@ -18,7 +18,7 @@ export function size(bytes) {
   return `${value < 9.95 ? Number(value.toFixed(1)) : Math.round(value)} ${steps[step]}`;
 }
 
-/** "0:07.25", "1:02:03.50": down to hundredths of a second, rounded down so that it never names the next frame. */
+/** "0:07.25", "1:02:03.50": in hundredths of a second, rounded down so that it never names the next frame. */
 export function clock(seconds) {
   const hundredths = Math.max(0, Math.floor(seconds * 100 + 1e-6));
   return `${wholeClock(Math.floor(hundredths / 100))}.${String(hundredths % 100).padStart(2, "0")}`;
@@ -52,7 +52,7 @@ const TITLES = {
   504: "It took too long",
 };
 
-/** What went wrong, as a heading. */
+/** A heading that says what went wrong. */
 export function troubleTitle(status, type = "") {
   if (TITLES[status]) return TITLES[status];
   if (/timeout/i.test(type)) return "It took too long";
@@ -61,7 +61,7 @@ export function troubleTitle(status, type = "") {
   return status >= 500 ? "Something went wrong in the server" : "This file could not be read";
 }
 
-// In the order in which they are offered.
+// In the order in which the page offers them.
 const DOWNLOADS = {
   "searchable.pdf": "Searchable PDF",
   "captions.srt": "SRT",
@@ -74,7 +74,7 @@ const DOWNLOADS = {
   "result.json": "JSON",
 };
 
-/** Of the files that a job made, those that people want: [name, label]. */
+/** The files of a job that the page offers for download, as [name, label]. */
 export function offeredDownloads(downloads) {
   const names = new Set(downloads.map(({ name }) => name));
   return Object.entries(DOWNLOADS).filter(([name]) => names.has(name));
