@@ -22,7 +22,7 @@ from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError
 
 RECORDED: dict[str, Any] = json.loads((FOLDER / "decord.json").read_text(encoding="utf-8"))
 FAILING = [name for name, value in RECORDED.items() if "raises" in str(value)]
-# Levels of 255: the two convert colours, and resize, with different filters.
+# Tolerances in levels of 255: both libraries convert colours and resize with different filters.
 MAX_LEVELS = {"size": 6.0, "width alone": 6.0, "height alone": 6.0, "larger": 6.0}
 MAX_LEVELS |= {"loader: in order": 6.0, "loader: pairs": 6.0}
 # Deliberate differences, as on the page "Coming from decord", with our results.
@@ -34,7 +34,7 @@ DIFFERENT: dict[str, Any] = {
 
 
 def differences(ours: Any, theirs: Any, levels: float, path: str = "") -> list[str]:
-    """Where two outcomes differ: in anything but the colours of pixels and the values of samples, exactly."""
+    """Return where two outcomes differ. Pixels and samples are compared with a tolerance, the rest exactly."""
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
         return [text for key in theirs for text in differences(ours[key], theirs[key], levels, f"{path}.{key}")]
     if path.endswith((".means", ".values")):
@@ -61,7 +61,7 @@ def test_results_match_decord(name: str) -> None:
     if name in DIFFERENT:
         assert ours == DIFFERENT[name] != theirs
         return
-    if name == "sound: samples":  # an encoder's padding at the end is not sound
+    if name == "sound: samples":  # the encoder's padding at the end is not audio
         assert (ours["shape"], theirs["shape"]) == ([1, 57600], [1, 58368])
         ours, theirs = ours["values"], theirs["values"]
         assert np.allclose(np.array(ours)[:, :57], np.array(theirs)[:, :57], atol=2e-3)
@@ -100,7 +100,7 @@ def test_bridges() -> None:
         thread = threading.Thread(target=lambda: seen.append(reader[0]))
         thread.start()
         thread.join()
-        assert isinstance(seen[0], torch.Tensor)  # a thread has the main thread's bridge
+        assert isinstance(seen[0], torch.Tensor)  # a thread uses the main thread's bridge
     with decord.bridge.use_numpy():
         assert np.array_equal(reader.get_batch([3, 4]), truth.numpy())
     native = reader.get_batch([3, 4])
@@ -126,7 +126,7 @@ def test_a_time_limit_changes_nothing_else() -> None:
 
 def test_a_call_that_takes_too_long_ends(tmp_path: Path) -> None:
     began = time.monotonic()
-    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts and never answers
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections, but never answers
         url = f"http://127.0.0.1:{server.getsockname()[1]}/video.mp4"
         with pytest.raises(IsolatedWorkerError, match=r"0\.5") as caught:
             decord.VideoReader(url, timeout_seconds=0.5)

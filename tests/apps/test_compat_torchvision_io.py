@@ -21,12 +21,12 @@ RECORDED: dict[str, Any] = json.loads((FOLDER / "torchvision_io.json").read_text
 # Deliberate differences, as on the page "Coming from torchvision.io": the tests below show our results.
 DIFFERENT = {"sound", "reader changes", "reader changes back", "wrong mode"}
 FAILING = [name for name, value in RECORDED.items() if "raises" in str(value) and name not in DIFFERENT]
-# Levels of 255; gray is rounded, where torchvision cuts off.
+# Tolerances in levels of 255. We round gray, torchvision truncates it.
 MAX_LEVELS = {"png to gray": 1.0}
 
 
 def differences(ours: Any, theirs: Any, levels: float, path: str = "") -> list[str]:
-    """Where two outcomes differ, in anything but the rounding of samples."""
+    """Return where two outcomes differ, apart from the rounding of samples."""
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
         return [text for key in theirs for text in differences(ours[key], theirs[key], levels, f"{path}.{key}")]
     if path.endswith(".values") and len(ours) == len(theirs):
@@ -64,7 +64,7 @@ def test_the_audio_of_a_range_has_its_times() -> None:
     _, samples, _ = io.read_video(CLIP, 12_800 // 4, 12_800 // 2)  # units of the video: 1/12800 second
     assert torch.allclose(samples, whole[:, 12_000:24_000], atol=1e-4)
     assert torch.equal(io.read_video(CLIP)[1], whole)
-    assert io.read_video(LATE, 0, 0.1, pts_unit="sec")[1].shape[1] == 0  # it begins later
+    assert io.read_video(LATE, 0, 0.1, pts_unit="sec")[1].shape[1] == 0  # the audio starts later
 
 
 def test_data_that_torchvision_silently_drops(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_seeking_is_exact() -> None:
     assert torch.allclose(piece["data"].T, AudioDecoder(CLIP).get_samples_played_in_range(0.5, 0.53).data[:, :1024])
     pieces = [piece["data"] for piece in sound.seek(0)]
     whole = AudioDecoder(CLIP).get_all_samples().data
-    # The second half was decoded after a pre-roll; AAC synthesizes other noise.
+    # The second half was decoded after a pre-roll, so AAC synthesizes other noise.
     assert (torch.cat(pieces).T - whole).abs().mean() < 1e-3
 
 
@@ -99,10 +99,10 @@ def test_missing_streams() -> None:
     reader = io.VideoReader(CLIP)
     next(reader)
     assert not reader.set_current_stream("audio:1")
-    assert next(reader)["pts"] == 0.04  # it stays where it is
+    assert next(reader)["pts"] == 0.04  # the position does not change
     assert reader.set_current_stream("audio")
     assert next(reader)["pts"] == 0.0
-    with pytest.raises(StreamError, match="0 of audio"):
+    with pytest.raises(StreamError, match="0 audio streams"):
         io.VideoReader(UNEVEN, "audio")
     with pytest.raises(InvalidArgumentError, match="subtitle"):
         reader.set_current_stream("subtitle")

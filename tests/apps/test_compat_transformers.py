@@ -1,4 +1,4 @@
-"""`mediatensor.compat.transformers` against recorded calls of transformers, and within transformers where it is."""
+"""`mediatensor.compat.transformers` compared with recorded calls, and within transformers if it is installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mediatensor.errors import (
 from transformers_calls import CALLS, outcome, tone
 
 RECORDED: dict[str, Any] = json.loads((FOLDER / "transformers.json").read_text(encoding="utf-8"))
-# PyAV takes the number of frames from the header, which Matroska does not have, and OpenCV guesses it: decord counts.
+# Only decord counts frames: PyAV reads their number from the header, which Matroska lacks, and OpenCV estimates it.
 GUESSED = [name for name in CALLS if name.endswith("uneven") and not name.startswith("decord")]
 
 
@@ -44,11 +44,11 @@ def test_results_match_transformers(name: str) -> None:
     if "frames" in expected:
         assert found["frames"]["shape"] == expected["frames"]["shape"]
         assert found["frames"]["dtype"] == expected["frames"]["dtype"]
-        # Another FFmpeg; neighbouring frames differ by more.
+        # Tolerance for another FFmpeg version; neighbouring frames differ by more.
         assert np.allclose(found["frames"]["means"], expected["frames"]["means"], atol=0.5)
     elif "samples" in expected:
         assert found["count"] == expected["count"]
-        # Of another rate, another resampler, which differs most at the ends.
+        # Tolerance for another resampler, which differs most at the ends.
         within, where = (1e-5, slice(None)) if name.endswith(" 8000 Hz") else (4e-3, slice(8, -8))
         assert np.allclose(found["samples"][where], expected["samples"][where], atol=within)
     else:
@@ -87,7 +87,7 @@ def test_sources() -> None:
     assert np.array_equal(ours.load_audio(CLIP), sound)
     assert np.array_equal(ours.load_audio(data), sound)
     assert np.array_equal(ours.load_audio(sound), sound)
-    # torchcodec adds channels as FFmpeg does; soundfile takes their mean.
+    # torchcodec mixes channels like FFmpeg; soundfile computes their mean.
     mixed, mean = (ours.load_audio(tone(), 8000, backend=name) for name in ("torchcodec", "soundfile"))
     assert np.allclose(mixed, mean * 2**0.5, atol=1e-4)
 
@@ -142,7 +142,7 @@ def test_a_time_limit_changes_nothing_else() -> None:
 
 
 def test_a_call_that_takes_too_long_ends() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts and never answers
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections, but never answers
         url = f"http://127.0.0.1:{server.getsockname()[1]}/video.mp4"
         with pytest.raises(IsolatedWorkerError) as caught:
             ours.load_video(url, timeout_seconds=0.2)

@@ -85,7 +85,7 @@ def decoded(path: str) -> Any:
 
 def test_a_loader_as_vllm_calls_it(registry_of_vllm: Any) -> None:
     vllm.register()
-    vllm.register()  # plugins may be loaded twice
+    vllm.register()  # vLLM can load a plugin twice
     loader = registry_of_vllm.load("mediatensor")
     assert isinstance(loader, sys.modules["vllm.multimodal.video"].VideoLoader)
     truth = decoded(CLIP)
@@ -101,7 +101,7 @@ def test_a_loader_as_vllm_calls_it(registry_of_vllm: Any) -> None:
     assert np.array_equal(frames, truth)
     assert metadata["do_sample_frames"]
     uneven, metadata = loader.load_bytes(Path(UNEVEN).read_bytes(), num_frames=4, **HERE)
-    assert metadata["total_num_frames"] == 30  # counted; the header of a Matroska file does not say
+    assert metadata["total_num_frames"] == 30  # counted, because the header of a Matroska file does not state it
     assert np.array_equal(uneven, decoded(UNEVEN)[[0, 9, 19, 29]])
 
 
@@ -110,7 +110,7 @@ def test_frames_that_another_loader_chooses(registry_of_vllm: Any) -> None:
     assert registry_of_vllm.processors == {"ModelVideoProcessor": "mine"}
     loader = registry_of_vllm.load("mine")
     frames, metadata = loader.load_bytes(DATA, num_frames=32)
-    assert metadata["frames_indices"] == [0, 12, 24]  # at two a second, the default of that loader
+    assert metadata["frames_indices"] == [0, 12, 24]  # 2 frames per second, the default of that loader
     assert np.array_equal(frames, decoded(CLIP)[[0, 12, 24]])
     assert loader.load_bytes(DATA, fps=5, max_frames=3)[1]["frames_indices"] == [0, 5, 10]
     with pytest.raises(InvalidArgumentError, match="mine, of_a_model"):

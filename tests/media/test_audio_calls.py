@@ -1,4 +1,4 @@
-"""The number of calls for audio, built-ins included: a few for each packet."""
+"""The number of Python calls for audio, including built-ins: a few for each packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`AudioDecoder.chunks`: a stream in pieces, as models of speech take it."""
+"""`AudioDecoder.chunks`: a stream in pieces, for speech models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> Path:
 
 
 def ramp(num_samples: int) -> np.ndarray:
-    """Sample k has the value k, up to what 16 bits hold."""
+    """A file whose sample k has the value k, within the range of 16 bits."""
     return np.arange(num_samples) % 32768
 
 
@@ -38,7 +38,7 @@ def long(tmp_path: Path) -> Path:
     [
         (1.0, 0.0, [0, 8000, 16000], 4500),
         (1.0, 0.25, [0, 6000, 12000, 18000], 2500),
-        (1.0, 0.5, [0, 4000, 8000, 12000, 16000], 4500),  # one at 20000 would only repeat
+        (1.0, 0.5, [0, 4000, 8000, 12000, 16000], 4500),  # a chunk at 20000 would only repeat samples
         (20_500 / RATE, 0.0, [0], 20_500),
         (20_500 / RATE, 1.0, [0], 20_500),
         (60.0, 0.0, [0], 20_500),
@@ -73,14 +73,14 @@ def test_resampled_chunks_make_up_the_whole(tmp_path: Path, seconds: float) -> N
     noise = np.random.default_rng(0).integers(-9000, 9000, 44_100 * 2)
     path = write_wav(tmp_path / "noise.wav", noise, 44_100)
     whole = AudioDecoder(path, sample_rate=16_000, num_channels=1).get_all_samples().data.numpy()
-    # The defaults are for speech, regardless of the decoder.
+    # The defaults are for speech models, whatever the options of the decoder are.
     chunks = list(AudioDecoder(path, sample_rate=48_000).chunks(seconds))
     assert {chunk.sample_rate for chunk in chunks} == {16_000}
     assert np.array_equal(np.concatenate([chunk.data.numpy() for chunk in chunks], axis=1), whole)
 
 
 def write_with_gap(path: Path) -> Path:
-    """Two seconds of a ramp; from sample 8000 on it is played three seconds later."""
+    """A ramp of two seconds, whose time stamps jump by three seconds at sample 8000."""
     with av.open(str(path), "w") as output:
         stream = output.add_stream("pcm_s16le", rate=RATE, layout="mono")
         for first in range(0, 16_000, 800):
@@ -98,7 +98,7 @@ def test_a_gap_is_not_the_end(tmp_path: Path) -> None:
         assert decoder.get_samples_played_in_range(1.5, 3.5).data.shape == (1, 0)
     samples = np.concatenate([chunk.data[0].numpy() for chunk in chunks])
     assert np.array_equal(np.round(samples * 32768), ramp(16_000))
-    # 0, 0.75 (to the gap at 1), and from 4 s on.
+    # Chunks at 0 s and 0.75 s (up to the gap at 1 s), and from 4 s.
     assert [chunk.pts_seconds for chunk in chunks] == [0.0, 0.75, 3.75, 4.5]
 
 
@@ -110,7 +110,7 @@ def test_decoding_from_the_beginning_continues_where_it_stopped(tmp_path: Path) 
         decoder.metadata  # noqa: B018
         opening = source.num_bytes
         assert len(list(decoder.chunks(2.0, 0.5))) == 16
-    # Once for the copy that the chunks are decoded with, and once while they are.
+    # One read opens the copy of the decoder for the chunks, and one reads the data.
     assert source.num_bytes - opening < 2 * path.stat().st_size + opening
 
 

@@ -42,7 +42,7 @@ def write(
 ) -> Path:
     """A file of grey pictures and of tracks of sound, each (samples,), that begin at ``begin`` seconds.
 
-    From the sample ``gap[0]`` on they are ``gap[1]`` seconds later.
+    Samples from number ``gap[0]`` are ``gap[1]`` seconds later.
     """
     with av.open(str(path), "w") as container:
         video = container.add_stream(codecs[0], rate=FPS)
@@ -64,18 +64,18 @@ def write(
 
 
 def numbered(count: int) -> NDArray[np.int16]:
-    """Audio whose samples contain their number, and none is silent."""
+    """Audio whose samples contain their number. No sample is silent."""
     return (2 * np.arange(count) + 1 - 16384).astype(np.int16)
 
 
 def heard(clip: AudioVideoClip) -> list[int | None]:
-    """The number of each sample of a clip of numbered sound; ``None`` for silence."""
+    """Return the number of each sample of a clip; ``None`` for silence."""
     (channel,) = (clip.samples.data.double() * 32768).tolist()
     return [None if value == 0 else int((value + 16384 - 1) / 2) for value in channel]
 
 
 def assert_silence_is_told(clip: AudioVideoClip) -> None:
-    """The spans of silence are just where the samples are 0: the sound itself never is."""
+    """Check that the silent spans are exactly the samples with the value 0."""
     is_silent = (clip.samples.data == 0).all(0).tolist()
     told = [False] * len(is_silent)
     for first, last in clip.silent_spans:
@@ -84,7 +84,7 @@ def assert_silence_is_told(clip: AudioVideoClip) -> None:
     assert all(a[1] < b[0] for a, b in pairwise(clip.silent_spans))
 
 
-# Pictures from 0 s to 2 s; the sound of the second file from 0.2 s to 1.5 s only.
+# Frames from 0 s to 2 s; the audio of the second file only from 0.2 s to 1.5 s.
 SOUNDS = {"whole": (Fraction(0), 2 * RATE), "part": (Fraction(1, 5), RATE * 13 // 10)}
 
 
@@ -218,7 +218,7 @@ def test_audio_of_range_is_complete_despite_wrong_header(
     cut: tuple[float, float],
 ) -> None:
     start, stop = min(cut), min(max(cut), min(cut) + 500 / rate)
-    # In the middle between two samples, floats may round to the other one than exact arithmetic does.
+    # Midway between two samples, floats can round differently than exact arithmetic.
     assume(all(abs((Fraction(t) - Fraction(begin)) * rate % 1 - Fraction(1, 2)) > 1e-6 for t in (start, stop)))
     audio: Any = FormulaSound(num_samples, rate, begin=begin, header_end=begin + (num_samples + promised) / rate)
     both._access = AudioAccess(audio)
@@ -283,7 +283,7 @@ def test_a_gap_in_a_file_is_silence(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def both(files: dict[str, Path]) -> AudioVideoDecoder:
-    """A decoder whose sound tests may replace."""
+    """A decoder whose audio decoder tests can replace."""
     return AudioVideoDecoder(files["whole"])
 
 

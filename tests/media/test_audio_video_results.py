@@ -1,4 +1,4 @@
-"""The result types of sound clips and of clips with both: validation, indexing, iteration, printing, moving."""
+"""Results of audio clips and of clips with frames and audio: validation, indexing, iteration, printing, moving."""
 
 from __future__ import annotations
 

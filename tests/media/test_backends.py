@@ -1,4 +1,4 @@
-"""The registry of decode backends, the cache of idle decoders, and what torchcodec's users call."""
+"""The registry of decode backends, the cache of idle decoders, and torchcodec's functions for both."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_other_objects_are_not_backends() -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
-    """Installs a package with an entry point of a name and a body of its module."""
+    """Return a function that installs a package with an entry point, by name and source of the module."""
 
     def install(name: str, body: str) -> None:
         (tmp_path / f"package_{name}.py").write_text(textwrap.dedent(body))

@@ -41,7 +41,7 @@ def test_float_matches_swscale(pixel_format: str) -> None:
                 frame = paint(pixel_format, height, width, matrix=matrix, color_range=color_range)
                 found = differences(frame, is_float=True)
                 if pixel_format in FAST and width % 2 and height % 2 == 0:
-                    # swscale leaves the last column as its memory was; the CPU takes it from its coarser uint8.
+                    # swscale leaves the last column undefined, so the CPU converts it from uint8, which is coarser.
                     assert found[:, -1].max() < 3.5
                     found = found[:, :-1]
                 assert found.max() < 0.02, (paint.__name__, height, width, matrix, color_range)
@@ -76,7 +76,7 @@ def test_surfaces_of_hardware_look_like_the_software_decoders_frames(height: int
 
 
 def _formula(y: float, cb: float, cr: float, k_r: float, k_b: float, is_full: bool) -> np.ndarray[Any, Any]:
-    """ITU-T H.273: R'G'B' in [0, 1] of 8-bit Y'CbCr."""
+    """Return R'G'B' in [0, 1] of 8-bit Y'CbCr by the formulas of ITU-T H.273."""
     luma = y / 255 if is_full else (y - 16) / 219
     blue_difference, red_difference = ((c - 128) / (255 if is_full else 224) for c in (cb, cr))
     red = luma + 2 * (1 - k_r) * red_difference
@@ -91,7 +91,7 @@ def _formula(y: float, cb: float, cr: float, k_r: float, k_b: float, is_full: bo
 def test_flat_colours_follow_the_standard(matrix: int, k_r: float, k_b: float, is_full: bool) -> None:
     for colour in ((60, 128, 128), (100, 110, 170), (120, 160, 90), (200, 120, 130), (81, 90, 140)):
         formula = 255 * _formula(*colour, k_r, k_b, is_full)
-        # swscale cuts off instead of rounding where it is fast, and rounds chroma to steps of luma elsewhere.
+        # swscale's fast conversion truncates, and its other conversions round chroma to steps of luma.
         for pixel_format, levels in (("yuv420p", 3), ("nv12", 3), ("yuv444p", 1)):
             frame = av.VideoFrame(16, 8, pixel_format)
             values = [bytes([colour[0]]), bytes(colour[1:])] if pixel_format == "nv12" else [bytes([c]) for c in colour]
@@ -99,7 +99,7 @@ def test_flat_colours_follow_the_standard(matrix: int, k_r: float, k_b: float, i
                 plane.update(value * (plane.buffer_size // len(value)))
             frame.colorspace, frame.color_range = matrix, 2 if is_full else 1
             assert np.abs(convert(frame) - formula).max() <= levels, (colour, pixel_format)
-        # The last one again: white of 16 bits is 255 * 256 and not 65535.
+        # The last colour, because white of 16 bits is 255 * 256, not 65535.
         assert np.abs(convert(frame, is_float=True) * 257 / 256 - formula).max() < 0.05, colour
 
 

@@ -18,7 +18,7 @@ from mediatensor.transforms import CropStep, PadStep, ResizeStep
 
 
 def _converter(device: torch.device, steps: tuple[PixelStep, ...] = (), *, is_float: bool = False) -> Any:
-    """The hybrid path's: decoded by the CPU, converted on the device."""
+    """A converter for pictures that the CPU decodes and the device converts."""
     return get_backend("cpu").converter(device, steps, is_float=is_float)
 
 
@@ -50,7 +50,7 @@ def test_planes_are_uploaded_once_without_waiting(
 ) -> None:
     converter = _converter(fake_device, (ResizeStep(20, 30), PadStep(2, 3, 30, 36, (1.0, 2.0, 3.0))))
     frame = noise(pixel_format, 32, 64)
-    first = _write(converter, frame)  # filters go up with it
+    first = _write(converter, frame)  # filters are uploaded as well
     orientation, out = converter.orientation_of(frame), torch.empty_like(first)
     with crossings() as seen:
         converter.write(frame, orientation, out)

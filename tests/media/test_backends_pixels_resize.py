@@ -69,7 +69,7 @@ def test_one_pass_of_float_to_an_odd_width_does_not_overflow() -> None:
 
 
 def test_chroma_location_counts_in_one_pass(clip: Path) -> None:
-    """Decoders of H.264 say that chroma is on the left; PyAV's frames do not pass it on."""
+    """The location of chroma: H.264 decoders report left, but PyAV's frames do not contain it."""
     steps = (ResizeStep(50, 70, fast=True),)
     with av.open(clip) as container:
         frame = next(container.decode(video=0))
@@ -79,7 +79,7 @@ def test_chroma_location_counts_in_one_pass(clip: Path) -> None:
     assert np.abs(convert(surface, steps) - expected(frame, steps)).max() <= EXACT_LEVELS
     assert 0 < centred.mean() < 2
     assert centred.max() > EXACT_LEVELS
-    # Without scaling in the same pass it does not count.
+    # It has no effect without scaling in the same pass.
     assert np.abs(convert(surface) - expected(frame)).max() <= EXACT_LEVELS
 
 
@@ -88,7 +88,7 @@ def test_only_swscale_scales_fields_separately_in_one_pass() -> None:
     assert differences(interlaced(gradient("yuv420p", 64, 48)), steps).max() < 8
     frame = interlaced(noise("yuv420p", 64, 48))
     assert differences(frame, steps).mean() > 10
-    # Of its own, a resize does not look at fields on the CPU either.
+    # A resize in a separate pass does not separate fields on the CPU either.
     assert differences(frame, (ResizeStep(16, 24),)).max() <= RESIZE_LEVELS
 
 
@@ -155,7 +155,7 @@ def test_taps_stay_within_the_line_and_sum_to_one(source: int, target: int, kern
     assert taps.indices.min() >= 0
     assert taps.indices.max() < source
     assert (taps.weights.sum(axis=1) == 1 << 14).all()
-    # Samples are taken where the target's are: the first moment is the place of the target's centre.
+    # The first moment of the weights is the position of the target's centre.
     inner = slice(target // 4, -(target // 4)) if min(source, target) > 8 else slice(0, 0)
     places = (taps.indices * taps.weights).sum(axis=1)[inner] / (1 << 14)
     centres = ((np.arange(target) + 0.5) * source / target - 0.5)[inner]

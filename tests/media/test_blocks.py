@@ -1,4 +1,4 @@
-"""Decoding blocks return the frames of a plain decode and of `VideoDecoder`, after seeks as well."""
+"""Decoding blocks return the frames of a plain decode and of `VideoDecoder`, even after seeks."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_index_matches_decoder(clip: Path, tmp_path: Path) -> None:
 
 
 def test_seeking_to_a_key_frame_reaches_every_frame(clip: Path) -> None:
-    """The way that `FrameIndex.key_frame_seconds_for` is made for: seek, reset, decode up to the frame."""
+    """Seek to `FrameIndex.key_frame_seconds_for`, reset, and decode up to the frame."""
     truth = find_truth(clip)
     demuxer, converter = Demuxer(clip), ColorConverter()
     stream = video(demuxer)
@@ -186,7 +186,7 @@ def test_streams_side_by_side(folder: Path) -> None:
 
 
 def test_decoder_is_not_affected_by_seeks(folder: Path) -> None:
-    """Packets that were read before a seek decode after it, as in a pipeline whose demuxer runs ahead."""
+    """Packets that were read before a seek can be decoded after it, as in a pipeline whose demuxer runs ahead."""
     path = media.make("h264_b_pyramid", folder)
     demuxer = Demuxer(path)
     decoder = video(demuxer).make_decoder()

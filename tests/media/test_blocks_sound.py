@@ -23,7 +23,7 @@ from mediatensor.decoders import (
 )
 from mediatensor.errors import InvalidArgumentError
 
-# Of these no sound is cut away by containers, so that `AudioDecoder` gives all that codecs give.
+# Clips whose containers do not trim audio, so `AudioDecoder` returns all samples of the codec.
 WHOLE = ["pcm_u8_wav", "pcm_s16_wav", "pcm_s24_wav", "pcm_f64_wav", "pcm_s16_wav_71", "flac", "flac_s24", "flac_71"]
 WHOLE += ["wavpack_s16", "tta", "mp3_cbr"]
 DTYPES = {"u8": torch.uint8, "s16": torch.int16, "s32": torch.int32, "flt": torch.float32, "dbl": torch.float64}

@@ -1,4 +1,4 @@
-"""Blocks of decoding in wrong order, in other threads and processes, closed, damaged: errors that say so."""
+"""Errors of decoding blocks: wrong order of calls, other threads and processes, closed blocks, damage."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from mediatensor.transforms import Resize
 
 
 def probe_packets(path: Path, *entries: str) -> list[dict[str, Any]]:
-    """All packets of the video stream in file order, by the ``ffprobe`` program."""
+    """Return all packets of the video stream in file order, according to the ``ffprobe`` program."""
     program = shutil.which("ffprobe")
     if program is None:
         pytest.skip("needs the ffprobe program (on Debian: apt-get install ffmpeg)")
@@ -106,7 +106,7 @@ def test_sizes_of_loaded_and_foreign_indexes(clip: Path, folder: Path) -> None:
 
 
 def grid_of(frame: Any) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """The vectors (2 directions, 2, rows, columns) of a decoded frame and where there are some, pixel by pixel."""
+    """Return the vectors (2 directions, 2, rows, columns) of a decoded frame, and a mask, pixel by pixel."""
     height, width = frame.height, frame.width
     by_pixel = np.zeros((2, 2, height + 64, width + 64), np.float32)
     has = np.zeros((2, height + 64, width + 64), bool)
@@ -307,7 +307,7 @@ def test_requests_leave_frames_as_they_are(folder: Path) -> None:
 
 
 def open_files(path: Path) -> int:
-    """How many descriptors of this process are of a file."""
+    """Return how many descriptors of this process refer to a file."""
     links = (Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
     return sum(link.is_symlink() and os.path.realpath(link) == str(path.resolve()) for link in links)
 

@@ -1,4 +1,4 @@
-"""`AudioEncoder`: what other programs find in the files that it writes."""
+"""`AudioEncoder`: its files, read by other programs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RATE = 16_000
 
 
 def sound(num_samples: int = RATE, num_channels: int = 2, rate: int = RATE) -> torch.Tensor:
-    """A sine of another pitch for each channel, (C, N)."""
+    """Return a sine with a different pitch in each channel, (C, N)."""
     times = torch.arange(num_samples, dtype=torch.float64) / rate
     pitches = 220 * (1 + torch.arange(num_channels))[:, None]
     return (0.5 * torch.sin(2 * torch.pi * pitches * times)).float()
 
 
 def sixteen_bits(samples: torch.Tensor) -> np.ndarray[Any, np.dtype[np.int16]]:
-    """The nearest whole numbers to 32768 x, limited."""
+    """Return 32768 x, rounded and clipped to 16 bits."""
     return np.clip(np.rint(samples.double().numpy() * 32768), -32768, 32767).astype(np.int16)
 
 
@@ -50,8 +50,8 @@ def test_wav_contains_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Pa
 
 @pytest.mark.parametrize("num_channels", [1, 2, 8])
 def test_wav_equals_the_output_of_ffmpegs_encoder(num_channels: int) -> None:
-    """Raw samples are written by FFmpeg's converter and encoder, and WAV files without them."""
-    halves = torch.arange(-70_000, 70_000) / 2 / 32768  # beyond both ends, and each half of a step
+    """FFmpeg converts and encodes raw samples; for WAV files, this library does."""
+    halves = torch.arange(-70_000, 70_000) / 2 / 32768  # beyond both limits, in half steps
     tiny = torch.rand(100, generator=torch.Generator().manual_seed(0)) * 1e-4
     samples = torch.cat([halves, tiny, -tiny, torch.tensor([3.0, -3.0, 1e4, -1e4, -0.0])])
     encoder = AudioEncoder(samples.repeat(num_channels, 1), sample_rate=RATE)
@@ -92,7 +92,7 @@ def test_lossy_codecs_keep_times_and_length(
     assert np.abs(found[:, 2000 : num_samples - 2000] - samples.numpy()[:, 2000:-2000]).max() < 0.06
     if extension == "mp3":  # the LAME header states where the audio ends
         assert found.shape[1] == num_samples
-    else:  # and in mp4 the edit list, which this program does not obey at the end
+    else:  # in mp4, the edit list does, but the ffmpeg program ignores its end
         stream, packets = probe(path, "a:0", ["duration_time"])
         assert stream["duration_ts"] == num_samples
         end = float(packets[-1]["pts_time"]) + float(packets[-1]["duration_time"])
@@ -132,7 +132,7 @@ def test_resampling_and_mixing(
     expected = sound(found.shape[1], rate=rate).numpy()
     expected = expected if out_channels != 1 else expected.mean(0, keepdims=True)
     assert probe(path, "a:0")[0]["sample_rate"] == str(rate)
-    # The end of the resampler's filter is in the file.
+    # The file includes the end of the resampler's filter.
     assert abs(found.shape[1] - rate) <= 2
     assert np.abs(found - expected)[:, 200:-200].max() < 2e-3
 

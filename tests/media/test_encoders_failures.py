@@ -62,7 +62,7 @@ def test_an_encoder_that_is_dropped_leaves_nothing_open(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [None, KeyError, WriteError])
 def test_encoders_are_freed_without_the_collector_of_cycles(error: type[Exception] | None) -> None:
-    """A process that is forked meanwhile must not come to free one, whose threads it does not have."""
+    """Otherwise a forked child could free an encoder whose threads exist only in its parent."""
     gc.collect()
     gc.disable()
     try:
@@ -105,7 +105,7 @@ print("ready", flush=True)
 
 
 def killed_while_it_writes(path: Path, program: str = PROGRAM) -> None:
-    """Run a program, and kill it when its frames are given to the encoder."""
+    """Run a program, and kill it after it has passed its frames to the encoder."""
     command = [sys.executable, "-c", program.format(end="import time; time.sleep(60)"), str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -118,7 +118,7 @@ def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     path = tmp_path / "video.mkv"
     killed_while_it_writes(path)
     assert not path.exists()
-    # Files that could not be removed neither look like a video nor match patterns.
+    # A file that could not be removed does not look like a video, and does not match patterns.
     assert all(file.name.startswith(".") and file.suffix == ".part" for file in tmp_path.iterdir())
     assert list(tmp_path.glob("*.mkv")) == []
 
@@ -273,7 +273,7 @@ def test_a_failure_keeps_a_file_that_could_be_read(end: str, tmp_path: Path) -> 
             raise KeyError("mine")
     del encoder, video
     gc.collect()
-    assert len(VideoDecoder(path)) == 9  # the last frame waits for its successor, which ends it
+    assert len(VideoDecoder(path)) == 9  # the last frame is written only when the next one determines its end
     assert open_files(tmp_path) == []
 
 

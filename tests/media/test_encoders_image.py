@@ -98,7 +98,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class Failing(io.RawIOBase):
-    """Takes nothing."""
+    """A file object that accepts no bytes."""
 
     def write(self, _: object) -> int:
         raise OSError("the line is dead")

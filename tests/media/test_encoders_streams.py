@@ -35,7 +35,7 @@ def samples(begin: float, num_samples: int = RATE // 2) -> AudioSamples:
 
 
 def flash_and_tone(folder: Path, extension: str, program: str) -> tuple[float, float]:
-    """(time of the first bright frame, time of the first loud sample) of a file where both begin at 1.2 seconds."""
+    """Return the times of the first bright frame and of the first loud sample, which are both 1.2 s in the input."""
     path = folder / f"video.{extension}"
     encoder = Encoder()
     video = encoder.add_video(height=64, width=64, frame_rate=25)
@@ -45,7 +45,7 @@ def flash_and_tone(folder: Path, extension: str, program: str) -> tuple[float, f
     sound = torch.sin(torch.arange(2 * RATE) * 0.2)
     sound[: round(1.2 * RATE)] = 0
     with encoder.open_file(path):
-        for at in range(0, 50, 10):  # in step, as real data comes
+        for at in range(0, 50, 10):  # in step, like real data
             video.add_frames(frames[at : at + 10])
             audio.add_samples(sound[at * RATE // 25 : (at + 10) * RATE // 25])
     pixels = raw_rgb(program, path, 64, 64)
@@ -80,7 +80,7 @@ def test_streams_that_were_decoded_together_stay_in_sync(
             step()
     begin = min(video_begin, audio_begin)
     found = [float(probe(path, kind)[0]["start_time"]) for kind in ("v:0", "a:0")]
-    # With a rate, frames lie on its grid: half a frame of 1/25 second is the most that they are off.
+    # With a rate, frames are on its grid, so they are off by at most half a frame of 1/25 second.
     assert found[0] == pytest.approx(video_begin - begin, abs=1e-3 if frame_rate is None else 0.0201)
     assert found[1] == pytest.approx(audio_begin - begin, abs=1e-3)
 

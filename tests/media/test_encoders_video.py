@@ -1,4 +1,4 @@
-"""`VideoEncoder`: what other programs find in the files that it writes."""
+"""`VideoEncoder`: its files, read by other programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import EncodeError, InvalidArgumentError, SourceTypeError, WriteError
 
-# Where files are compared, the codec is MPEG-4: x264 reads uninitialised memory for pictures as small as these.
+# Tests that compare files use MPEG-4, because x264 reads uninitialised memory for such small pictures.
 NOISE = torch.randint(0, 256, (6, 3, 50, 70), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 LOSSLESS = {
@@ -385,7 +385,7 @@ def test_encoders_of_other_libraries_are_left_alone(capfd: pytest.CaptureFixture
 
 @pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="the system knows no scheduling policies")
 def test_a_thread_that_encodes_keeps_its_priority() -> None:
-    """SVT-AV1 makes it a real-time one where it may, as root."""
+    """SVT-AV1 makes it a real-time thread if it has the permission, for example as root."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     VideoEncoder(torch.zeros(2, 3, 64, 64, dtype=torch.uint8), frame_rate=10).to_tensor("mp4", codec="libsvtav1")
     assert (os.sched_getscheduler(0), os.sched_getparam(0)) == before

@@ -20,7 +20,7 @@ PATCHES = torch.tensor([
     [0, 0, 0], [255, 255, 255], [128, 128, 128], [220, 170, 140], [20, 20, 20], [90, 60, 30],
 ], dtype=torch.uint8)
 # fmt: on
-# Red, green and blue to luma: BT.601 and BT.709.
+# Luma weights of red, green and blue: BT.601 and BT.709.
 MATRICES = {6: (0.299, 0.114), 1: (0.2126, 0.0722)}
 
 SMALL, LARGE = (120, 192), (720, 1296)
@@ -36,7 +36,7 @@ def patches(height: int, width: int) -> torch.Tensor:
 
 
 def farthest(decoded: Any, height: int, width: int) -> int:
-    """The largest difference in the middle of any bar of the first frame, (3, H, W)."""
+    """Return the largest difference in the middle of a bar of the first frame, (3, H, W)."""
     columns = np.arange(len(PATCHES)) * (width // len(PATCHES)) + width // len(PATCHES) // 2
     middle = np.asarray(decoded)[:, height // 2, columns].T.astype(int)
     return int(np.abs(middle - PATCHES.numpy().astype(int)).max())

@@ -1,4 +1,4 @@
-"""`mediatensor.isolate`: failures in another process stay there."""
+"""`mediatensor.isolate`: failures in an isolated process do not affect this one."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ def test_exceptions_of_the_library_and_of_python_keep_their_types(worker: Isolat
         worker.run(work.raise_one_without_text)
     with pytest.raises(ValueError, match=r"^\[0, 0, 0"):
         worker.run(work.raise_one_with_much, 1 << 20)
-    assert worker.run(work.process_id) == before  # none of them cost the process
+    assert worker.run(work.process_id) == before  # none of them ended the process
 
 
 def test_bad_arguments(worker: IsolatedWorker) -> None:
     with pytest.raises(InvalidArgumentError, match="picklable"):
         worker.run(lambda: None)
-    with pytest.raises(InvalidArgumentError, match=r"must be a function \(got 5\)"):
+    with pytest.raises(InvalidArgumentError, match=r"function must be callable \(got 5\)"):
         worker.run(5)  # type: ignore[arg-type]
     refused = {
         "timeout_seconds": (0, "5", float("nan"), float("inf"), [1]),
@@ -167,7 +167,7 @@ def test_the_answer_of_a_fork_is_discarded(worker: IsolatedWorker) -> None:
 
 
 def test_worker_and_pdf_process_start_where_standard_streams_are_closed(tmp_path: Path) -> None:
-    """As daemons and cron do: the next files that such a program opens have the numbers of the standard streams."""
+    """Daemons and cron start programs like this. The next files that they open get the numbers of standard streams."""
     pdf, answer = tmp_path / "page.pdf", tmp_path / "answer"
     pdf.write_bytes(document([text_page((72, 700, "Hello"))]))
     program = (
@@ -195,7 +195,7 @@ def test_memory_where_the_system_does_not_limit_it() -> None:
         "with limited_memory(256 << 20, by_system=False): kept = bytearray(16 << 20)\n"
         "with limited_memory(256 << 20, by_system=False): kept = b'x' * (1 << 30); time.sleep(1000)"
     )
-    # Through a small process: the peak memory of a program starts with the memory of its parent.
+    # Started by a small process, because the peak memory of a program includes the memory of its parent.
     starter = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {program!r}]).returncode)"
     ended = subprocess.run([sys.executable, "-c", starter], timeout=WAIT_SECONDS, check=False)
     assert ended.returncode == MEMORY_EXIT_STATUS

@@ -1,6 +1,6 @@
 """The processes of `IsolatedWorker`, from outside: their ends, waiting callers, and hostile messages.
 
-The process here is that of `quick_child`, which starts at once. None of these waits long when something is broken.
+The tests use the process `quick_child`, which starts quickly. No test waits long if something is broken.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def what_is_held() -> tuple[int, int]:
 
 @contextmanager
 def killed_after(pid: int, seconds: float) -> Iterator[None]:
-    """End a process for which a caller might wait forever."""
+    """Kill a process after some seconds, so that a caller does not wait for it forever."""
     timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
     timer.start()
     try:
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_the_call(worker: IsolatedWorker, tmp_path: Path) -> None:
 
 
 def interrupted_at(line: int, function: Callable[[], Any]) -> bool:
-    """Whether a call reaches this many lines of the worker's module; Ctrl-C arrives at the last one."""
+    """Return whether a call executes this many lines of the worker's module; Ctrl-C arrives at the last line."""
     num_lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -173,7 +173,7 @@ def interrupted_at(line: int, function: Callable[[], Any]) -> bool:
         if frame.f_code.co_filename != WORKER_FILE:
             return None
         text = linecache.getline(WORKER_FILE, frame.f_lineno).strip()
-        # No signal is handled between the end of a with block and the lock being released, but lines are traced there.
+        # Lines between the end of a with block and the release of its lock are traced, but no signal is handled there.
         if event == "line" and not text.startswith("with "):
             num_lines += 1
             if num_lines == line:
@@ -200,14 +200,14 @@ def test_ctrl_c_frees_the_slot_at_every_point(worker: IsolatedWorker) -> None:
                 assert future.result(WAIT_SECONDS) == line
             finally:
                 if not future.done():
-                    worker.close()  # it waits for ever
+                    worker.close()  # waits forever
     assert line > 20
     worker.close()
     assert what_is_held() == before
 
 
 def test_ctrl_c_during_a_start_leaves_nothing() -> None:
-    """With a timer for it, which comes at many places of the start."""
+    """A timer sends Ctrl-C at many points of the start."""
     before = what_is_held()
     children = children_of_this_process()
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)

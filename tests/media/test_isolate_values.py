@@ -20,7 +20,7 @@ import torch
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
 
-# Private: messages of a compromised process, which would end with each of the cases.
+# Private: messages of a compromised process. A real process would end after each case.
 from mediatensor.isolate import _channel, _values
 from mediatensor.isolate._channel import ChannelError, receive, send
 from mediatensor.isolate._values import (
@@ -63,7 +63,7 @@ def test_values_can_be_sent(value: Any) -> None:
 def test_tensors_keep_their_memory_layout(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     tensor = torch.arange(math.prod(shape)).reshape(shape).to(dtype)
     seen = tensor.permute(*reversed(range(tensor.ndim))) if tensor.ndim else tensor
-    # Something before it, that its bytes do not begin at the first.
+    # Another value comes first, so that the bytes do not start at 0.
     _, returned = round_trip([b"abc", seen])
     assert (returned.dtype, returned.shape) == (dtype, seen.shape)
     assert returned.numel() == 0 or returned.stride() == seen.stride()
@@ -197,7 +197,7 @@ def test_contents_are_sent_with_and_without_shared_memory(
     message = receive(here)
     assert (message.kind, message.body) == (b"V", b"body")
     assert message.contents.numpy().tobytes() == contents
-    message.contents[0] = 5  # it is the receiver's
+    message.contents[0] = 5  # the memory belongs to the receiver
 
 
 def test_messages_that_announce_too_many_bytes_are_rejected(ends: tuple[socket.socket, socket.socket]) -> None:
@@ -235,7 +235,7 @@ def test_unsealed_memory_is_rejected(ends: tuple[socket.socket, socket.socket], 
 
 
 def test_the_number_of_hashed_numbers_is_bounded() -> None:
-    """Those that are made to collide would take hours; text cannot be made so."""
+    """Numbers that are chosen to collide would take hours; text cannot be chosen to collide."""
     assert round_trip({str(i): i for i in range(2 * MAX_NUM_HASHED)})["5"] == 5
     assert len(round_trip(dict.fromkeys(range(MAX_NUM_HASHED)))) == MAX_NUM_HASHED
     with pytest.raises(InvalidArgumentError, match="dictionary keys that are not text"):
@@ -281,8 +281,8 @@ def num_values_of(value: Any) -> int:
 
 
 def test_values_are_counted_before_they_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against the values themselves; an empty list counts as one of one value."""
-    monkeypatch.setattr(_values, "_CHUNK_BYTES", 7)  # texts go over the ends of chunks
+    """Compare the counts with the values themselves. An empty list counts as a list of one value."""
+    monkeypatch.setattr(_values, "_CHUNK_BYTES", 7)  # texts extend beyond the ends of chunks
     generator = random.Random(1)
     texts = ["[[[", '"', "\\", '\\"', '\\\\",{', "}]", ",,,", "", "\n\u1234"]
 

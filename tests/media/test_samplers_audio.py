@@ -1,4 +1,4 @@
-"""Clips of audio: their samples, their starts, and clips that run past the end."""
+"""Clips of audio: their samples, their starts, and clips that reach beyond the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOTH = [RANDOM, REGULAR]
 
 
 def required(sampler: Callable[..., AudioSamplesBatch]) -> dict[str, float]:
-    """The arguments that ``sampler`` has no default for."""
+    """Return the required arguments of a sampler."""
     return {"seconds_per_clip": 0.5, **({"seconds_between_clip_starts": 1.0} if sampler is REGULAR else {})}
 
 
@@ -35,7 +35,7 @@ def numbers(clips: AudioSamplesBatch) -> list[list[int | None]]:
     return [numbers_of(clip) for clip in clips.data]
 
 
-# Policies, drawn by hand: a stream of 5 samples, 1 a second, clips of 3, one starting every second.
+# Policies, by hand: a stream of 5 samples, 1 a second, with a clip of 3 samples that starts every second.
 #   samples      0 1 2 3 4
 #   clip at 3          3 4 .
 #   clip at 4            4 . .
@@ -162,7 +162,7 @@ def test_random_clips_by_default_are_whole_and_inside_the_stream(
 ) -> None:
     seconds_per_clip = samples_per_clip / rate
     length = exact_offset(seconds_per_clip, 0, rate)
-    # At half a sample, floats may round to the other number than exact arithmetic does.
+    # At half a sample, floats can round differently than exact arithmetic.
     assume(length <= num_samples and abs(samples_per_clip % 1 - 0.5) > 1e-6)
     torch.manual_seed(seed)
     decoder = FormulaSound(num_samples, rate, begin=begin, num_channels=1)
@@ -191,7 +191,7 @@ def test_regular_clips_tile_the_stream(rate: int, begin: float, num_clips: int, 
 
 @pytest.mark.parametrize("sampler", BOTH)
 def test_the_policy_completes_clips_if_the_header_states_a_late_end(sampler: Callable[..., AudioSamplesBatch]) -> None:
-    # There are 10 samples, and the header speaks of 40.
+    # There are 10 samples, but the header states 40.
     arguments = {**required(sampler), "seconds_per_clip": 4.0, "sampling_range_start": 8.0, "sampling_range_end": 12.0}
     if sampler is RANDOM:
         arguments["num_clips"] = 50

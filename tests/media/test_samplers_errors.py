@@ -1,4 +1,4 @@
-"""What all samplers of frames have in common: errors, the default device, and frames that could not be decoded."""
+"""All samplers of frames: errors, the default device, and frames that could not be decoded."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ CASES = [
 
 
 def required(sampler: Callable[..., FrameBatch]) -> dict[str, float]:
-    """The arguments that ``sampler`` has no default for."""
+    """Return the required arguments of a sampler."""
     return {"seconds_between_clip_starts": 0.5} if sampler is clips_at_regular_timestamps else {}
 
 
@@ -145,7 +145,7 @@ def test_arguments_after_the_decoder_are_keyword_only(sampler: Callable[..., Fra
 
 
 class DamagedDecoder(RecordingDecoder):
-    """The third frame asked for cannot be decoded."""
+    """The third requested frame cannot be decoded."""
 
     def __init__(self, on_error: str):
         super().__init__()

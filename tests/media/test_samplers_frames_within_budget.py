@@ -1,4 +1,4 @@
-"""`sample_frames`: which frames of real files, how many, and errors; against rules written with whole numbers."""
+"""`sample_frames`: frames of real files, compared with rules in whole numbers; errors."""
 
 from __future__ import annotations
 

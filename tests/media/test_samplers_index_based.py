@@ -20,16 +20,16 @@ SAMPLERS = [clips_at_random_indices, clips_at_regular_indices]
 
 
 def allowed_starts(num_frames: int, length: int, step: int, start: int, end: int | None) -> list[int]:
-    """Every frame at which a clip may start, by trying each."""
+    """Return every frame at which a clip can start, by trying each frame."""
     frames = list(range(num_frames))
     whole = [first for first in frames if first + step * (length - 1) in frames]
-    # Python's slices count from the end, and clip, as sampling ranges do.
+    # Python's slices count from the end and are clipped like sampling ranges.
     candidates = (whole or frames[:1]) if end is None else frames[:end]
     return [first for first in candidates if first in frames[start:]]
 
 
 def completed(first: int, num_frames: int, length: int, step: int, policy: str) -> list[int] | None:
-    """The frames of the clip at ``first``, one by one; ``None`` if the policy forbids it."""
+    """Return the frames of the clip that starts at ``first``; ``None`` if the policy forbids it."""
     clip: list[int] = []
     for i in range(length):
         if first + i * step < num_frames:
@@ -50,7 +50,7 @@ def test_every_small_case_gives_the_clips_of_the_reference(num_frames: int, poli
     seen = Counter()
     ends = [None, *range(-num_frames, num_frames + 3)]
     cases = list(product([1, 2, 4], [1, 3], range(-num_frames, num_frames), ends))
-    # All of them up to two frames; with more, a share, which is another one for each policy.
+    # All cases for up to two frames; a sample of them, different for each policy, for more frames.
     for length, step, start, end in random.Random(policy).sample(cases, min(len(cases), 200)):
         starts = allowed_starts(num_frames, length, step, start, end)
         arguments = {

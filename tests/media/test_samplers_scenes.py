@@ -89,9 +89,9 @@ def test_cuts_of_real_films_match_the_slow_detector(media_data: Callable[[str], 
 @pytest.mark.parametrize(
     "name",
     [
-        "mux.js__sintel-captions.ts",  # out of black
-        "streamio-ffmpeg__awesome-movie.mov",  # quick hands
-        "gpmf-parser__karma.mp4",  # a camera in the hand
+        "mux.js__sintel-captions.ts",  # starts with black
+        "streamio-ffmpeg__awesome-movie.mov",  # fast hands
+        "gpmf-parser__karma.mp4",  # a handheld camera
         "file-type__fixture2.3gp",
         "exoplayer__video_desks.3gp",
     ],
@@ -107,13 +107,13 @@ def test_fast_pans_flashes_and_noise_are_not_cuts(tmp_path: Path) -> None:
     path = write_film(tmp_path / "film.mp4", pictures, options=ENCODERS["few bits"][2])
     decoder = VideoDecoder(path)
     assert starts(find_scenes(decoder)) == [0, 40]
-    assert len(find_scenes(decoder, ratio=0.0, min_frames=1)) > 40  # each step of the pan passes for a cut
+    assert len(find_scenes(decoder, ratio=0.0, min_frames=1)) > 40  # each step of the pan counts as a cut
 
 
 def test_an_insert_is_a_scene_if_it_is_long_enough(tmp_path: Path) -> None:
     path = film(tmp_path / "film", [Shot(30, 2), Shot(10, 5), Shot(30, 2), Shot(8, 1), Shot(30, 6)])
     decoder = VideoDecoder(path)
-    assert starts(find_scenes(decoder)) == [0, 70]  # the shot returns, and the one of 8 frames is too short
+    assert starts(find_scenes(decoder)) == [0, 70]  # the shot returns, and the shot of 8 frames is too short
     assert starts(find_scenes(decoder, min_frames=8)) == [0, 30, 40, 70, 78]
     assert starts(find_scenes(decoder, min_frames=8, min_seconds=0.36)) == [0, 30, 40, 70]
     assert starts(find_scenes(decoder, min_frames=1, min_seconds=2.0)) == [0]
@@ -138,7 +138,7 @@ def test_dissolves_are_not_found(tmp_path: Path) -> None:
 
 
 def test_bars_hide_no_cut_and_still_films_have_none(tmp_path: Path) -> None:
-    # Two pictures that differ by little: between bars of two thirds of the height it is a third of that.
+    # Two pictures that differ slightly. With bars of two thirds of the height, a third of the difference remains.
     pictures = [*draw([Shot(30, 1, bars=32)])] * 2
     pictures[30:] = [np.where(picture > 16, picture.clip(0, 225) + 30, 0).astype(np.uint8) for picture in pictures[30:]]
     decoder = VideoDecoder(write_film(tmp_path / "bars.mp4", pictures))
@@ -154,7 +154,7 @@ def test_variable_rates_and_repeated_frames_do_not_move_cuts(tmp_path: Path) -> 
     scenes = find_scenes(decoder)
     assert starts(scenes) == [0, 20]
     assert scenes[1].begin_seconds == pytest.approx(ticks[20] / 25)
-    # Every frame three times, as in animation: a step of the pan between still frames is not a cut.
+    # Each frame occurs three times, as in animation. A step of the pan between repeated frames is not a cut.
     thrice = [picture for picture in draw(shots) for _ in range(3)]
     decoder = VideoDecoder(write_film(tmp_path / "thrice.mp4", thrice, options={"preset": "ultrafast"}))
     assert starts(find_scenes(decoder)) == [0, 60]
@@ -239,7 +239,10 @@ def test_clips_stay_within_their_scenes(cut_film: tuple[Path, list[Shot]]) -> No
         .item()
         for _ in range(20)
     ]
-    assert {round(25 * seconds) for seconds in seen} == {98, 99}  # the places that a clip of 15 has among 16 frames
+    assert {round(25 * seconds) for seconds in seen} == {
+        98,
+        99,
+    }  # starts of clips of 15 frames in 16 frames
 
 
 def test_rows_of_a_dataset_may_be_scenes(cut_film: tuple[Path, list[Shot]]) -> None:
@@ -249,7 +252,7 @@ def test_rows_of_a_dataset_may_be_scenes(cut_film: tuple[Path, list[Shot]]) -> N
     whole = VideoClips(items, lambda decoder: decoder.get_all_frames())
     rows = [whole[row].frame_indices.tolist() for row in range(len(whole))]
     assert rows == [list(range(scene.first_frame, scene.last_frame + 1)) for scene in scenes]
-    # And a scene of a part of the file is found within that part.
+    # Scenes of a segment are found within the segment.
     part = VideoClips([Item(path, start_seconds=0.4, end_seconds=2.84)], clips_at_scenes, keep_clip_dimension=True)
     assert part[0].frame_indices.flatten().tolist() == [10 + 20 // 2, 31 + 19 // 2, 51 + 19 // 2]
 

@@ -26,7 +26,7 @@ from real_files import TEST_DATA
 from spoken_formulas import RATE, vowels
 
 RECORD = Path(__file__).parents[1] / "records" / "speech_probabilities.json"
-# The network notices a start within three windows of 32 ms, and an end within five; 30 ms are added to both.
+# The network detects a start within three windows of 32 ms, and an end within five. Both are padded by 30 ms.
 TOLERANCE = 0.2
 
 Spans = list[tuple[float, float]]
@@ -47,7 +47,7 @@ def assert_are_near(segments: list[SpeechSegment], expected: Spans) -> None:
 
 
 def write_pieces(path: Path, sound: Any, pieces: list[tuple[float, float, float]]) -> Path:
-    """Write pieces (start in the file, start, stop in the sound), in seconds, as PCM with time stamps."""
+    """Write pieces (start in the file, start and stop in ``sound``, in seconds) as PCM with time stamps."""
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("pcm_s16le", rate=RATE, layout="mono")
         for place, start, stop in pieces:
@@ -79,13 +79,13 @@ def to_file(name: str, **options: Any) -> Callable[[Path], AudioDecoder]:
     def write(folder: Path) -> AudioDecoder:
         sound = torch.from_numpy(vowels(SPANS, 11.0, rate=48_000)).expand(2, -1)
         AudioEncoder(sound, sample_rate=48_000).to_file(folder / name, **options)
-        return AudioDecoder(folder / name, sample_rate=11_025)  # does not matter
+        return AudioDecoder(folder / name, sample_rate=11_025)  # has no effect
 
     return write
 
 
 def six_channels(folder: Path) -> AudioSamples:
-    """Speech in one of six channels, and a hum in another one."""
+    """Return speech in one of six channels, and a hum in another channel."""
     voice = vowels(SPANS, 11.0, rate=96_000)
     others = np.zeros((5, len(voice)), np.float32)
     others[0] = 0.002 * np.sin(2 * np.pi * 50 * np.arange(len(voice)) / 96_000)
@@ -117,7 +117,7 @@ def test_segments_have_the_known_pauses(make: Callable[[Path], Any], begin: floa
 
 
 def test_segments_continue_across_blocks(tmp_path: Path) -> None:
-    """A decoder reads blocks of 30.72 s. Silence and speech cross their edges."""
+    """A decoder reads blocks of 30.72 s. Silence and speech extend beyond the ends of blocks."""
     spans = [(1.0, 3.0), (29.9, 31.6), (45.0, 46.0), (60.0, 61.3), (62.0, 63.0)]
     sound = vowels(spans, 64.0)
     path = write_pieces(tmp_path / "long.wav", sound, [(0, 0, 64)])
@@ -192,7 +192,7 @@ def test_segments_do_not_depend_on_settings_of_torch() -> None:
 
 
 def test_segments_of_real_speech_match_silero() -> None:
-    """Silero's own rule gives these times; it counts pauses a window longer."""
+    """The times come from Silero's own rule, which counts pauses as one window longer."""
     path = TEST_DATA / "media" / "whisper__jfk.flac"
     if not path.is_file():
         pytest.skip(f"{path} is not there")

@@ -23,7 +23,7 @@ from samplers_recording_decoder import RecordingDecoder, positions_of
 def exact_clip(
     start: Fraction, length: int, step: Fraction, stream_end: Fraction, policy: str
 ) -> list[Fraction] | None:
-    """The times of one clip, one by one; ``None`` if the policy forbids it."""
+    """Return the times of one clip; ``None`` if the policy forbids it."""
     existing = 0
     while existing < length and start + existing * step < stream_end:
         existing += 1
@@ -114,7 +114,7 @@ def test_a_call_is_one_batched_decode_of_five_dimensions(
     assert method == "get_frames_played_at"
     assert clips.data.shape == (4, 2, 3, 4, 5)
     assert clips.data[:, :, 0, 0, 0].flatten().tolist() == seconds
-    # The times of the result are the decoder's, not those asked for.
+    # The result has the decoder's times, not the requested times.
     assert torch.equal(clips.pts_seconds, clips.data[:, :, 0, 0, 0] + 1000)
     assert torch.equal(clips.duration_seconds, clips.data[:, :, 0, 0, 0] + 2000)
 

@@ -1,4 +1,4 @@
-"""The samplers against torchcodec's, where that is installed: same seed, same clips, same refusals."""
+"""Compare the samplers with torchcodec's, if it is installed: same seed, same clips, same errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICIES = ["repeat_last", "wrap", "error"]
 
 
 def calls_of(sampler: Callable[..., Any], seed: int, stream: dict[str, Any], arguments: dict[str, Any]) -> Any:
-    """What ``sampler`` asks the decoder for and leaves in the generator, or that it raises ValueError."""
+    """Return the calls of the decoder and the state of the generator, or "ValueError" if it is raised."""
     decoder = RecordingDecoder(**stream)
     torch.manual_seed(seed)
     try:
@@ -41,7 +41,7 @@ def index_case(choose: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
         "num_clips": choose.randint(0, 9),
         "num_frames_per_clip": choose.choice([0, 1, 2, 3, 8]),
         "num_indices_between_frames": choose.choice([0, 1, 1, 2, 5]),
-        # torchcodec lets a start before the first frame through.
+        # torchcodec accepts a start before the first frame.
         "sampling_range_start": choose.choice([0, 0, choose.randint(-num_frames, num_frames + 1)]),
         "sampling_range_end": choose.choice([None, None, choose.randint(-num_frames - 3, num_frames + 3)]),
         "policy": choose.choice([*POLICIES, *POLICIES, "repeat"]),
@@ -87,7 +87,7 @@ def test_the_defaults_are_the_same(name: str) -> None:
     assert calls_of(getattr(samplers, name), 0, {}, arguments) == expected
 
 
-# (kind of samplers, arguments, stream) that torchcodec refuses with a separate message for each.
+# (kind of samplers, arguments, stream) that torchcodec rejects with different messages.
 REFUSED = [
     ("", {}, {"num_frames": 0}),
     ("", {"num_frames_per_clip": 0}, {}),

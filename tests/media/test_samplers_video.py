@@ -1,4 +1,4 @@
-"""Samplers on real files: a call gives what asking for its frames one by one gives."""
+"""Samplers on real files: clips equal frames that are requested one by one."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_speaker_style_and_markup(tmp_path: Path) -> None:
     subrip, webvtt, ass = (SubtitleDecoder(tmp_path / f"talk.{extension}")[:] for extension in FILES)
     assert subrip[0].markup == "Hello <i>world</i>\nsecond line"
     assert (subrip[0].speaker, subrip[0].style) == (None, None)
-    # The last one has two speakers.
+    # The last subtitle has two speakers.
     assert [subtitle.speaker for subtitle in webvtt] == ["Bob Smith", None, None]
     assert webvtt[0].markup == "<v Bob Smith>Hello <i>world</i></v>\nsecond &amp; line &lt;3"
     assert [(subtitle.speaker, subtitle.style) for subtitle in ass] == [("Bob", "Default"), (None, "Alt")]
@@ -199,7 +199,7 @@ def test_byte_order_marks_are_recognised(encoding: str) -> None:
 
 def test_other_encodings() -> None:
     data = "1\n00:00:01,000 --> 00:00:02,000\nGrüße, 5 €\n".encode("cp1252")
-    with pytest.raises(DecodeError, match=r"1\.0 seconds is not in the encoding utf-8; give the one"):
+    with pytest.raises(DecodeError, match=r"1\.0 seconds is not in the encoding utf-8; pass the encoding of the file"):
         len(SubtitleDecoder(data))
     assert SubtitleDecoder(data, encoding="cp1252")[0].text == "Grüße, 5 €"
     with pytest.raises(DecodeError, match="ascii"):
@@ -225,7 +225,7 @@ def test_text_decoded_by_ffmpeg_takes_no_encoding(codec: str, line: str) -> None
 
 
 def test_missing_end_becomes_next_start() -> None:
-    # The second one ends before it starts, which is invalid; the next one is at 7 seconds.
+    # The second subtitle ends before it starts, which is invalid; the next subtitle is at 7 seconds.
     text = (
         "1\n00:00:01,000 --> 00:00:02,000\nA\n\n2\n00:00:05,000 --> 00:00:04,000\nB\n\n"
         "3\n00:00:07,000 --> 00:00:08,000\nC\n\n4\n00:00:09,000 --> 00:00:01,000\nD\n"
@@ -276,7 +276,7 @@ def test_default_stream_is_text_marked_default(tmp_path: Path) -> None:
 def test_durations_that_are_missing(tmp_path: Path) -> None:
     streams = [("none", "", None), ("some", "", 3500)]
     path = media_subtitles.write_subtitle_streams(tmp_path / "a.mkv", streams)
-    # The file ends with the one that is shown longest.
+    # The file ends with the subtitle that is shown longest.
     assert table(SubtitleDecoder(path)[:]) == [(0.0, 2.0, "none"), (2.0, 5.5, "none!")]
     assert table(SubtitleDecoder(path, stream_index=1)[:]) == [(0.0, 3.5, "some"), (2.0, 5.5, "some!")]
 
@@ -292,7 +292,7 @@ def test_a_codec_without_decoder(ffmpeg_program: str, subrip: Path, tmp_path: Pa
 
 def test_limits(subrip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_subtitle_decoder, "_MAX_NUM_SUBTITLES", 2)
-    with pytest.raises(StreamError, match="more than 2 subtitles"):
+    with pytest.raises(StreamError, match="limit of 2 subtitles"):
         len(SubtitleDecoder(subrip))
     monkeypatch.setattr(_subtitle_decoder, "_MAX_NUM_SUBTITLES", 3)
     assert len(SubtitleDecoder(subrip)) == 3
@@ -374,7 +374,7 @@ def test_damaged_files_give_subtitles_or_one_of_our_errors(seed: int, everything
         assert all(subtitle.start_seconds <= subtitle.end_seconds for subtitle in subtitles)
 
 
-# Markup to plain text, codec by codec, against a table drawn by hand.
+# Markup and plain text by codec, from a table written by hand.
 
 
 @pytest.mark.parametrize(

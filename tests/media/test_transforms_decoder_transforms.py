@@ -159,7 +159,12 @@ def test_random_resized_crop_draws_as_documented(
         ((10, 100), (1.0, 1.0), (3 / 4, 4 / 3), CropStep(0, 43, 10, 13)),  # too wide: 10 * 4 / 3 = 13.3
         ((100, 10), (1.0, 1.0), (3 / 4, 4 / 3), CropStep(43, 0, 13, 10)),  # too tall: 10 / (3 / 4) = 13.3
         ((10, 10), (2.0, 2.0), (1.0, 1.0), CropStep(0, 0, 10, 10)),  # in range, but the area never fits
-        ((100, 1), (1.0, 1.0), (5.0, 5.0), CropStep(49, 0, 1, 1)),  # 1 / 5 rounds to no row: at least one is taken
+        (
+            (100, 1),
+            (1.0, 1.0),
+            (5.0, 5.0),
+            CropStep(49, 0, 1, 1),
+        ),  # 1 / 5 rounds to 0, but one row is the minimum
     ],
 )
 def test_random_resized_crop_falls_back_to_the_middle(
@@ -213,7 +218,7 @@ def test_one_object_draws_again_for_each_call(transform: DecoderTransform) -> No
     assert len({transform.resolve(90, 160)[0] for _ in range(10)}) == 10
 
 
-# --- a list of them
+# --- sequences of transforms
 
 
 def test_each_transform_gets_the_size_after_the_preceding_transforms() -> None:
@@ -295,7 +300,7 @@ class InterpolationMode(enum.Enum):
 
 
 class TorchvisionTransform(torch.nn.Module):
-    """Has its arguments as attributes."""
+    """A transform with its arguments as attributes."""
 
     defaults: ClassVar[dict[str, Any]] = {}
 

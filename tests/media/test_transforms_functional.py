@@ -28,7 +28,7 @@ def random_images(*shape: int, dtype: torch.dtype = torch.uint8, seed: int = 0) 
 
 
 def resample(lines: NDArray[Any], length: int) -> NDArray[Any]:
-    """Bilinear with antialias along the last axis, one output at a time: a triangle as wide as the reduction."""
+    """Scale the last axis bilinearly, one output at a time, with a triangle as wide as the reduction."""
     old = lines.shape[-1]
     scale = old / length
     support = max(scale, 1.0)
@@ -45,7 +45,7 @@ def slow_resize(images: torch.Tensor, height: int, width: int) -> NDArray[Any]:
     return resample(wide.swapaxes(-1, -2), height).swapaxes(-1, -2)
 
 
-# The same pixels in memory in different orders: torch's kernels have confused some of them.
+# The same pixels in different memory layouts. torch's kernels had errors for some of them.
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": lambda images: images,
     "channels_last": lambda images: images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2),

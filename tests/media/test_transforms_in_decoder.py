@@ -61,7 +61,7 @@ def rotated_clip(landscape_clip: Path) -> Path:
 
 
 def scaled_by_pyav(path: Path, height: int, width: int, *, one_pass: bool = False) -> torch.Tensor:
-    """All frames (N, 3, height, width): to RGB and then scaled, or both in one pass."""
+    """Return all frames (N, 3, height, width), converted to RGB and then scaled, or both in one pass."""
     to_rgb, scaler, frames = VideoReformatter(), VideoReformatter(), []
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
@@ -174,10 +174,10 @@ def test_random_resized_crop_is_a_crop_and_a_second_pass(landscape_clip: Path) -
 
 
 def test_frames_are_upright_before_they_are_transformed(rotated_clip: Path) -> None:
-    # As stored, and turned here; encoding the pictures again need not give the same bits.
+    # The stored frames, turned here, because encoding the pictures again can give other bits.
     upright = scaled_by_pyav(rotated_clip, HEIGHT, WIDTH).rot90(1, dims=(-2, -1))
     assert torch.equal(frames_of(rotated_clip), upright)
-    # 120 rows fit only into the upright frames, 120 columns only into the stored ones.
+    # 120 rows fit only into the upright frames, 120 columns only into the stored frames.
     assert torch.equal(frames_of(rotated_clip, CenterCrop((120, 40))), upright[..., 12:132, 28:68])
     with pytest.raises(InvalidArgumentError, match=rf"\({WIDTH}, {HEIGHT}\) are smaller"):
         VideoDecoder(rotated_clip, transforms=[CenterCrop((40, 120))])

@@ -47,7 +47,7 @@ def test_place_matches_yolo(size: tuple[int, int]) -> None:
     letterbox, num_odd = Letterbox(size), 0
     for height, width in image_sizes().tolist():
         new_height, new_width, top, bottom, left, right = as_in_yolo(height, width, size)
-        if not new_height or not new_width:  # YOLO cannot show these
+        if not new_height or not new_width:  # YOLO cannot handle these sizes
             continue
         place = letterbox.place(height, width)
         assert (place.top, place.left, place.height, place.width) == (top, left, new_height, new_width), (height, width)
@@ -161,7 +161,7 @@ def frames_of(path: Path, *transforms: object, **options: Any) -> torch.Tensor:
 def padded_by_torch(
     path: Path, size: tuple[int, int], fill: tuple[float, ...], *, fast: bool = False, **options: Any
 ) -> torch.Tensor:
-    """A decode with `Resize`, which torch's own pad fills up to ``size``."""
+    """Decode with `Resize`, and pad to ``size`` with torch's own pad."""
     metadata = VideoDecoder(path).metadata
     assert metadata.height is not None
     assert metadata.width is not None

@@ -24,14 +24,14 @@ TOLERANCE = 2e-4
 
 
 def chirp(num_samples: int = RATE) -> NDArray[np.float32]:
-    """A rising tone, a second one that sets in midway, and a little of a third: no number drawn at random."""
+    """Return a rising tone, a second tone that starts midway, and a weak third tone, without random numbers."""
     t = np.arange(num_samples) / RATE
     sound = 0.4 * np.sin(2 * np.pi * (100 + 1500 * t) * t) + 0.05 * np.sin(2 * np.pi * 5000 * t) * (t > 0.5)
     return (sound + 0.001 * np.cos(12345 * t * t)).astype(np.float32)
 
 
 def slow_filters(rate: int, n_fft: int, num_mels: int) -> NDArray[np.float64]:
-    """Slaney's bands, one weight at a time."""
+    """Return Slaney's bands, computed one weight at a time."""
 
     def to_hz(mels: float) -> float:
         return 200 * mels / 3 if mels <= 15 else 1000 * 6.4 ** ((mels - 15) / 27)
@@ -52,7 +52,7 @@ def slow_filters(rate: int, n_fft: int, num_mels: int) -> NDArray[np.float64]:
 def slow_log_mels(
     sound: NDArray[np.float32], rate: int = RATE, n_fft: int = 400, hop: int = 160, num_mels: int = 80
 ) -> NDArray[np.float64]:
-    """The definition, with a DFT by its sum, in float64."""
+    """Compute the definition in float64, with the sum of the DFT."""
     half = n_fft // 2
     samples = sound.astype(np.float64)
     mirrored = np.concatenate([samples[half:0:-1], samples, samples[-2 : -half - 2 : -1]])
@@ -105,7 +105,7 @@ WHISPER = {
         [-0.3937, -0.5494, -0.5494, -0.3076, 0.1961, -0.3075, -0.5494, -0.5494, -0.5494],
     ],
 }
-# The same with its own padding to 30 s: bands in steps of num_mels / 4, frames PADDED_FRAMES.
+# The same, padded to 30 s by transformers: bands in steps of num_mels / 4, frames PADDED_FRAMES.
 PADDED_FRAMES = [0, 50, 99, 100, 101, 2999]
 PADDED = {
     80: [

@@ -110,7 +110,7 @@ def test_sizes_by_pixels_match_qwen(unit: int, least: int, most: int) -> None:
             assert least <= math.prod(new) <= most, (height, width)
 
 
-# Written down from the published function, run by hand.
+# Results of the published function.
 @pytest.mark.parametrize(
     ("size", "arguments", "expected"),
     [
@@ -199,7 +199,7 @@ def test_contradictions_are_errors(arguments: dict[str, Any], message: str) -> N
 
 
 def test_a_size_that_is_too_large_is_an_error(clip: Path) -> None:
-    """The same error of a decoder and on tensors: in both, the size can come from a file."""
+    """A decoder and a call on tensors raise the same error: in both, the size can come from a file."""
     messages = []
     frame = VideoDecoder(clip)[0]
     for resize in (lambda one: VideoDecoder(clip, transforms=[one]), lambda one: one(frame)):

@@ -1,4 +1,4 @@
-"""Inputs and outputs of transforms: tensors, frames, batches, nested samples; and one random draw a clip."""
+"""Inputs and outputs of transforms: tensors, frames, batches, nested samples; and one random draw for each clip."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mediatensor.transforms import (
 HEIGHT, WIDTH = 16, 24
 DTYPES = [torch.uint8, torch.uint16, torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
-# What each makes of (H, W) and of the dtype; None: the dtype that came in.
+# The resulting (H, W) and dtype of each transform; None means the dtype of the input.
 TRANSFORMS: list[tuple[Transform, tuple[int, int], torch.dtype | None]] = [
     (Resize((8, 10), fast=True), (8, 10), None),
     (CenterCrop((8, 10)), (8, 10), None),
@@ -183,7 +183,7 @@ def test_images_without_pixels_are_refused(shape: tuple[int, ...]) -> None:
         Resize((5, 5))(torch.zeros(shape))
 
 
-# --- one draw a clip
+# --- one draw for each clip
 
 
 @pytest.mark.parametrize("transform", RANDOM, ids=repr)
@@ -200,7 +200,7 @@ def test_every_clip_has_its_own_draw(transform: Transform) -> None:
     result = transform(images(12, 3))
     assert all(torch.equal(clip[0], frame) for clip in result for frame in clip)
     assert len({clip[0].numpy().tobytes() for clip in result}) > 1, "all clips were treated alike"
-    # The same numbers, in the same order, as clip by clip.
+    # The random numbers are the same, in the same order, as for one clip at a time.
     torch.manual_seed(0)
     assert torch.equal(result, torch.stack([transform(clip) for clip in images(12, 3)]))
 
@@ -333,7 +333,7 @@ def test_a_pipeline_is_a_sequential() -> None:
 
 
 class RandomRow(DecoderTransform):
-    """One row, anywhere."""
+    """Crops a random row."""
 
     def resolve(self, height: int, width: int) -> tuple[CropStep, ...]:
         return (CropStep(int(torch.randint(0, height, ())), 0, 1, width),)
@@ -349,7 +349,7 @@ def test_a_custom_decoder_transform_works_on_tensors() -> None:
 
 
 class RandomGain(Transform):
-    """Multiplied by a random number."""
+    """Multiplies images by a random number."""
 
     is_random = True
 

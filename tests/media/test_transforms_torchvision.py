@@ -1,4 +1,4 @@
-"""Our transforms against the real torchvision, pixel by pixel and draw by draw, where it is installed."""
+"""Compare pixels and random draws with the real torchvision, if it is installed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ v2: Any = pytest.importorskip("torchvision.transforms.v2", reason="torchvision i
 
 
 def cases() -> list[tuple[int, int, int, int]]:
-    """(height, width) of the images and of the result, with every kind of tie among them.
+    """(height, width) of the images and of the result, including every kind of rounding tie.
 
-    No image or window is one pixel high or wide: there torch's uint8 kernel, which torchvision calls, is wrong.
+    No image or window is one pixel high or wide, because torch's uint8 kernel, which torchvision calls, is wrong then.
     """
     numbers = random.Random(0)
     drawn = []

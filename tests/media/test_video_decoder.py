@@ -32,7 +32,7 @@ def decoder(clip: Path) -> VideoDecoder:
 
 @pytest.fixture(scope="module")
 def gappy(tmp_path_factory: pytest.TempPathFactory) -> VideoDecoder:
-    """A clip with a gap: some frame's duration ends long before the next one starts."""
+    """A clip with a gap: the duration of a frame ends long before the next frame starts."""
     return VideoDecoder(media.make("gaps_mkv", tmp_path_factory.mktemp("gap")))
 
 
@@ -243,7 +243,7 @@ def test_float_output_is_near_the_uint8_output(clip: Path, decoder: VideoDecoder
     assert batch.dtype == torch.float32
     assert float(batch.min()) >= 0
     assert float(batch.max()) <= 1
-    # Both round colours in their own way; the 8-bit path is within 3 levels (a fast path of swscale).
+    # Both paths round colours differently; the 8-bit path, a fast path of swscale, is within 3 levels.
     assert float((batch * 255 - decoder[:10].float()).abs().max()) <= 3
 
 

@@ -1,4 +1,4 @@
-"""Invalid WAV files raise an error that names the fault, or give the samples that exist."""
+"""Invalid WAV files raise an error that names the fault, or return the existing samples."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ SEEDS = [wav(codec, SOUND_OF_2) for codec in CODECS] + [
     length=st.integers(0, 400),
 )
 def test_lying_headers_are_limited_by_file_size(seed: bytes, changes: list[tuple[int, bytes]], length: int) -> None:
-    """Whatever the header states: an error of the library, or no more samples than the file can contain."""
+    """For every header, the decoder raises one of our errors, or returns at most the samples that fit into the file."""
     data = bytearray(seed)
     for position, value in changes:
         data[position : position + len(value)] = value

@@ -1,4 +1,4 @@
-"""Samples of WAV files, bit for bit: against the ffmpeg program, Python's wave module, and numbers packed by hand."""
+"""Samples of WAV files are bit-identical to the ffmpeg program, Python's wave module, and numbers packed by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wav_files import CODECS, chunk, extensible, fmt, noise, pack, riff, w64, wa
 
 
 def decoded(data: bytes) -> NDArray[np.float32]:
-    """All samples, (channels, samples)."""
+    """Return all samples (channels, samples)."""
     return WavDecoder(data).get_all_samples().data.numpy()
 
 
@@ -164,7 +164,7 @@ def test_many_channels() -> None:
 
 
 def test_more_than_a_block(tmp_path: Path) -> None:
-    """Files are read and converted a piece at a time: nothing shows where one ends."""
+    """Files are read and converted in blocks, whose ends must not show in the samples."""
     for codec in ("pcm_s16le", "pcm_s24le"):
         width = CODECS[codec][1] // 8
         stored = np.random.default_rng(2).integers(0, 256, 150_001 * 3 * width, np.uint8)
@@ -180,7 +180,7 @@ def test_more_than_a_block(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("num_channels", "mask"),
     [(num_channels, 0) for num_channels in (1, 2, 6, 9)]
-    # Every layout that has a name, then some that have none.
+    # Every layout with a name, and some without.
     + [(mask.bit_count(), mask) for mask in LAYOUTS]
     + [(mask.bit_count(), mask) for mask in (0x1, 0x30, 0x600, 0x3FFFF, 0x20001)]
     + [(2, 0x7), (3, 0x3)],

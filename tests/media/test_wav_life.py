@@ -28,7 +28,7 @@ from wav_files import noise, wav
 START_METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
 SOUND = wav("pcm_s16le", noise(200_000, 2))
 WHOLE = WavDecoder(SOUND).get_all_samples().data
-# Of a quarter of a second, all over the file.
+# Ranges of a quarter of a second, throughout the file.
 STARTS = [20.0, 0.125, 12.5, 3.0, 3.0, 24.5]
 
 
@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class Parts(Dataset[torch.Tensor]):
-    """A dataset that holds one decoder, as users write it."""
+    """A dataset with one decoder, as users write it."""
 
     def __init__(self, decoder: WavDecoder, starts: list[float]) -> None:
         self.decoder = decoder
@@ -69,7 +69,7 @@ def test_close_and_with(path: Path) -> None:
 
 @needs_proc
 def test_files_are_released_by_close_by_collection_and_by_errors(path: Path, tmp_path: Path) -> None:
-    gc.collect()  # files that other tests left to collection
+    gc.collect()  # closes files of other tests that are not collected yet
     before = num_open_files()
     decoder = WavDecoder(path)
     decoder.get_all_samples()
@@ -102,7 +102,7 @@ def test_copies_decode_the_same(through: Any, of: Callable[[Path], Any], path: P
     assert torch.equal(decoder.get_all_samples().data, WHOLE), "a copy has its own handles"
 
 
-# A new process imports everything first: one is enough.
+# One process is enough, because each new one imports everything first.
 @pytest.mark.parametrize("method", START_METHODS)
 def test_dataloader_workers(method: str, path: Path) -> None:
     num_workers = 2 if method == "fork" else 1

@@ -1,4 +1,4 @@
-"""Ranges of time: exactly those samples of the whole, no gap, no overlap, and no other byte is read."""
+"""Time ranges: exactly these samples of the whole, without gaps or overlaps, and without reading other bytes."""
 
 from __future__ import annotations
 

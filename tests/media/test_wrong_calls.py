@@ -103,7 +103,7 @@ def test_bounds_of_slices_may_be_whole_numbers_of_any_library(decoder: VideoDeco
 
 @pytest.mark.parametrize("key", ["x", 1.5, None, [0], (0, 1)])
 def test_keys_are_of_types_as_those_of_sequences(clip: Path, decoder: VideoDecoder, key: Any) -> None:
-    # Python's own type, as every __getitem__ raises it.
+    # Python's own type, which every __getitem__ raises.
     for sequence in (decoder, datasets.VideoClips([clip])):
         with pytest.raises(TypeError, match=f"Unsupported key type: <class '{type(key).__name__}'>"):
             sequence[key]
@@ -218,7 +218,7 @@ def test_loaders(clip: Path, name: str, value: Any) -> None:
     ],
 )
 def test_datasets_refuse_at_once(clip: Path, kind: Any, name: str, value: Any) -> None:
-    # Not when a row is read, where an error policy would skip one file after the other.
+    # Raised at construction: when rows are read, an error policy would skip one file after another.
     options = {"on_error": "skip", name: value}
     words = name.split("_")[0], str(value).strip("{}").split(":")[0]
     refused(lambda given: kind([clip], **given), options, InvalidArgumentError, *words)
@@ -237,7 +237,7 @@ def test_collation(call: Callable[[Any], Any], samples: Any) -> None:
     refused(call, samples, InvalidArgumentError, "samples", "Tensor" if isinstance(samples, list) else str(samples))
 
 
-# (call, a word of each message, arguments that are refused)
+# (call, a word of each message, rejected arguments)
 CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (mediatensor.set_num_threads, "num_threads", [0, 10**30]),
     (mediatensor.set_frame_cache_bytes, "num_bytes", [-1, True]),

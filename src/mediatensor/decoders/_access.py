@@ -1,8 +1,4 @@
-"""The internal interface of decoders, for the other packages of this library.
-
-Datasets, samplers, text readers and the compatibility packages use it if the public methods of decoders are not enough.
-`access_to` returns the interface of a decoder: a `VideoAccess`, or an `AudioAccess` for an `AudioVideoDecoder`.
-"""
+"""The internal interface of decoders, for other packages of this library that need more than the public methods."""
 
 from __future__ import annotations
 
@@ -40,16 +36,15 @@ _PICTURES_AT_A_TIME = 8
 
 
 def access_to(decoder: Any) -> Any:
-    """Return the internal interface of a decoder or a segment of a file; ``None`` for objects of other libraries."""
+    """Return the internal interface of a decoder or a segment of a file; ``None`` for objects of other libraries.
+
+    It is a `VideoAccess`, or an `AudioAccess` for an `AudioVideoDecoder`.
+    """
     return getattr(decoder, "_access", None)
 
 
 def mean_decoder(decoder: AudioDecoder, sample_rate: int) -> AudioDecoder:
-    """Return a decoder of the same stream, with another sample rate and the mean of the channels. Close it after use.
-
-    Raises:
-        ClosedError: if ``decoder`` is closed.
-    """
+    """Return a decoder of the same stream with another sample rate and the mean of the channels; close it after use."""
     with decoder._pool.borrow():
         mono = copy.copy(decoder)
     mono._sample_rate, mono._num_channels, mono._downmix = sample_rate, 1, "mean"
@@ -68,10 +63,7 @@ class VideoAccess:
         self._within: tuple[int, int] | None = None
 
     def restrict(self, first: int, last: int) -> Self:
-        """Return a copy that is limited to frames ``first`` to ``last``, inclusive.
-
-        Methods of the copy that find frames by time return only frames in this range.
-        """
+        """Return a copy whose methods that find frames by time return only frames ``first`` to ``last``, inclusive."""
         restricted = copy.copy(self)
         restricted._within = first, last
         return restricted
@@ -90,22 +82,17 @@ class VideoAccess:
         self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
-        """Make the decoder return luma as it is stored, uint16 (1, H, W), instead of RGB. This works only on the CPU.
+        """Make the decoder return stored luma, uint16 (1, H, W), instead of RGB, from the next `set_transforms` on.
 
-        This takes effect at the next call of `set_transforms`.
-
-        Decoding fails for frames whose samples do not have ``num_bits`` bits.
+        This works only on the CPU. Decoding fails for frames whose samples do not have ``num_bits`` bits.
         """
         self._luma_bits = num_bits
 
     def prepare_for_rows(self, *, raises_damage: bool) -> None:
-        """Prepare the decoder for reading dataset rows: build its index now, and set its error policy.
+        """Prepare the decoder for reading dataset rows. With ``raises_damage``, reported damage raises an error.
 
-        Call this right after opening a file: building the index later would open the file again. From now on, requests
-        by index use the frame times in this index, even if decoding shows that they are wrong. Approximate mode has no
-        index.
-
-        With ``raises_damage``, damaged frames raise an error, if the device's decoder reports damage.
+        Call this right after opening a file, because building the index later would open the file again. From now on,
+        requests by index use the frame times in this index, even if decoding shows that they are wrong.
         """
         if isinstance(self._frames, ExactFrames):
             _ = self._frames.index
@@ -114,22 +101,16 @@ class VideoAccess:
             self._video.options = replace(self._video.options, on_error="raise")
 
     def restore(self) -> None:
-        """Undo the corrections that decoding made to the index.
-
-        Decoding can change the number of frames; this method restores the number in the original index.
-        """
+        """Undo the corrections that decoding made to the index, and with them the number of frames."""
         if isinstance(self._frames, ExactFrames):
             self._frames.restore_packet_index()
 
     def frame_size(self) -> tuple[int, int]:
-        """Return the (height, width) of the frames that the decoder returns, after its transforms."""
+        """Return the (height, width) of frames after the transforms."""
         return self._video.output_size()
 
     def frame_box(self) -> tuple[int, int, int, int] | None:
-        """Return the box of the decoded frame inside the padded frame, as (left, top, right, bottom).
-
-        Return ``None`` if the transforms do not pad.
-        """
+        """Return the (left, top, right, bottom) of the decoded frame in the padded frame; ``None`` without padding."""
         steps = self._video.spec.steps
         # The size may be known only after a frame was decoded, which can mean another read of a remote file.
         if not any(isinstance(step, PadStep) for step in steps):
@@ -140,7 +121,6 @@ class VideoAccess:
 
     @property
     def clock(self) -> FrameClock:
-        """The `FrameClock` of the video. It finds the frames that are shown at evenly spaced times."""
         return self._frames.clock
 
     @property
@@ -149,10 +129,9 @@ class VideoAccess:
         return self._frames.start_times
 
     def frame_indices_of(self, batch: FrameBatch) -> Tensor | None:
-        """Return, for each frame of a batch, its index in the video. The result has the shape of the batch's times.
+        """Return the index of each frame of a batch, in the shape of its times; ``None`` in approximate mode.
 
-        The batch's times must be the start times of frames, or be evenly spaced at intervals of the batch's frame
-        duration. In approximate mode, return ``None``, because frame indices are unknown.
+        The times must be the start times of frames, or be evenly spaced at intervals of the batch's frame duration.
         """
         if isinstance(self._frames, ApproximateFrames):
             return None
@@ -168,16 +147,14 @@ class VideoAccess:
         return torch.from_numpy(frames if self._within is None else frames.clip(*self._within))
 
     def frames_nearest_to(self, seconds: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the indices and the times of the frames nearest to the times ``seconds``.
-
-        If two frames are equally near, choose the earlier one.
+        """Return the indices and the times of the frames nearest to ``seconds``; of two equally near, the earlier one.
 
         Raises:
             InvalidArgumentError: in approximate mode, where frame times are unknown.
             StreamError: if the stream has no frames.
         """
         if isinstance(self._frames, ApproximateFrames):
-            raise InvalidArgumentError("The times of frames are known with seek_mode='exact' only.")
+            raise InvalidArgumentError("The times of frames are unknown with seek_mode='approximate'. Use 'exact'.")
         index = self._frames.index
         before = index.played_at(seconds)
         after = np.minimum(before + 1, len(index) - 1)
@@ -191,10 +168,7 @@ class VideoAccess:
             self._frames.check_no_hole_at(seconds)
 
     def breaks_off(self) -> bool:
-        """Return whether the file is truncated according to its container.
-
-        Return ``False`` without a check if the file is on a server, where checking would need many requests.
-        """
+        """Return whether the file is truncated according to its container. Files on a server are not checked."""
         with self._video.lend_reader(is_moved=False) as reader:
             # On a web server, the check would send one request for each box or chunk of the file.
             is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
@@ -207,20 +181,14 @@ class VideoAccess:
         return self._frames.frame_played_at(seconds, within=self._within)
 
     def frames_played_at(self, seconds: NDArray[np.float64], *, is_grid: bool = False) -> FrameBatch:
-        """Return the frames shown at the times ``seconds``.
-
-        ``is_grid`` means that the times come from `clock` and lie within the video.
-        """
+        """Return the frames shown at times. ``is_grid`` means that they come from `clock` and are within the video."""
         return self._frames.frames_played_at(seconds, is_grid=is_grid, within=self._within)
 
     def frames_played_in_range(self, start_seconds: float, stop_seconds: float) -> FrameBatch:
         return self._frames.frames_played_in_range(start_seconds, stop_seconds, within=self._within)
 
     def resampled_frames(self, start_seconds: float, stop_seconds: float, fps: float) -> FrameBatch:
-        """Return the frames of a time range, resampled to ``fps`` frames per second.
-
-        Frame k is the one shown at ``start_seconds + k / fps``, and gets this time as its start.
-        """
+        """Return the frames of a range; see `VideoDecoder.get_frames_played_in_range`."""
         times = checks.frame_rate_times(start_seconds, stop_seconds, fps)
         clock = self.clock.for_steps(1 / float(fps))
         meant = clock.grid(start_seconds, 1 / float(fps), len(times))
@@ -233,9 +201,7 @@ class VideoAccess:
     # Frames decoded on the CPU, before conversion to RGB
 
     def pictures(self, start: int = 0, *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield frames as they are decoded, without transforms and before conversion to RGB.
-
-        ``start`` is the index of the first frame, counted from the start of the range (see `restrict`).
+        """Yield frames without transforms and before conversion to RGB, from frame ``start`` of the range on.
 
         Several frames share one block of memory, so keeping one frame keeps the whole block. By default, damaged frames
         are left out. With ``obeys_policy``, the decoder's ``on_error`` decides whether damaged frames are kept, are
@@ -253,10 +219,7 @@ class VideoAccess:
                 position, previous = stop, stop - 1
 
     def pictures_at(self, indices: Sequence[int], *, obeys_policy: bool = False) -> Iterator[DecodedPicture]:
-        """Yield the frames at ``indices``, like `pictures`.
-
-        ``indices`` must be in ascending order. They count from the start of the video, even if a range is set.
-        """
+        """Yield frames like `pictures`. The ``indices`` must ascend, and count from the start of the video."""
         previous = None
         with self._lend_frames(obeys_policy=obeys_policy) as frames:
             for start in range(0, len(indices), _PICTURES_AT_A_TIME):
@@ -290,7 +253,6 @@ class AudioAccess:
         self._end_seconds = end_seconds
 
     def restrict(self, end_seconds: float) -> AudioAccess:
-        """Return an access object for the audio up to ``end_seconds``. Samples after that are silent."""
         return AudioAccess(self._audio, end_seconds)
 
     @cached_property
@@ -300,10 +262,7 @@ class AudioAccess:
     def samples_in_ranges(
         self, times: Sequence[tuple[float, float]]
     ) -> Iterator[tuple[AudioSamples, tuple[tuple[int, int], ...]]]:
-        """Yield (samples, silent spans) for each time range.
-
-        The silent spans are ranges [first, last) of samples where the file has no audio.
-        """
+        """Yield the samples and the silent spans of each time range, as in `AudioVideoClip`."""
         grid = self._grid
         spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
         pieces = existing_samples(self._audio, grid, [(max(0, first), max(0, last)) for first, last in spans])

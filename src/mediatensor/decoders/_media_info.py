@@ -67,10 +67,10 @@ class VideoInfo:
 def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) -> bool | None:
     """Return whether the frame rate is constant; ``None`` if there are too few frames.
 
-    Containers round times to ticks of ``tick_seconds`` (1 ms in Matroska and FLV; 0 means exact times), so equal steps
-    can become 33, 33 and 34 ms. Each frame is compared with its place in an even spacing from the first to the last
-    frame. The rate counts as constant if no frame is more than one tick away from its place. For frames shorter than
-    two ticks, this tolerance would hide a missing frame, so all steps must be equal.
+    Containers round times to ticks (1 ms in Matroska and FLV; 0 means exact times), so equal steps can become 33, 33
+    and 34 ms. The rate counts as constant if no frame is more than one tick away from an even spacing between the first
+    and the last frame. For frames shorter than two ticks, this tolerance would hide a missing frame, so all steps must
+    be equal.
 
     >>> is_constant_frame_rate([0.0, 0.033, 0.067, 0.1], tick_seconds=0.001)
     True
@@ -89,11 +89,7 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
 
 
 def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
-    """Return the number of frames from each key frame up to the next one, or to the end of the stream.
-
-    >>> gop_lengths([0, 48, 96], 100)
-    [48, 48, 4]
-    """
+    """Return the number of frames from each key frame up to the next one, or to the end of the stream."""
     ends = [*key_frame_indices[1:], num_frames]
     return [end - start for start, end in zip(key_frame_indices, ends, strict=True)] if key_frame_indices else []
 
@@ -285,16 +281,13 @@ class FileInfo:
 
 
 def collect(file: str, stream_index: int | None, *, scan: bool) -> FileInfo:
-    """Describe the contents of a file.
+    """Describe a file, and one stream of each kind: stream ``stream_index`` if it is of this kind, or the best one.
 
-    One stream of each kind (video, audio, subtitles) is described: stream ``stream_index`` if it is of this kind,
-    otherwise the best one. With ``scan``, all packets of the video and the subtitles are read, and one frame is
-    decoded.
+    With ``scan``, all packets of the video and the subtitles are read, and one frame is decoded.
 
     Raises:
         MediaTensorError: if the file cannot be opened. If only the video stream is unusable, or there is no stream
-            ``stream_index``, nothing is raised. The result then describes the rest of the file, and its ``error``
-            states the reason.
+            ``stream_index``, the result describes the rest of the file, and its ``error`` states the reason.
     """
     container = read_container_info(make_source(file))
     info = FileInfo(
@@ -365,10 +358,7 @@ def _audio_info(header: StreamInfo, container_duration_seconds: float | None) ->
 
 
 def _joined_seconds(file: str, stream_index: int) -> float | None:
-    """Return the total audio length of a joined file; ``None`` if it is unknown or the file is not joined.
-
-    A joined file consists of several files that were joined end to end. Its header states only the length of the first.
-    """
+    """Return the total length of files that were joined end to end, whose header states only that of the first."""
     with suppress(MediaTensorError), closing(SoundReader(make_source(file), stream_index, 1)) as reader:
         return reader.joined_seconds
     return None

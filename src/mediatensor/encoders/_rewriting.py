@@ -45,17 +45,15 @@ def rewrite_video(
 ) -> None:
     """Encode the frames of a video with black boxes, at their times, and copy the packets of its audio streams.
 
-    Frames are encoded one by one as they are decoded. The file appears when it is complete. It has only frames and
-    audio; a warning lists other contents of the source.
+    Frames are encoded one by one as they are decoded. The file appears when it is complete. A warning lists other
+    contents of the source, which are dropped.
 
     Args:
-        decoder: The video. Its ``on_error`` and ``on_size_change`` control how damaged frames and frames of other sizes
-            are handled. Its transforms are not used.
+        decoder: The video. Its ``on_error`` and ``on_size_change`` apply, but not its transforms.
         destination: Path of the file, whose suffix selects the container.
-        boxes_at: Function that returns the boxes to cover in the frame at a time in seconds. It is called with times
-            that do not decrease.
-        check: Function that is called with the path of the complete file before it appears under its name. If it raises
-            an error, the file is discarded.
+        boxes_at: Function that returns the boxes of the frame at a time in seconds. The times do not decrease.
+        check: Function that gets the path of the complete file before it appears under its name. If it raises an error,
+            the file is discarded.
 
     Raises:
         InvalidArgumentError: if the suffix is not accepted.
@@ -121,7 +119,7 @@ def _write(
 
 
 def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> VideoSettings:
-    """Choose the encoder and its pixel format: the format of the source, or one for RGB pixels if it cannot be kept."""
+    """Return the encoder and its pixel format: the format of the source or, if it cannot be kept, one for RGB."""
     stream = decoder._video.stream_info
     codecs = [codec for codec in (stream.codec, *_ENCODERS) if codec in _ENCODERS and muxer.can_store(codec)]
     codec, options = _ENCODERS[codecs[0]]
@@ -155,14 +153,13 @@ def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> Vid
 
 @dataclass
 class _Frames:
-    """Makes frames for the encoder. All must have the size and orientation of the ``first`` frame."""
+    """Makes frames for the encoder, which must have the size and orientation of the ``first`` frame."""
 
     decoder: VideoDecoder
     first: DecodedPicture
     settings: VideoSettings
 
     def covered(self, picture: DecodedPicture, boxes: Sequence[Box]) -> Any:
-        """Return a frame with black boxes, for `VideoTrack.encode`."""
         settings, first = self.settings, self.first
         scales = self.decoder._video.options.on_size_change == "scale"
         if picture.orientation != first.orientation or (picture.size != first.size and not scales):
@@ -182,7 +179,7 @@ class _Frames:
 
 
 def _open_audio(decoder: VideoDecoder) -> Any:
-    """Open the video again to read its audio, for a ``with`` block that yields a `Demuxer`, or None without audio."""
+    """Return a context manager that yields a `Demuxer` of the audio streams, or None if there are none."""
 
     def choose(container: Any) -> list[Any]:
         return [stream for stream in container.streams if stream.type == "audio" and stream.codec_context is not None]
