@@ -395,7 +395,6 @@ def container_metadata(info: ContainerInfo) -> ContainerMetadata:
 
 
 def demuxer_metadata(info: ContainerInfo) -> DemuxerMetadata:
-    """Return the metadata of an opened container that apply to the whole file."""
     return DemuxerMetadata(**_of_the_file(info))
 
 

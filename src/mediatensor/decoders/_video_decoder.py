@@ -19,7 +19,7 @@ from .._engine.common.locks import Closing
 from .._engine.index.building import parse_frame_mappings
 from .._engine.index.frame_index import FrameIndex, check_index_belongs, note_source
 from .._engine.metadata import VideoStreamMetadata, video_stream_metadata
-from .._engine.pyav.exports import ExportKind, exporting_codecs
+from .._engine.pyav.exports import EXPORTING_CODECS, ExportKind
 from .._engine.sources.source import make_source
 from .._engine.video.approximate import ApproximateFrames
 from .._engine.video.batch import ErrorPolicy, SizeChangePolicy
@@ -538,7 +538,7 @@ class VideoDecoder(Closing):
 
     def _exports_at(self, kind: ExportKind, name: str, indices: Any) -> NDArray[np.float32]:
         frames, codec = self._exact_frames, self._video.stream_info.codec
-        codecs = exporting_codecs(kind)
+        codecs = EXPORTING_CODECS[kind]
         if codec not in codecs:
             raise StreamError(
                 f"FFmpeg does not export {name} of the codec {codec} (stream {self.stream_index} of "

@@ -53,10 +53,7 @@ def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: 
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
-    """Group slices into runs that can be converted as one: consecutive samples with the same `SampleForm`.
-
-    A gap in the time stamps also ends a run that must be resampled.
-    """
+    """Group slices into runs of consecutive samples with the same `SampleForm`. A gap also ends a resampled run."""
     output = plan.output
     run: _CopiedRun | _ResampledRun | None = None
     num_leaps = 0
@@ -107,10 +104,7 @@ class _Run(ABC):
         self.takes = self._queue.takes
 
     def append(self, found: FrameSlice) -> bool:
-        """Append the samples of a slice.
-
-        Return False, and append nothing, if the slice has a different `SampleForm`.
-        """
+        """Append the samples of a slice. Return False, and append nothing, if the slice has another `SampleForm`."""
         frame, _, first, last, _ = found
         length = last - first
         queue = self._queue
@@ -161,17 +155,11 @@ class _Run(ABC):
 
     @abstractmethod
     def _finish(self, first: int, last: int | None) -> NDArray[np.float32]:
-        """Convert the remaining samples. Return this run's samples within the output's range [first, last).
-
-        `part` then makes the result end at `limit`.
-        """
+        """Convert the remaining samples. Return this run's samples within the output's range [first, last)."""
 
 
 class _CopiedRun(_Run):
-    """Samples that already have the sample rate and channels of the output, so they are copied without resampling.
-
-    Their slices are already cut to the range of the output.
-    """
+    """Samples that already have the sample rate and channels of the output, in slices that are cut to its range."""
 
     is_resampled = False
     _max_queued_frame = 2048
@@ -242,10 +230,7 @@ class _ResampledRun(_Run):
 
 
 def _compact(block: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    """Return the first ``length`` samples of each channel as a contiguous array.
-
-    To save memory, the samples are moved together within ``block`` instead of being copied to a new array.
-    """
+    """Move the first ``length`` samples of each channel together within ``block``, and return them as an array."""
     num_channels, capacity = block.shape
     if length == capacity:
         return block

@@ -45,10 +45,7 @@ class OutputFormat:
 
 
 def check_output_format(sample_rate: int | None, num_channels: int | None) -> tuple[int | None, int | None]:
-    """Return both arguments as ints that FFmpeg's resampler accepts.
-
-    An argument of ``None`` means the stream's own value, and is returned as ``None``.
-    """
+    """Return both arguments as ints that FFmpeg's resampler accepts, or as ``None`` for the stream's own value."""
     return (
         _check_count("sample_rate", sample_rate, MAX_SAMPLE_RATE, ", in samples per second"),
         _check_count("num_channels", num_channels, MAX_CHANNELS),
@@ -236,10 +233,7 @@ _ROUNDING_SAMPLES = 4.5
 
 @dataclass(frozen=True)
 class SampleClock:
-    """Computes, from the time stamp of a frame, the sample at which the frame starts.
-
-    Sample 0 is the first sample of the stream's first frame.
-    """
+    """Computes the sample at which a frame starts from its time stamp. Sample 0 is the stream's first sample."""
 
     begin_pts: int  # time stamp of the first frame, in ticks
     samples_per_tick: Fraction  # sample rate times time base
@@ -268,11 +262,7 @@ class SampleClock:
         return self.certain_position(pts)[0]
 
     def certain_position(self, pts: int) -> tuple[int, bool]:
-        """Return the result of `position`, and whether it is certain.
-
-        The position is not certain if the frame is too far from the grid. For example, a frame after a gap can start
-        anywhere.
-        """
+        """Return the result of `position`, and whether it is certain. A frame far from the grid can start anywhere."""
         numerator, denominator = self.ratio
         ticks = pts - self.begin_pts
         if not self.grid:

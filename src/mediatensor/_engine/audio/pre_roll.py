@@ -81,9 +81,7 @@ def can_seek(format_name: str, codec: str) -> bool:
 
 
 def stores_timestamps(format_name: str) -> bool:
-    """Return whether files of this format store the time of each packet.
-
-    Only in such files does a jump in the time stamps show that the audio has a gap.
+    """Return whether files of this format store the time of each packet, so that a jump of the times shows a gap.
 
     >>> stores_timestamps("mp3"), stores_timestamps("xwma"), stores_timestamps("matroska,webm")
     (False, False, True)
@@ -92,11 +90,7 @@ def stores_timestamps(format_name: str) -> bool:
 
 
 def is_late_by_a_frame(format_name: str, codec: str) -> bool:
-    """Return whether time stamps of packets can be one frame late, as for WMA in ASF.
-
-    In ASF, a packet can begin with the rest of a frame from the previous packet. However, the packet states the time of
-    the next frame.
-    """
+    """Return whether time stamps of packets can be one frame late, as for WMA in ASF."""
     return format_name == _LATE_FORMAT and codec.startswith(_LATE_CODECS)
 
 
@@ -119,9 +113,7 @@ def is_exact_after_pre_roll(codec: str) -> bool:
 
 
 def needs_new_codec(codec: str) -> bool:
-    """Return whether the codec must be closed and opened again after a seek.
-
-    Flushing such a codec does not reset it to the state that it had when it was opened.
+    """Return whether the codec must be opened again after a seek, because a flush does not reset all of its state.
 
     >>> needs_new_codec("flac"), needs_new_codec("aac")
     (False, True)
@@ -258,7 +250,7 @@ def _is_pause(packet: bytes) -> bool:
 
 
 def _end_of_stream(packet: bytes, at: int) -> int:
-    """Return the end of the stream that starts at ``at`` in a packet of several Opus streams (RFC 6716, B).
+    """Return the end of the stream at ``at`` in a packet of several Opus streams (RFC 6716, B).
 
     In a broken packet, the returned position can be past the end of the packet.
     """

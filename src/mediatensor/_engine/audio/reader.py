@@ -50,16 +50,12 @@ _SMALL_FILE_BYTES = 256 * 1024
 # Formats whose sample numbers or time stamps may start again within a file.
 _CAN_BE_JOINED = frozenset(("flac", "mpegts", "ogg", "wv"))
 
-
 # If the time stamp of a Vorbis packet in Ogg differs from the counted time by more than this, it is a leap in time.
 _MAX_VORBIS_JITTER_SECONDS = 0.05
 
 
 class SeekMissedError(Exception):
-    """After a seek to a computed position, the packet of the wanted frame was not there.
-
-    The reader remembers this frame, so a second attempt seeks to it in another way.
-    """
+    """The wanted packet was not at its computed position. The reader seeks to it in another way the next time."""
 
 
 class UnknownPositionError(Exception):
@@ -188,10 +184,7 @@ class SoundReader(AudioReader):
         return packet
 
     def _place(self, packet: Any, frames: ConstantFrames | FrameWalk, number: int, position: int) -> None:
-        """Set the time stamp of a packet that should contain frame ``number`` and start at byte ``position``.
-
-        Raises `SeekMissedError` or `UnknownPositionError` if it does not.
-        """
+        """Set the time stamp of a packet, which must contain frame ``number`` and start at byte ``position``."""
         first = self._first
         assert first is not None
         if isinstance(frames, FrameWalk):
@@ -210,10 +203,7 @@ class SoundReader(AudioReader):
             set_trimming(packet, frames.num_discarded(number))
 
     def _find_constant_frames(self) -> ConstantFrames | None:
-        """Return the frame positions of an MP3 file whose bit rate is constant.
-
-        Return ``None`` if the bit rate varies, or if the first packet does not match these positions.
-        """
+        """Return the frame positions of an MP3 file of constant bit rate, if the first packet matches them."""
         first = self._first
         if first is None:
             return None
@@ -253,7 +243,6 @@ class SoundReader(AudioReader):
         return True
 
     def _place_vorbis(self, packet: Any, modes: VorbisModes) -> None:
-        """Set the time stamp of a Vorbis packet to the time of its first sample."""
         block, previous = modes.block_size(memoryview(packet)[0]), self._vorbis_block
         pts, end = packet.pts, self._vorbis_end
         self._vorbis_block = block
@@ -291,10 +280,7 @@ class SoundReader(AudioReader):
             self._divide(list(pairwise([*starts, file_size])))
 
     def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Arrange to read the parts of a joined file one after another, if there are several.
-
-        ``spans`` has the (start, stop) of each part in bytes.
-        """
+        """Arrange to read the parts (start, stop) of a joined file one after another, if there are several."""
         if len(spans) > 1:
             parts = [SpanSource(self._source, *span) for span in spans]
             self._source, self._further_parts = parts[0], parts[1:]

@@ -51,12 +51,8 @@ class SampleGrid:
 
 
 def sample_grid(decoder: SoundDecoder) -> SampleGrid:
-    """Return the `SampleGrid` of a decoder.
-
-    If the decoder resamples, its metadata do not describe its output. So this function reads an empty range, and takes
-    the sample rate and number of channels from the result.
-    """
     begin_seconds = decoder.metadata.begin_stream_seconds
+    # If the decoder resamples, its metadata do not describe its output. The result of an empty range does.
     (nothing,) = decoder.get_samples_played_in_ranges([(begin_seconds, begin_seconds)])
     return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))
 

@@ -236,9 +236,9 @@ class AudioStream:
         return position
 
     def _holds_wanted(self, packet: Any, start: int | None, end: int | None) -> bool:
-        """Return whether a packet that cannot be decoded contains samples of the range, and not only of the pre-roll.
+        """Return whether an undecodable packet has samples of the range from ``start``, and not only of the pre-roll.
 
-        ``start`` is the first sample of the range, and ``end`` is the sample at which the last decoded frame ended.
+        ``end`` is the sample at which the last decoded frame ended.
         """
         if start is None or packet is None or packet.pts is None:
             return start is None or end is not None
@@ -246,10 +246,7 @@ class AudioStream:
         return self.clock.position(packet.pts) + length > start
 
     def _stated_end(self, last_packet: Any | None) -> int | None:
-        """Return the sample at which the stream ends according to the duration of its last packet.
-
-        Return ``None`` if the format does not state the end, or if its ticks are too long to give the exact sample.
-        """
+        """Return the sample at which the stream ends according to the duration of its last packet, if this is exact."""
         if not self._states_the_end or last_packet is None or last_packet.pts is None or not last_packet.duration:
             return None
         if has_coarse_ticks(self.clock.samples_per_tick):
@@ -259,10 +256,9 @@ class AudioStream:
     # Where to begin
 
     def _decoded_from(self, start: int | None) -> tuple[Iterator[DecodedPacket], int | None]:
-        """Start decoding for a range that starts at sample ``start``.
+        """Start decoding for a range that starts at sample ``start``. Return decoded packets, and their first sample.
 
-        Return the decoded packets, and the number of their first sample. After a seek, this number is ``None``, and the
-        caller must derive it from time stamps.
+        After a seek, this sample is ``None``, and the caller must derive it from time stamps.
         """
         if self._can_seek:
             packets = None if start is None else self._packets_before(start)
@@ -277,9 +273,9 @@ class AudioStream:
         return self._rewind.replay(start or 0)
 
     def _packets_before(self, start: int) -> Iterable[Any] | None:
-        """Seek to the pre-roll of a range that starts at sample ``start``. Return the packets read while seeking.
+        """Seek to the pre-roll of a range. Return the packets read while seeking, to be fed to the decoder first.
 
-        Feed these to the decoder first. Return ``None`` if seeking fails or the range starts too early for a pre-roll.
+        Return ``None`` if seeking fails or the range starts too early for a pre-roll.
         """
         for pre_roll in self._pre_rolls:
             if start <= pre_roll:
@@ -296,9 +292,9 @@ class AudioStream:
         return None
 
     def _seek(self, pts: int) -> list[Any] | None:
-        """Seek to the last packet whose time stamp is at most ``pts``.
+        """Seek to the last packet whose time stamp is at most ``pts``. Return it and the next packet, if there is one.
 
-        Read and return this packet and, if there is one, the packet after it. Return ``None`` if seeking fails.
+        Return ``None`` if seeking fails.
         """
         self._beginning, self._after_beginning = [], None
         reader = self.reader
@@ -323,10 +319,7 @@ class AudioStream:
         return None
 
     def _fills_memory(self, memory: OpusMemory, packets: list[Any], pts: int) -> bool:
-        """Read more Opus packets, up to time stamp ``pts``, and append them to ``packets``.
-
-        Return whether a new decoder that gets all of ``packets`` decodes the last one correctly.
-        """
+        """Append further Opus packets, up to time stamp ``pts``. Return whether a new decoder decodes the last one."""
         is_right = True
         for packet in packets:
             is_right = memory.take(bytes(packet))
@@ -360,13 +353,9 @@ class AudioStream:
         return chain(beginning, rest)
 
     def _decode_beginning(self) -> None:
-        """Decode the first frames and keep them.
-
-        They determine the sample form, the clock and the pre-rolls of the stream.
-        """
+        """Decode and keep the first frames, which determine the sample form, the clock and the pre-rolls."""
         reader = self.reader
-        if not reader.is_fresh:
-            reader.reopen()
+        reader.rewind()
         decoded = reader.decoded(())
         beginning: list[DecodedPacket] = []
         frames: list[Any] = []
@@ -420,10 +409,7 @@ class AudioStream:
 
 
 class _RewindBuffer:
-    """Keeps the most recent frames of a stream that is decoded from the beginning.
-
-    If the next range starts in one of these frames, decoding need not start again at the beginning.
-    """
+    """Keeps the latest frames of a stream that is decoded from the beginning, in case the next range starts there."""
 
     def __init__(self, decoded: Iterator[DecodedPacket], num_channels: int) -> None:
         self._decoded = decoded
@@ -438,10 +424,7 @@ class _RewindBuffer:
         return self._items[0][0] if self._items else 0
 
     def replay(self, start: int) -> tuple[Iterator[DecodedPacket], int]:
-        """Return the decoded packets from sample ``start`` on, and the number of their first sample.
-
-        For each packet, the caller must call `note` before it takes the next one.
-        """
+        """Return the decoded packets from sample ``start`` on, each to be passed to `note`, and their first sample."""
         first, self._num_replayed = self.begin, 0
         for position, _, _ in reversed(self._items):
             self._num_replayed += 1
@@ -452,10 +435,7 @@ class _RewindBuffer:
         return chain([item for _, _, item in kept], self._decoded), first
 
     def note(self, position: int, item: DecodedPacket) -> None:
-        """Store a decoded packet for later ranges, unless `replay` took it from this buffer.
-
-        ``position`` is its first sample.
-        """
+        """Store a decoded packet whose first sample is ``position``, unless `replay` took it from this buffer."""
         if self._num_replayed:
             self._num_replayed -= 1
             return

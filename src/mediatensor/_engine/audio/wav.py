@@ -9,7 +9,6 @@ the processor's cache.
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from ...errors import OpenError, ReadError
 from ..common.threads import ThreadLease
 from ..containers.wav import SampleEncoding
 from ..sources.readers import Reader
-from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_source
+from ..sources.source import MemorySource, PathSource, Source, make_readable_source
 
 # Number of leading bytes that identify a file when it is opened again.
 _NUM_IDENTITY_BYTES = 4096
@@ -36,10 +35,7 @@ class WavFile:
 
     @classmethod
     def of(cls, source: object) -> WavFile:
-        made = make_source(source)
-        if isinstance(made, UrlSource) and made.url.startswith("file:"):
-            made = PathSource(made.url.removeprefix("file:"))
-        return cls(made)
+        return cls(make_readable_source(source))
 
     @property
     def name(self) -> str:
@@ -70,7 +66,7 @@ class WavBytes:
         self.lease = ThreadLease(1)
         self.idle_since = 0.0
         self._file = file
-        self._memory = _memory(file.source)
+        self._memory = file.source.view() if isinstance(file.source, MemorySource) else None
 
     def view(self, position: int, size: int) -> memoryview:
         """Return exactly ``size`` bytes from ``position``, without a copy if the source is in memory.
@@ -92,12 +88,6 @@ class WavBytes:
         self.reader.close()
 
 
-def _memory(source: Source) -> memoryview | None:
-    if not isinstance(source, MemorySource):
-        return None
-    return memoryview(source.data if isinstance(source.data, bytes) else source.data.numpy().data)
-
-
 def _open_reader(source: Source) -> Reader:
     target = source.open_bytes() if isinstance(source, PathSource) else source.open()
     if not isinstance(target, Reader):
@@ -106,9 +96,6 @@ def _open_reader(source: Source) -> Reader:
             "use AudioDecoder, or give the bytes."
         )
     return target
-
-
-_NATIVE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 def num_lead_bytes(encoding: SampleEncoding) -> int:
@@ -151,5 +138,5 @@ def _integers_of_24_bits(raw: memoryview, encoding: SampleEncoding) -> NDArray[n
     order = ">" if encoding.is_big_endian else "<"
     overlapping: NDArray[np.int32] = np.ndarray((count,), f"{order}i4", raw, strides=(3,))
     if encoding.is_big_endian:
-        return np.left_shift(overlapping, 8, dtype=f"{_NATIVE_ORDER}i4")
-    return np.bitwise_and(overlapping, -256, dtype=f"{_NATIVE_ORDER}i4")
+        return np.left_shift(overlapping, 8, dtype=np.int32)
+    return np.bitwise_and(overlapping, -256, dtype=np.int32)

@@ -49,11 +49,7 @@ class Av1Content:
         return PacketContent.PICTURE if num_shown else PacketContent.NO_PICTURE
 
     def is_plain(self, head: bytes, size: int) -> bool:
-        """Return whether a packet needs no further parsing, because its only unit is a shown frame.
-
-        A temporal delimiter before the unit is allowed. ``head`` has the first bytes of the packet, and ``size`` is its
-        size in bytes.
-        """
+        """Return whether a packet of ``size`` bytes consists of a shown frame, possibly after a temporal delimiter."""
         position = 2 if head.startswith(_DELIMITER_UNIT) else 0
         try:
             if head[position] not in _FRAME_UNITS:
@@ -66,10 +62,7 @@ class Av1Content:
 
 
 def is_lone_hidden_frame(beginning: bytes, size: int) -> bool:
-    """Return whether an AV1 packet contains only one unit, and this unit is a frame that is not shown (5.9.2).
-
-    ``beginning`` has the first bytes of the packet, and ``size`` is its size in bytes.
-    """
+    """Return whether a packet of ``size`` bytes contains only one unit: a frame that is not shown (5.9.2)."""
     if beginning[0] >> 3 & 15 not in (_FRAME_HEADER, _FRAME):
         return False
     position = 2 if beginning[0] & 4 else 1  # obu_extension_flag

@@ -185,10 +185,7 @@ def _vp9_content(packet: memoryview) -> PacketContent:
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
-    """Yield the frames of a VP9 packet.
-
-    A packet with several frames, a superframe, ends with an index that lists them (annex B).
-    """
+    """Yield the frames of a VP9 packet. A packet with several frames ends with an index that lists them (annex B)."""
     marker = packet[-1] if len(packet) else 0
     if marker >> 5 == 0b110:
         count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
@@ -294,10 +291,7 @@ def slices_are_intact(packet: memoryview) -> bool:
 
 
 def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of each slice in an FFV1 packet, from the last to the first.
-
-    Stop if a slice has an invalid length.
-    """
+    """Yield (start, stop) of each slice in an FFV1 packet, from the last one, up to a slice of an invalid length."""
     stop = len(packet)
     while stop >= _TRAILER_BYTES:
         trailer = stop - _TRAILER_BYTES
@@ -309,10 +303,7 @@ def _slice_spans(packet: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _crc32(data: memoryview, register: int) -> int:
-    """Continue a CRC-32 over ``data`` from the value ``register``, and return the new value of the register.
-
-    zlib inverts the register before and after its work. This function undoes both inversions.
-    """
+    """Continue a CRC-32 from the value ``register``. zlib inverts the register before and after its work."""
     return zlib.crc32(data, register ^ _ALL_BITS) ^ _ALL_BITS
 
 
@@ -356,8 +347,7 @@ class PacketInspector:
     def inspect(self, packet: memoryview, before: memoryview | None) -> Finding:
         """Determine the facts about a packet for which `pass_plain` returned False.
 
-        ``before`` is the previous packet, or ``None`` if there is none. If `pass_plain` returned True for the previous
-        packet, only the first bytes of that packet were parsed. In this case, its end is parsed now.
+        ``before`` is the previous packet, if any. If it was plain, its end has not been parsed, and is parsed now.
         """
         content = self._content_of(packet)
         return Finding(

@@ -168,10 +168,7 @@ class H264Parser:
         self.is_disposable = self.is_field = False
 
     def restart(self) -> None:
-        """Reset the parser, so that the next packet can be any packet of the stream.
-
-        Keep the parameter sets in ``extradata``.
-        """
+        """Reset the parser to the parameter sets in ``extradata``. The next packet can be any packet of the stream."""
         sequences, pictures = self._configured
         self._sequences, self._pictures = dict(sequences), dict(pictures)
         self._number_places = {}
@@ -234,9 +231,9 @@ class H264Parser:
         return True
 
     def _find_number(self, bits: int) -> tuple[int, int, _SequenceParameters, _PictureParameters] | None:
-        """Find the place of frame_num in a slice that starts with the 32 bits ``bits``. Store it in ``_number_places``.
+        """Find the place of frame_num in a slice that starts with the 32 bits ``bits``, and store the place.
 
-        Return the place, or ``None`` if a parameter set is missing or the fields before frame_num are too long.
+        Return ``None`` if a parameter set is missing, or the fields before frame_num are too long.
         """
         first_bits = bits >> 32 - _SHORT_PREFIX_BITS
         prefix = _short_prefix(first_bits)
@@ -352,10 +349,7 @@ class H264Parser:
             self._pictures[identifier] = picture
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
-        """Return the possible picture structures of a slice: one for each sequence parameter set read so far.
-
-        The set contains ``None`` if the slice header ends early.
-        """
+        """Return the possible structures of a slice, by sequence parameter set; ``None`` if its header ends early."""
         structures: set[PictureStructure | None] = set()
         for parameters in self._seen:
             try:
@@ -365,10 +359,7 @@ class H264Parser:
         return structures
 
     def _can_follow(self, unit: bytes, *, is_reference: bool) -> bool:
-        """Return whether a slice can follow the last reference picture directly, judging by frame_num.
-
-        Raises ValueError if the slice header cannot be parsed.
-        """
+        """Return whether a slice can directly follow the last reference picture. Raise ValueError if it is invalid."""
         head, num_left = unit[1:_FRAME_NUM_BYTES], 8 * (_FRAME_NUM_BYTES - 1)
         if _EMULATION_PREVENTION in head or not unit[_FRAME_NUM_BYTES - 1 :]:
             head = without_emulation_prevention(head)
@@ -418,9 +409,7 @@ def _slice_prefix(head: bytes) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << _SHORT_PREFIX_BITS)
 def _short_prefix(first_bits: int) -> tuple[int, int] | None:
-    """Return the result of `_slice_prefix` for a slice that starts with these nine bits.
-
-    Return ``None`` in the rare case that the fields are longer than nine bits.
+    """Return the result of `_slice_prefix` for a slice that starts with these nine bits; ``None`` if it has more bits.
 
     >>> _short_prefix(0b1_00110_1_00)  # first macroblock 0, slice type 5, picture parameter set 0
     (7, 0)
@@ -504,10 +493,7 @@ def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
 
 @lru_cache(maxsize=64)
 def _parse_picture_parameters(unit: bytes) -> tuple[int, _PictureParameters | None]:
-    """Parse a picture parameter set.
-
-    Return (identifier, parameters); parameters are ``None`` if it has slice groups.
-    """
+    """Parse a picture parameter set. Return (identifier, parameters, or ``None`` if it has slice groups)."""
     bits = _payload(unit, _PARAMETER_BYTES)
     identifier, sequence = bits.exp_golomb(), bits.exp_golomb()
     bits.read(1)  # entropy coding

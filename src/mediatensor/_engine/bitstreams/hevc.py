@@ -75,10 +75,7 @@ class HevcPictures:
         self._highest_temporal_id = highest.pop() if len(highest) == 1 else None
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs this packet.
-
-        Raise ValueError or IndexError if the packet is invalid.
-        """
+        """Return whether no other picture needs this packet. Raise ValueError or IndexError if it is invalid."""
         has_picture = outlasts_picture = False
         for unit in nal_units(packet, self._length_size):
             kind, layer, temporal_id = _kind(unit), (unit[0] & 1) << 5 | unit[1] >> 3, (unit[1] & 7) - 1

@@ -115,7 +115,7 @@ class Mpeg4Content:
 
     @property
     def announces_b_pictures(self) -> bool:
-        """Return whether the stream can contain B-VOPs, according to the current header."""
+        """Whether the stream can contain B-VOPs, according to the current header."""
         return self._layer is not None and self._layer.is_low_delay is False
 
     def content(self, packet: memoryview) -> PacketContent:
@@ -169,10 +169,7 @@ class Mpeg4Pictures:
         self._is_plain &= not is_packed(extradata)
 
     def is_disposable(self, packet: memoryview) -> bool:
-        """Return whether no other picture needs this packet.
-
-        Raise ValueError or IndexError if the packet is invalid.
-        """
+        """Return whether no other picture needs this packet. Raise ValueError or IndexError if it is invalid."""
         if not self._is_plain:
             return False
         data = bytes(packet)
@@ -236,10 +233,7 @@ def _find_layers(headers: bytes) -> set[bytes]:
 
 
 def is_packed(headers: bytes) -> bool:
-    """Return whether DivX encoded this stream and packed several pictures into one packet.
-
-    User data state this, as in "DivX503b1393p", where "p" stands for packed.
-    """
+    """Return whether DivX packed several pictures into one packet, according to user data such as "DivX503b1393p"."""
     return any(code == _USER_DATA and _DIVX_PACKED.match(headers, position) for code, position in start_codes(headers))
 
 

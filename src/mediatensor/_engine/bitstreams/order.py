@@ -184,10 +184,7 @@ class _Counts:
 
     @property
     def last(self) -> int | None:
-        """The count of the last picture.
-
-        It is ``None`` if the decoder returns pictures in decode order, so counts do not matter.
-        """
+        """The count of the last picture, or ``None`` if the decoder returns pictures in decode order."""
         return self._count.last
 
     def grows(self, packet: memoryview) -> bool:
@@ -201,10 +198,7 @@ class _Counts:
         return False
 
     def _take_unit(self, unit: memoryview | bytes) -> bool | None:
-        """Process a unit. For a slice, return whether its picture order count grows.
-
-        For any other unit, return ``None``.
-        """
+        """Process a unit. Return whether the picture order count of a slice grows, and ``None`` for any other unit."""
         raise NotImplementedError
 
 
@@ -233,10 +227,7 @@ class _CountedOrder:
 
 
 class _UnknownOrder:
-    """Checks the order of pictures of codecs that have no parser here.
-
-    If any time stamp is lower than the one before it, all of them are assumed to be presentation times.
-    """
+    """For codecs without a parser: if a time stamp is lower than the previous one, they are all presentation times."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -288,10 +279,7 @@ class _OrderCount:
     last: int | None = None  # the count of the previous picture in file order
 
     def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
-        """Process the next picture. Return whether its count is higher than the previous picture's.
-
-        ``low_bits`` is the number in the lower ``num_bits`` bits of its count.
-        """
+        """Process the next picture. Return whether its count, given its lower bits, is higher than before."""
         span = 1 << num_bits
         count = self.reference - self.reference % span + low_bits
         if self.reference - count >= span // 2:
@@ -305,10 +293,7 @@ class _OrderCount:
 
 
 class _H264Counts(_Counts, H264Parser):
-    """Reads picture order counts of H.264 frames.
-
-    `grows` returns False for single fields and for pictures whose order cannot be determined.
-    """
+    """Reads picture order counts of H.264. `grows` is false for fields, and for pictures whose order is unknown."""
 
     def __init__(self, extradata: bytes) -> None:
         H264Parser.__init__(self, extradata)
@@ -412,10 +397,7 @@ class _HevcCounts(_Counts):
 
 
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:
-    """Return the units in the first bytes of a packet, which should include its first slice.
-
-    The last unit can be cut off.
-    """
+    """Return the units in the first bytes of a packet, up to about its first slice. The last unit can be cut off."""
     data = packet[: _MAX_SLICE_START + _SLICE_BYTES]
     if length_size is None:
         return [unit for unit in bytes(data).split(b"\0\0\1")[1:] if unit]

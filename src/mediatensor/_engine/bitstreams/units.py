@@ -115,7 +115,7 @@ def start_code_spans(data: bytes) -> tuple[list[tuple[int, int]], bool]:
     """
     spans: list[tuple[int, int]] = []
     position = data.find(b"\0\0\1")
-    fills = not data[: max(0, position) if position >= 0 else None].strip(b"\0")
+    fills = not data[: position if position >= 0 else None].strip(b"\0")
     while 0 <= position < len(data) - 3:
         start = position + 3
         position = data.find(b"\0\0\1", start)
@@ -174,16 +174,13 @@ def without_emulation_prevention(unit: memoryview | bytes) -> bytes:
 def avc_length_size(extradata: bytes) -> int | None:
     """Return how many bytes the length before each H.264 unit has, according to an ``avcC`` record (5.3.3.1).
 
-    Return ``None`` if ``extradata`` is not such a record; units then follow start codes.
+    If ``extradata`` is not such a record, units follow start codes, and the result is ``None``.
     """
     return (extradata[4] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) > 6 else None
 
 
 def avc_parameter_units(record: bytes) -> Iterator[memoryview | bytes]:
-    """Yield the non-empty parameter sets in an ``avcC`` record.
-
-    If it is not such a record, yield all units after start codes.
-    """
+    """Yield the non-empty parameter sets in an ``avcC`` record; if it is not such a record, all units in it."""
     if avc_length_size(record) is None:
         yield from nal_units(memoryview(record), None)
         return
@@ -204,18 +201,12 @@ _HVCC_HEADER_BYTES = 23
 
 
 def hevc_length_size(extradata: bytes) -> int | None:
-    """Return how many bytes the length before each HEVC unit has, according to an ``hvcC`` record (8.3.3.1).
-
-    Return ``None`` if ``extradata`` is not such a record; units then follow start codes.
-    """
+    """Return the same as `avc_length_size`, for HEVC units and an ``hvcC`` record (8.3.3.1)."""
     return (extradata[21] & 3) + 1 if extradata[:1] == b"\1" and len(extradata) >= _HVCC_HEADER_BYTES else None
 
 
 def hevc_parameter_units(record: bytes) -> Iterator[memoryview | bytes]:
-    """Yield the units in an ``hvcC`` record. If it is not such a record, yield all units after start codes.
-
-    Raises ValueError if the record ends early.
-    """
+    """Yield the same as `avc_parameter_units`, for an ``hvcC`` record. Raises ValueError if the record ends early."""
     if hevc_length_size(record) is None:
         yield from nal_units(memoryview(record), None)
         return
@@ -272,10 +263,7 @@ def messages_are_transient(unit: memoryview | bytes, header_bytes: int) -> bool:
 
 
 def _message_number(payload: bytes, position: int) -> tuple[int, int]:
-    """Read the type or the size of a message. Return it, and the position after it.
-
-    The number is the sum of the bytes up to and including the first one below 255.
-    """
+    """Return a type or a size, the sum of the bytes up to the first one below 255, and the position after it."""
     number = 0
     while payload[position] == 255:
         number += 255

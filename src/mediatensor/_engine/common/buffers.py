@@ -38,14 +38,11 @@ _HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 @dataclass(slots=True, eq=False)
 class _Memory:
-    """A block of memory, identified by its address.
-
-    ``pages`` is the memory mapping of the block, or ``None`` if numpy has allocated it.
-    """
+    """A block of memory, identified by its address."""
 
     content: NDArray[np.uint8]
     address: int
-    pages: mmap.mmap | None
+    pages: mmap.mmap | None  # `None` if numpy has allocated the block
     idle_since: float = 0.0
 
 
@@ -74,10 +71,7 @@ class Pool:
         self._bytes_in_use: deque[int] = deque(maxlen=self.num_remembered)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an uninitialised array, like `numpy.empty`.
-
-        A large array gets an idle block, if there is one of about its size.
-        """
+        """Return an uninitialised array. A large array gets an idle block, if there is one of about its size."""
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if num_bytes < _MIN_BYTES:
             if self._idle:
@@ -116,11 +110,7 @@ class Pool:
         return None
 
     def give_back(self, memory: _Memory) -> None:
-        """Take back a block that `empty` has lent.
-
-        This can happen at interpreter exit, when modules have been cleared, so this method must not use module-level
-        names.
-        """
+        """Take back a block. At interpreter exit, modules have been cleared, so do not use module-level names here."""
         self._bytes_in_use.append(sum(list(self._lent.values())))
         self._lent.pop(memory.address, None)
         size = memory.content.size
@@ -139,10 +129,7 @@ class Pool:
         self._trim(0)
 
     def _trim(self, num_new_bytes: int) -> None:
-        """Free idle blocks until ``num_new_bytes`` can be allocated within the limits.
-
-        Start with the blocks that have been idle longest.
-        """
+        """Free idle blocks, the longest idle ones first, until ``num_new_bytes`` can be allocated within the limits."""
         self._free_expired()
         in_use = sum(list(self._lent.values())) + num_new_bytes
         spare = max(list(self._bytes_in_use), default=0) - in_use
@@ -180,10 +167,7 @@ _small_bytes_left = 0
 
 
 def _choose_page_size(pages: mmap.mmap, address: int) -> None:
-    """Choose huge or small pages for a new memory mapping at ``address``.
-
-    Use huge pages as long as touching them is fast.
-    """
+    """Choose pages for a new memory mapping at ``address``: huge ones, as long as touching them is fast."""
     global _small_bytes_left
     size = len(pages)
     if size < 2 * _HUGE_PAGE_BYTES:

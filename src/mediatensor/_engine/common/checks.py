@@ -78,10 +78,7 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float. Raise unless it is a number of Python, NumPy or any other library.
-
-    Infinity and NaN are accepted.
-    """
+    """Return ``value``, a number of Python, NumPy or another library, as a float. Infinity and NaN are accepted."""
     try:
         if not isinstance(value, (str, bytes, bytearray)):
             return float(value)
@@ -91,7 +88,6 @@ def real_number(name: str, value: Any) -> float:
 
 
 def finite_number(name: str, value: Any) -> float:
-    """Return ``value`` as a float. Raise unless it is a finite number."""
     as_float = real_number(name, value)
     if not math.isfinite(as_float):
         raise InvalidArgumentError(f"{name} must be a finite number (got {shown(value)}).")
@@ -125,7 +121,6 @@ def path_text(name: str, value: Any) -> str:
 
 
 def function(name: str, value: F) -> F:
-    """Return ``value`` unchanged. Raise unless it is callable or ``None``."""
     if value is None or callable(value):
         return value
     raise InvalidArgumentError(f"{name} must be a function, or None (got {shown(value)}).")
@@ -171,7 +166,6 @@ def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
 
 
 def check_num_threads(num_ffmpeg_threads: int | None) -> None:
-    """Raise unless ``num_ffmpeg_threads`` is ``None`` or a number that FFmpeg accepts."""
     if num_ffmpeg_threads is None:
         return
     try:
@@ -282,10 +276,7 @@ def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> Non
 
 
 def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
-    """Return the ``start``, ``stop`` and ``step`` of a slice as ints, keeping ``None``.
-
-    Raise if one is not an integer.
-    """
+    """Return the ``start``, ``stop`` and ``step`` of a slice as ints or ``None``. Raise if one is another type."""
     named = (("start", start), ("stop", stop), ("step", step))
     try:
         start, stop, step = (None if value is None else operator.index(value) for _, value in named)

@@ -68,10 +68,7 @@ def frames_picture(data: Tensor, pts_seconds: Tensor) -> Image.Image:
 
 
 def png_or_none(draw: Callable[[], Image.Image]) -> bytes | None:
-    """Call ``draw``, and return its image as a PNG file.
-
-    Return ``None`` if drawing fails; a notebook then shows text.
-    """
+    """Call ``draw``, and return its image as a PNG file; ``None`` if drawing fails, so that a notebook shows text."""
     try:
         return png_of(draw())
     except (ValueError, NotImplementedError, SystemError):  # other channels, no pixels, no memory
@@ -85,10 +82,7 @@ def png_of(picture: Image.Image) -> bytes:
 
 
 def html_player(data: Tensor, sample_rate: int) -> str:
-    """Return an HTML audio player for samples (channels, samples).
-
-    It contains the first two minutes at most, as a 16-bit WAV file.
-    """
+    """Return an HTML audio player for samples (channels, N). It contains at most two minutes, as a 16-bit WAV file."""
     length = int(_MAX_PLAYED_SECONDS * sample_rate)
     steps = (data[:, :length].detach().cpu().float().nan_to_num() * 32768).round().clamp(-32768, 32767)
     file = io.BytesIO()

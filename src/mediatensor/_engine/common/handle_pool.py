@@ -116,17 +116,14 @@ class HandlePool(Generic[H]):
         if hasattr(self, "_lock"):
             self.close()
 
-    def _forget(self) -> None:
+    def _drop_idle(self) -> None:
         # Freeing a codec in the child would wait for threads that do not exist there.
         _handles_of_the_parent.extend(self._idle)
         self._idle = []
 
 
 class _Loan(Generic[H]):
-    """The context manager that `HandlePool.borrow` returns.
-
-    It is a class because a generator with ``contextmanager`` would take longer than decoding a small frame.
-    """
+    """The context manager of `HandlePool.borrow`. As a generator, it would take longer than decoding a small frame."""
 
     __slots__ = ("_generation", "_handle", "_interrupts", "_pool")
 
@@ -192,10 +189,7 @@ def _all_pools() -> list[HandlePool[Any]]:
 
 
 def reclaim_threads() -> None:
-    """Free threads for other decoders: close the handles that have threads and have been idle for a second.
-
-    Their decoders open the source again when they need it.
-    """
+    """Free threads for other decoders: close the handles that have threads and have been idle for a second."""
     before = time.monotonic() - _REST_SECONDS
     for pool in _all_pools():
         pool.close_where(lambda handle: handle.lease.num_threads > 1 and handle.idle_since < before)
@@ -219,7 +213,7 @@ def _is_out_of_files(error: BaseException | None) -> bool:
 
 def _after_fork_in_child() -> None:
     for pool in list(_pools):
-        pool._forget()
+        pool._drop_idle()
 
 
 def _close_all() -> None:

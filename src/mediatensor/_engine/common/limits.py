@@ -39,11 +39,7 @@ def check_frames(count: float, asked_by: str) -> None:
 
 
 def check_samples(count: float, asked_by: str) -> None:
-    """Raise `InvalidArgumentError` if a call asks for more than `MAX_SAMPLES_PER_CALL` audio samples.
-
-    ``count`` is the total over all channels and clips. The error message starts with ``asked_by``, which names the
-    argument that asks for these samples.
-    """
+    """Raise like `check_frames` for more than `MAX_SAMPLES_PER_CALL` samples, in total over all channels and clips."""
     _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
 
 
@@ -81,10 +77,7 @@ frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=
 
 @contextmanager
 def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
-    """Treat the frames that are requested in a ``with`` block as clips of ``num_frames_per_clip`` frames.
-
-    Damage in the stream between two clips then does not affect these clips.
-    """
+    """Treat frames requested in a ``with`` block as clips of this length. Damage between clips does not affect them."""
     token = frames_per_clip.set(num_frames_per_clip)
     try:
         yield

@@ -49,10 +49,7 @@ def forget_warnings() -> None:
 
 
 def _levels_to_the_user() -> int:
-    """Return the ``stacklevel`` with which a warning by the caller points to the user's code.
-
-    The warning then shows the innermost frame outside the library.
-    """
+    """Return the ``stacklevel`` with which a warning of the caller points to the innermost line outside the library."""
     package = __name__.partition(".")[0]
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -64,10 +61,7 @@ T = TypeVar("T")
 
 
 def progress(items: Iterable[T], description: str, total: int | None = None, unit: str = "frame") -> Iterable[T]:
-    """Return an iterable over ``items`` that shows a progress bar, if tqdm is installed and stderr is a terminal.
-
-    Otherwise return ``items``. A loop with a progress bar can contain another such loop.
-    """
+    """Return an iterable over ``items``, with a progress bar if tqdm is installed and stderr is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         return items
     try:

@@ -85,10 +85,7 @@ class Orientation:
         return pixels
 
     def undo(self, upright: NDArray[Any]) -> NDArray[Any]:
-        """Return a view of upright pixels (H, W, C) with the orientation in which the frame is stored.
-
-        Stored pixels can be written to this view, and thereby become upright.
-        """
+        """Return a view of upright pixels (H, W, C) to which stored pixels can be written."""
         if self.flipped_vertically:
             upright = upright[::-1]
         if self.flipped_horizontally:

@@ -74,10 +74,7 @@ STAGES = tuple(stage.name for stage in (OPEN, INDEX, SEEK, DECODE, CONVERT, TRAN
 
 
 def trace_range(name: str) -> AbstractContextManager[Any]:
-    """Return a context manager whose block appears as ``mediatensor::name`` in a trace of ``torch.profiler``.
-
-    Its time is not measured as a stage.
-    """
+    """Return a context manager whose block appears as ``mediatensor::name`` in a profile, but is not a stage."""
     _find_profiler()
     if _profiler is None or not _profiler._is_profiler_enabled:
         return nullcontext()
@@ -129,10 +126,7 @@ class _Collector:
         self.seconds.setdefault(name, 0.0)
 
     def add(self, seconds: dict[str, float], started: float) -> None:
-        """Add the seconds of an inner collector.
-
-        The inner collector began at ``started``. From then until now, this collector was paused.
-        """
+        """Add the seconds of an inner collector, which began at ``started`` and has paused this collector until now."""
         self.seconds[self.running] += started - self.since
         self.since = time.perf_counter()
         for name, spent in seconds.items():

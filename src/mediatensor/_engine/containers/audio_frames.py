@@ -107,10 +107,7 @@ class ConstantFrames:
         return self.first_position + (number * numerator + phase) // denominator
 
     def is_frame(self, data: Any, size: int, may_be_longer: bool) -> bool:
-        """Return whether a packet of ``size`` bytes contains exactly one whole frame.
-
-        If ``may_be_longer``, other bytes are allowed after the frame.
-        """
+        """Return whether a packet of ``size`` bytes is one whole frame, possibly with other bytes after it."""
         value = int.from_bytes(memoryview(data)[:_HEADER_BYTES], "big")
         rest = size - self.length.numerator // self.length.denominator
         return value & _KEY_MASK == self.key and rest >= 0 and (rest <= 1 or may_be_longer)
@@ -129,10 +126,7 @@ class ConstantFrames:
 
 
 def header_key(data: bytes) -> int | None:
-    """Return the header bits that all MP3 frames of one bit rate share.
-
-    Return ``None`` if ``data`` is not an MP3 header.
-    """
+    """Return the bits that all MP3 headers of one bit rate share, or ``None`` if ``data`` is not an MP3 header."""
     header = _parse_header(data)
     return None if header is None else header.key
 
@@ -240,10 +234,7 @@ def _parse_header(data: bytes) -> FrameHeader | None:
 
 
 def mp3_frame_size(header: bytes) -> int:
-    """Parse the header of an MPEG audio frame of any layer, and return the size of the frame in bytes.
-
-    Return 0 if the header is invalid.
-    """
+    """Return the size in bytes of the MPEG audio frame, of any layer, with this header; 0 if the header is invalid."""
     return _frame_size(header[1:3]) if header[0] == 0xFF else 0
 
 
@@ -292,10 +283,7 @@ def _start_of_end_tags(read_at: ReadAt, file_size: int) -> int:
 
 
 def _parse_info(tag: bytes) -> tuple[int | None, int]:
-    """Parse an encoder's tag. Return (number of frames, number of padding samples at the end of the audio).
-
-    If the tag does not state them, they are ``None`` and 0.
-    """
+    """Return (number of frames, number of padding samples at the end) that a tag states; ``None`` and 0 if unknown."""
     flags = int.from_bytes(tag[4:8], "big")
     at = 8
     num_frames = None
@@ -310,10 +298,7 @@ def _parse_info(tag: bytes) -> tuple[int | None, int]:
 
 
 def _walk_frames(data: bytes, key: int) -> Iterator[int]:
-    """Yield the offset in ``data`` of each frame. The first frame is at offset 0, and frames are adjacent.
-
-    Stop at the first frame whose `header_key` is not ``key``.
-    """
+    """Yield the offsets of adjacent frames, beginning at 0. Stop at the first frame with another `header_key`."""
     at = 0
     while (header := _parse_header(data[at : at + _HEADER_BYTES])) is not None and header.key == key:
         yield at
@@ -338,10 +323,7 @@ def _find_rounding(offsets: Sequence[int], length: Fraction) -> tuple[Fraction, 
 
 
 def _frames_are_in_place(read_at: ReadAt, frames: ConstantFrames, end: int) -> bool:
-    """Return whether the file has frames near the computed positions. Only some frames are checked.
-
-    The last frame must also end where the audio ends, at ``end``.
-    """
+    """Return whether some checked frames are near their computed positions, and the last one ends near ``end``."""
     last = frames.num_frames - 1
     if last < 1 or abs(frames.position(last) + frames.length - end) > frames.length + frames.max_shift:
         return False
@@ -375,17 +357,12 @@ _MAX_MAPPING = 63
 
 @dataclass(frozen=True)
 class VorbisModes:
-    """The modes of a Vorbis stream, each with a block size in samples.
-
-    The first byte of a packet contains its mode number.
-    """
+    """The modes of a Vorbis stream, each with a block size in samples. A packet's first byte contains its mode."""
 
     block_sizes: tuple[int, ...]
 
     def block_size(self, first_byte: int) -> int | None:
-        """Return the block size, in samples, of a packet that starts with ``first_byte``.
-
-        Return ``None`` if the packet is not audio.
+        """Return the block size, in samples, of a packet that starts with ``first_byte``; ``None`` if it is not audio.
 
         >>> modes = VorbisModes((256, 2048))
         >>> [modes.block_size(byte) for byte in (0b00, 0b10, 0b01)]
@@ -396,12 +373,7 @@ class VorbisModes:
 
 
 def vorbis_modes(extradata: bytes) -> VorbisModes | None:
-    """Parse the headers of a Vorbis stream to get its modes, which determine block sizes.
-
-    Return ``None`` if the headers are invalid.
-
-    ``extradata`` has the three headers of the stream, as FFmpeg stores them.
-    """
+    """Return the modes of a Vorbis stream, or ``None`` if its headers in ``extradata`` are invalid."""
     headers = _split_headers(extradata)
     if headers is None or not headers[0].startswith(_IDENTIFICATION) or not headers[2].startswith(_SETUP):
         return None
@@ -429,8 +401,7 @@ def vorbis_modes(extradata: bytes) -> VorbisModes | None:
 def _split_headers(extradata: bytes) -> list[bytes] | None:
     """Return the three headers in ``extradata``, or ``None`` if it is invalid.
 
-    Before the headers, ``extradata`` has their count and the lengths of the first two headers. These lengths are
-    encoded as in an Ogg page.
+    Before them, ``extradata`` has their number, and the lengths of the first two, encoded as in an Ogg page.
     """
     if not extradata.startswith(b"\x02"):
         return None

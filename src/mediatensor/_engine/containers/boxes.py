@@ -69,10 +69,7 @@ def top_level_boxes(read_at: ReadAt, file_size: int) -> Iterator[Box]:
 
 
 def read_box(read_at: ReadAt, box: Box) -> memoryview:
-    """Read and return the content of a box.
-
-    Raise `MalformedBoxError` if it is cut off, or larger than any valid header.
-    """
+    """Return the content of a box. Raise `MalformedBoxError` if it is cut off, or larger than any valid header."""
     size = box.end - box.body
     if size > _MAX_BOX_BYTES:
         raise MalformedBoxError(f"box {box.kind!r} has {size} bytes")
@@ -122,10 +119,7 @@ def find_all(data: memoryview | Boxes, *path: bytes) -> list[memoryview]:
 
 
 def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
-    """Return the content of the box at a path; see `find_all`.
-
-    Raise `MalformedBoxError` unless there is exactly one.
-    """
+    """Return the content of the box at a path; see `find_all`. Raise `MalformedBoxError` unless there is one box."""
     contents = find_all(data, *path)
     if len(contents) != 1:
         raise MalformedBoxError(f"{len(contents)} boxes {b'/'.join(path)!r}")
@@ -133,42 +127,31 @@ def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
 
 
 class Fields:
-    """Reads the fields of a box, one after another.
-
-    The box must start with a version and flags, which are read first.
-    """
+    """Reads the fields of a box one after another. A version and flags, which must come first, are read immediately."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
-        self._size = len(data)
         self._position = 0
         word = self.unsigned()
         self.version, self.flags = word >> 24, word & 0xFFFFFF
 
     def unsigned(self, num_bytes: int = 4) -> int:
-        start = self._position
-        self.skip(num_bytes)
-        return int.from_bytes(self._data[start : self._position], "big")
+        return int.from_bytes(self.take(num_bytes), "big")
 
     def signed(self, num_bytes: int = 4) -> int:
-        start = self._position
-        self.skip(num_bytes)
-        return int.from_bytes(self._data[start : self._position], "big", signed=True)
+        return int.from_bytes(self.take(num_bytes), "big", signed=True)
 
-    def skip(self, num_bytes: int) -> None:
-        """Skip ``num_bytes`` bytes. Raise `MalformedBoxError` if the box has fewer bytes left."""
-        if self._position + num_bytes > self._size:
+    def take(self, num_bytes: int) -> memoryview:
+        """Return the next ``num_bytes`` bytes. Raise `MalformedBoxError` if the box has fewer bytes left."""
+        start, self._position = self._position, self._position + num_bytes
+        if self._position > len(self._data):
             raise MalformedBoxError("a box ends before its fields do")
-        self._position += num_bytes
+        return self._data[start : self._position]
 
     def array(self, count: int, dtype: str, columns: int = 1) -> NDArray[np.int64]:
-        """Read ``count`` rows of numbers.
-
-        Return them as int64 of shape (count,), or (count, columns) for several columns.
-        """
-        start = self._position
-        self.skip(count * columns * np.dtype(dtype).itemsize)  # raises before anything is allocated
-        numbers = np.frombuffer(self._data[start : self._position], dtype).astype(np.int64)
+        """Read ``count`` rows of numbers as int64 of shape (count,), or (count, columns) for several columns."""
+        data = self.take(count * columns * np.dtype(dtype).itemsize)  # raises before anything is allocated
+        numbers = np.frombuffer(data, dtype).astype(np.int64)
         return numbers if columns == 1 else numbers.reshape(count, columns)
 
     def rest(self) -> memoryview:

@@ -121,18 +121,12 @@ class OggLink:
 
     @property
     def kinds(self) -> list[tuple[str, int, int]]:
-        """Return (codec, samples per second, channels) of each stream in this part.
-
-        For streams without audio, codec is empty.
-        """
+        """Return (codec, samples per second, channels) of each stream. Without audio, the codec is empty."""
         return [_ogg_kind(header) for header in self.headers.values()]
 
     @property
     def num_seconds(self) -> float | None:
-        """Return the duration of this part in seconds, from its first audio stream.
-
-        Return ``None`` if its pages do not state it.
-        """
+        """The duration of the first audio stream in seconds, or ``None`` if its pages do not state it."""
         for (serial, header), (codec, rate, _) in zip(self.headers.items(), self.kinds, strict=True):
             granules = self.granules.get(serial)
             if codec and rate and granules:
@@ -194,7 +188,6 @@ def ogg_links(read_at: ReadAt, file_size: int) -> list[OggLink]:
 
 
 def _ogg_kind(header: bytes) -> tuple[str, int, int]:
-    """Parse the first packet of an Ogg stream. Return (codec, samples per second, channels)."""
     if header.startswith(b"OpusHead") and len(header) >= 19:
         return "opus", 48_000, header[9]
     if header.startswith(b"\x01vorbis") and len(header) >= 30:
@@ -202,8 +195,8 @@ def _ogg_kind(header: bytes) -> tuple[str, int, int]:
     if header.startswith(b"Speex   ") and len(header) >= 52:
         return "speex", int.from_bytes(header[36:40], "little"), header[48]
     if header.startswith(b"\x7fFLAC") and len(header) >= 51:
-        value = _flac_facts(header[17:])
-        return "flac", value[0], value[1]
+        rate, channels, _ = _flac_facts(header[17:])
+        return "flac", rate, channels
     return "", 0, 0
 
 
@@ -211,10 +204,7 @@ def _ogg_kind(header: bytes) -> tuple[str, int, int]:
 
 
 def flac_seconds(read_at: ReadAt, file_size: int) -> float | None:
-    """Return the total duration of all parts of a joined FLAC file in seconds.
-
-    Return ``None`` if a part does not state its length.
-    """
+    """Return the total duration of a joined FLAC file in seconds, or ``None`` if a part does not state its length."""
     seconds = 0.0
     for position in range(0, file_size, _MANY_BYTES):
         data = read_at(position, _MANY_BYTES + 8 + _FLAC_FACTS_BYTES)
@@ -466,7 +456,6 @@ def _walk_mpeg_audio(data: bytes, stop: int, first: bytes, most: int) -> tuple[i
 
 
 def _walk_adts(data: bytes, stop: int, first: bytes, most: int) -> tuple[int, int]:
-    """Walk over adjacent AAC frames. Arguments and result are as in `_walk_mpeg_audio`."""
     rate = first[2] & 0x3C
     at = number = 0
     while at < stop and number < most and data[at] == 0xFF and data[at + 1] & 0xF6 == 0xF0:
@@ -489,10 +478,7 @@ def begins_file(data: bytes) -> bool:
 
 
 def id3_end(data: bytes) -> int:
-    """Return the offset in ``data`` at which its ID3 tag ends, or 0 if there is no tag.
-
-    The offset can be larger than the length of ``data``, because a packet can contain only the start of a tag.
-    """
+    """Return the offset at which the ID3 tag in ``data`` ends, possibly after the end of ``data``; 0 without a tag."""
     at = data.find(b"ID3")
     size = data[at + 6 : at + 10]
     if at < 0 or len(size) < 4 or max(size) > 0x7F:

@@ -71,11 +71,7 @@ def _contents_of(elements: _Elements, kind: int) -> list[bytes]:
 
 
 def _unsigned(elements: _Elements, kind: int, default: int) -> int:
-    """Return the number in the element of type ``kind``.
-
-    Return ``default`` if there is no such element, or it is empty. Raises `MalformedBoxError` if there are several such
-    elements.
-    """
+    """Return the number in the only element of type ``kind``, or ``default`` if the element is missing or empty."""
     contents = _contents_of(elements, kind)
     if len(contents) > 1 or any(len(content) > 8 for content in contents):
         raise MalformedBoxError(f"more than one number {kind:X}")
@@ -191,14 +187,11 @@ class Blocks:
 
 
 class _Element(NamedTuple):
-    """Header of an element: its ID, and the positions where its content starts and ends.
+    """Header of an element."""
 
-    The end is ``None`` if the element does not state its size.
-    """
-
-    kind: int
-    body: int
-    end: int | None
+    kind: int  # its ID
+    body: int  # where its content starts
+    end: int | None  # where its content ends; `None` if the element does not state its size
 
 
 def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window_bytes: int) -> Blocks:
@@ -212,10 +205,7 @@ def blocks_of_track(read_at: ReadAt, file_size: int, track_index: int, *, window
 
 @dataclass
 class _Walk:
-    """Reads a file from start to end, and collects the blocks of a track.
-
-    ``read_at``, ``file_size``, ``track_index`` and ``window_bytes`` are the arguments of `blocks_of_track`.
-    """
+    """Reads a file from start to end, and collects the blocks of a track; see `blocks_of_track` for the arguments."""
 
     read_at: ReadAt
     file_size: int
@@ -274,10 +264,7 @@ class _Walk:
         return _Element(kind, body, None if size == ones else body + size)
 
     def _look_at(self, position: int) -> int:
-        """Make sure that `data` contains the header that starts at ``position`` in the file.
-
-        Return its offset in `data`.
-        """
+        """Make sure that `data` contains the header that starts at ``position``. Return its offset in `data`."""
         at = position - self.start
         if not 0 <= at <= len(self.data) - _HEAD_BYTES:
             self.data = self.read_at(position, self.window_bytes)
@@ -446,10 +433,7 @@ class _Walk:
             position = element.end
 
     def _pack(self) -> None:
-        """Move the positions and first bytes of the track's blocks from lists to arrays.
-
-        Discard other tracks' blocks.
-        """
+        """Move the track's blocks from lists to arrays, and discard the blocks of other tracks."""
         heads = np.frombuffer(b"".join(self.heads), np.uint8)
         positions = np.array(self.positions, np.int64)
         if len(heads) != len(positions) * _HEAD_BYTES:
@@ -504,9 +488,11 @@ class _Walk:
         lacing = np.asarray(flags & _LACING, np.uint8)
         if lacing.any():
             blocks = self._split_laced_blocks(blocks, lacing, track.default_duration)
+        if not track.stripped:
+            return blocks
         stripped = np.frombuffer(track.stripped, np.uint8)[:PAYLOAD_BYTES]
         whole = np.concatenate([np.tile(stripped, (len(blocks.payload), 1)), blocks.payload], axis=1)
-        return replace(blocks, payload=whole[:, :PAYLOAD_BYTES]) if len(stripped) else blocks
+        return replace(blocks, payload=whole[:, :PAYLOAD_BYTES])
 
     def _split_laced_blocks(self, blocks: Blocks, lacing: NDArray[np.uint8], default_duration: int) -> Blocks:
         """Replace each block that contains several frames (10.3) by these frames."""
@@ -546,7 +532,7 @@ class _Walk:
 def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple[int, int]]:
     """Return (position, size) of each frame in a laced block, which contains several frames.
 
-    The payload of the block lies between the positions ``begin`` and ``end``. It starts with ``header``.
+    The payload of the block, which starts with ``header``, lies between the positions ``begin`` and ``end``.
 
     >>> _split_laces(bytes([1, 0x83]), 0x06, 100, 110)
     [(102, 3), (105, 5)]
@@ -586,10 +572,9 @@ def _split_laces(header: bytes, lacing: int, begin: int, end: int) -> list[tuple
 
 
 def _block_headers(heads: NDArray[np.uint8]) -> tuple[Int64Array, Int64Array, NDArray[np.uint8]]:
-    """Parse the first bytes of blocks, one block in each row of ``heads``. Return three arrays, with one row per block.
+    """Parse the first bytes of blocks, one block in each row of ``heads``.
 
-    They contain the size of the block, the offset in ``heads`` at which its header starts, and this header together
-    with the first bytes of the payload.
+    Return for each block its size, the offset at which its header starts, and the header with the start of the payload.
     """
     count = len(heads)
     size, start = np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -33,10 +33,7 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PacketTable:
-    """The packets of one stream in decode order.
-
-    The table is made by reading all packets, or from headers of the file.
-    """
+    """The packets of one stream in decode order, from reading all packets or from headers of the file."""
 
     pts: Int64Array  # presentation time in the stream's time base; `NO_PTS` if missing
     dts: Int64Array  # decode time in the stream's time base; `NO_PTS` if missing
@@ -136,7 +133,7 @@ def find_track(moov: memoryview, track_id: int) -> Track:
 def _number_after_times(data: memoryview) -> int:
     """Return the field that follows the times of creation and modification in the header of a movie, track or media."""
     header = Fields(data)
-    header.skip(16 if header.version == 1 else 8)
+    header.take(16 if header.version == 1 else 8)
     return header.unsigned()
 
 
@@ -170,7 +167,7 @@ def _edits(trak: Boxes) -> tuple[tuple[int, int], ...]:
     edits = []
     for _ in range(count):
         edits.append((fields.unsigned(width), fields.signed(width)))
-        fields.skip(4)
+        fields.take(4)
     return tuple(edits)
 
 
@@ -260,10 +257,7 @@ def expected_entries(track: Track, samples: Samples, first_dts: int) -> DemuxedS
 
 
 def entries_to_compare(is_key: BoolArray) -> Int64Array:
-    """Choose entries of a computed list that should be compared with the demuxer's list. Return their numbers.
-
-    They are at both ends of the list, at key frames, and at some places in between.
-    """
+    """Choose entries to compare with the demuxer's list: at both ends, at key frames, and at places in between."""
     count = len(is_key)
     is_chosen = np.zeros(count, bool)
     is_chosen[:_NUM_AT_ENDS] = is_chosen[-_NUM_AT_ENDS:] = True
@@ -339,10 +333,7 @@ def _samples_per_chunk(data: memoryview, num_chunks: int) -> Int64Array:
 
 
 def _expand_runs(data: memoryview, count: int, dtype: str = ">u4") -> tuple[Int64Array, Int64Array]:
-    """Expand a table that lists runs of samples with the same value. Return (value of each sample, value of each run).
-
-    The runs must have ``count`` samples in total.
-    """
+    """Expand a table of runs of ``count`` samples in total. Return (value of each sample, value of each run)."""
     fields = Fields(data)
     num_runs = fields.unsigned()
     runs = np.frombuffer(fields.rest()[: num_runs * 8], [("length", ">u4"), ("value", dtype)])
@@ -368,9 +359,9 @@ def _composition_delays(table: Boxes, count: int) -> tuple[Int64Array, int]:
 
 
 def _match_samples(samples: Samples, demuxed: DemuxedSamples) -> Int64Array:
-    """Return, for each packet in the demuxer's list, the number of its sample in the header.
+    """Return, for each packet in the demuxer's list, the number of the sample with its position and size.
 
-    Both are matched by position. Raises `MalformedBoxError` if a packet has no sample of the same position and size.
+    Raises `MalformedBoxError` if there is no such sample.
     """
     position, size = samples.position, samples.size
     if demuxed.position is position and not (position[1:] < position[:-1] + size[:-1]).any():

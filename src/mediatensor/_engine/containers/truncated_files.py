@@ -61,10 +61,7 @@ def stated_audio_seconds(read_at: ReadAt, file_size: int) -> float | None:
 
 
 def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the segment of a Matroska file would end after the end of the file, so that bytes are missing.
-
-    The segment is the element that contains nearly the whole file (RFC 9559, 5.1).
-    """
+    """Return whether the segment, which contains nearly the whole file (RFC 9559, 5.1), would end after the file."""
     position, _ = _size_of_element(read_at(4, 8), 4)
     header = read_at(position, 12)
     if header[:4] != _SEGMENT:
@@ -74,9 +71,9 @@ def _matroska_breaks_off(read_at: ReadAt, file_size: int) -> bool:
 
 
 def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
-    """Parse the size field of an EBML element. Return (position at which the element ends, whether it states its size).
+    """Parse the size of an EBML element (RFC 8794, 6). Return (position at which it ends, whether it states its size).
 
-    ``data`` starts with the field, whose position in the file is ``position`` (RFC 8794, 6).
+    ``data`` starts with the field, whose position in the file is ``position``.
     """
     num_bytes = 9 - data[0].bit_length() if data else 9
     if num_bytes > 8 or len(data) < num_bytes:
@@ -87,10 +84,7 @@ def _size_of_element(data: bytes, position: int) -> tuple[int, bool]:
 
 
 def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
-    """Return whether a box or chunk at the top level of a file would end after the end of the file.
-
-    ``end_of`` is called with the first bytes and the position of each part, and returns where the part ends.
-    """
+    """Return whether a box or chunk at the top level of a file would end after the end of the file."""
     position = 0
     for _ in range(_MAX_PARTS):
         end = end_of(read_at(position, 16), position)
@@ -101,10 +95,9 @@ def _parts_exceed_file(read_at: ReadAt, file_size: int, end_of: _EndOf) -> bool:
 
 
 def _box_end(header: bytes, position: int) -> int | None:
-    """Return the position at which the box with this header ends (ISO 14496-12, 4.2).
+    """Return where the box with this header ends (ISO 14496-12, 4.2), or ``None`` if this is unknown.
 
-    ``header`` has the first bytes of the box, and ``position`` is its start. Return ``None`` if the end is unknown. If
-    the header itself is cut off, return the position at which the header should end.
+    If the header itself is cut off, return where the header should end.
     """
     if len(header) < 8:
         # A few zero bytes may follow the last box.
@@ -119,21 +112,14 @@ def _box_end(header: bytes, position: int) -> int | None:
 
 
 def _riff_end(header: bytes, position: int) -> int | None:
-    """Return the position at which the RIFF chunk with this header ends, or ``None`` if it is unknown.
-
-    A recorder that was killed leaves a size of 0, or a size with all bits set. The end is then unknown.
-    """
     if header[:4] != b"RIFF" or len(header) < 8:
         return None
     size: int = struct.unpack_from("<I", header, 4)[0]
-    return None if size in (0, 0xFFFFFFFF) else position + 8 + size
+    return None if size in (0, 0xFFFFFFFF) else position + 8 + size  # recorders that were killed leave such sizes
 
 
 def _flv_breaks_off(read_at: ReadAt, file_size: int) -> bool:
-    """Return whether the end of an FLV file is missing.
-
-    A complete file ends with the size of its last tag, in four bytes. See "Adobe Flash Video File Format", E.3.
-    """
+    """Return whether an FLV file lacks the size of its last tag at the end ("Adobe Flash Video File Format", E.3)."""
     size = int.from_bytes(read_at(max(file_size - 4, 0), 4), "big")
     start = file_size - 4 - size
     if size < _FLV_TAG_HEADER_BYTES or start < 9:

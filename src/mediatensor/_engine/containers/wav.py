@@ -41,13 +41,10 @@ _W64_GUID_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 @dataclass(frozen=True)
 class SampleEncoding:
-    """How samples are stored.
+    """How samples are stored."""
 
-    ``codec`` (such as ``"pcm_s16le"``) and ``sample_format`` (``"s16"``) are FFmpeg's names.
-    """
-
-    codec: str
-    sample_format: str
+    codec: str  # FFmpeg's name, such as "pcm_s16le"
+    sample_format: str  # FFmpeg's name, such as "s16"
     num_bytes: int
     is_float: bool
     is_big_endian: bool
@@ -127,10 +124,7 @@ def parse_wav_header(read_at: ReadAt, file_size: int, name: str) -> WavHeader:
 
 
 def stated_wav_audio(read_at: ReadAt, file_size: int) -> StatedAudio | None:
-    """Return the length of the audio of a WAV file according to its header, uncompressed or not.
-
-    Return ``None`` if the file is not a WAV file, or if its header does not state the length.
-    """
+    """Return the length of the audio according to the header; ``None`` if the file is not WAV or does not state it."""
     with suppress(OpenError):
         container, fmt, _, size = _find_audio(read_at, file_size, "")
         if size <= 0 or min(abs(size - (1 << bits)) for bits in (31, 32, 63)) <= _NEAR_LIMIT:
@@ -271,9 +265,7 @@ _NAMES = {
 
 
 def layout_name(mask: int, num_channels: int) -> str | None:
-    """Return the name of the channel layout with the loudspeakers in ``mask``.
-
-    Return ``None`` if the mask does not have one loudspeaker for each channel.
+    """Return the name of a channel layout; ``None`` if the mask does not have one loudspeaker for each channel.
 
     >>> layout_name(0b11, 2), layout_name(0b110000, 2), layout_name(0, 2)
     ('stereo', '2 channels (BL+BR)', None)

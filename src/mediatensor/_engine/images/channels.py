@@ -94,10 +94,7 @@ def check_mode(mode: object) -> ImageReadMode:
 
 
 def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16] | None:
-    """Return the numpy type for a torch dtype, or ``None`` for ``"auto"``, which keeps the dtype of the file.
-
-    Raises `InvalidArgumentError` for any other value.
-    """
+    """Return the numpy type for a torch dtype, or ``None`` for ``"auto"``, which keeps the dtype of the file."""
     if isinstance(output_dtype, torch.dtype) and output_dtype in (torch.uint8, torch.uint16):
         return np.uint8 if output_dtype == torch.uint8 else np.uint16
     if isinstance(output_dtype, str) and output_dtype == "auto":
@@ -108,7 +105,6 @@ def check_output_dtype(output_dtype: object) -> type[np.uint8] | type[np.uint16]
 
 
 def wanted_layout(stored: Layout, mode: ImageReadMode) -> Layout:
-    """Choose the layout of the decoded image from the layout in the file and the mode that the user chose."""
     return _LAYOUTS.get(mode, stored)
 
 

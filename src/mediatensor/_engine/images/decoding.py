@@ -15,7 +15,7 @@ from ...errors import DecodeError, MediaTensorError, OpenError
 from ..common import buffers
 from ..common.limits import MAX_PIXELS_ADVICE
 from ..common.pictures import Orientation
-from ..sources.source import MemorySource, PathSource, Source, UrlSource, make_source
+from ..sources.source import MemorySource, PathSource, Source, make_readable_source
 from .channels import ImageReadMode, convert, wanted_layout
 from .formats import DamagedImageError, look_like, sniff
 from .reading import open_image
@@ -122,8 +122,6 @@ def _text(error: Exception) -> str:
 #: Largest size of an image file in bytes.
 MAX_FILE_BYTES = 1 << 30
 
-_FILE_SCHEME = "file:"
-
 
 def read_bytes(source: object) -> tuple[bytes, str]:
     """Read a whole source. Return (its bytes, its name for error messages).
@@ -132,9 +130,7 @@ def read_bytes(source: object) -> tuple[bytes, str]:
     `OpenError` if the source is empty, if it has more than `MAX_FILE_BYTES`, or if it is a URL that only FFmpeg can
     read. Also raises the errors of `make_source`.
     """
-    made = make_source(source)
-    if isinstance(made, UrlSource) and made.url.startswith(_FILE_SCHEME):
-        made = PathSource(made.url.removeprefix(_FILE_SCHEME))
+    made = make_readable_source(source)
     name = made.describe()
     if isinstance(made, MemorySource):
         return made.data if isinstance(made.data, bytes) else made.data.numpy().tobytes(), name

@@ -56,10 +56,7 @@ def sniff(data: bytes | memoryview) -> str | None:
 
 
 def _sniff_brands(begin: bytes) -> str | None:
-    """Return the format of a file that starts with a ``ftyp`` box, or ``None`` if it has no brand of AVIF or HEIC.
-
-    The major brand decides. If it is a generic brand, the compatible brands decide.
-    """
+    """Return the format of a file with a ``ftyp`` box by its major brand or, if this is generic, its other brands."""
     size = int.from_bytes(begin[:4], "big")
     for at in (8, *range(16, min(len(begin), size), 4)):
         brand = begin[at : at + 4]
@@ -91,9 +88,7 @@ def look_like(data: bytes | memoryview) -> str:
 
 
 def exif_orientation(exif: bytes | None) -> int:
-    """Return the orientation that EXIF data state, a number from 1 to 8.
-
-    Return 1 (upright) if the data are missing or damaged.
+    """Return the orientation, 1 to 8, that EXIF data state; 1 (upright) if the data are missing or damaged.
 
     >>> exif_orientation(b"II*" + struct.pack("<BIHHHII", 0, 8, 1, 0x0112, 3, 1, 6) + bytes(4))
     6
@@ -148,9 +143,7 @@ def webp_canvas(data: bytes) -> tuple[int, int]:
 
 
 def webp_with_alpha(data: bytes) -> bytes | None:
-    """Set the alpha flag of an animated WebP file, and return the changed file.
-
-    Return ``None`` if no change is needed: the flag is set already, or the file is not animated.
+    """Return an animated WebP file with its alpha flag set; ``None`` if it was set, or the file is not animated.
 
     >>> file = b"RIFF" + struct.pack("<I", 22) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes([2, 0, 0, 0]) + bytes(6)
     >>> (webp_with_alpha(file) or b"")[20]
@@ -225,10 +218,7 @@ def read_jpeg_headers(data: bytes) -> JpegHeaders:
 
 
 def _mcus(frame: bytes) -> tuple[int, int]:
-    """Return (number of minimum coded units in a JPEG picture, number of blocks in each unit).
-
-    ``frame`` is a frame header without its first bytes: it starts with the height.
-    """
+    """Return (number of coded units, blocks in each) of a JPEG picture. ``frame`` is its header from the height on."""
     height, width = struct.unpack_from(">HH", frame)
     factors = [(factor >> 4, factor & 15) for factor in frame[6::3]]
     columns, rows = (max((pair[axis] for pair in factors), default=1) or 1 for axis in (0, 1))

@@ -119,10 +119,7 @@ def parse_png(data: bytes) -> PngFile:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Yield (kind, start of the content, stop of the content) of each chunk, up to the last chunk.
-
-    Raises `DamagedImageError` if a chunk is truncated or has a wrong checksum.
-    """
+    """Yield (kind, start, stop) of the content of each chunk, after checking that it is whole and intact."""
     view, at, kind = memoryview(data), len(SIGNATURE), b""
     while kind != b"IEND":
         if at + 12 > len(data):
@@ -173,10 +170,7 @@ def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
 
 
 def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
-    """Raise `DamagedImageError` unless the compressed data of a frame contain all rows.
-
-    FFmpeg's decoder does not report missing rows, and leaves them uninitialised.
-    """
+    """Raise `DamagedImageError` if a frame lacks rows. FFmpeg would leave them uninitialised without an error."""
     row_bits = png.bit_depth * _LAYOUTS[png.color_type].num_channels
     passes = _PASSES if png.is_interlaced else [(0, 0, 1, 1)]
     expected = 0
@@ -309,10 +303,7 @@ class GifFile(NamedTuple):
 
 
 def parse_gif(data: bytes) -> GifFile:
-    """Parse the blocks of a GIF file.
-
-    Raise `DamagedImageError` if it is truncated, or has a block of an unknown kind.
-    """
+    """Parse the blocks of a GIF file. Raise `DamagedImageError` if one is truncated, or of an unknown kind."""
     frames: list[GifFrame] = []
     transparent: int | None
     transparent, disposal = _NOTHING

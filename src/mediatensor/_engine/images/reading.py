@@ -122,10 +122,7 @@ def _open_jpeg(data: bytes) -> OpenedImage:
 
 
 def _has_flat_corner(image: Image.Image) -> bool:
-    """Return whether all pixels in the bottom right corner have one colour.
-
-    libjpeg fills missing parts with one colour, so such a file is possibly truncated.
-    """
+    """Return whether the bottom right corner has one colour, with which libjpeg fills the missing part of a file."""
     width, height = image.size
     left, top = max((width - 1) // 8 * 8, width - 4), max((height - 1) // 8 * 8, height - 4)
     if image.getpixel((left, top)) != image.getpixel((width - 1, height - 1)):
@@ -244,10 +241,7 @@ def _open_avif(data: bytes, *, wants_8_bits: bool, num_threads: int) -> OpenedIm
 
 
 def _rgb_16(parts: Sequence[PlanarPicture], layout: Layout) -> Bands:
-    """Convert an AVIF picture of more than 8 bits to 16 bits, and yield it in bands of rows.
-
-    ``parts`` has the picture's colours and, if it has alpha, a second picture with its alpha.
-    """
+    """Convert an AVIF picture of more than 8 bits to 16 bits. A second part has its alpha, if there is any."""
     width = parts[0].planes[0].shape[1]
     num_rows = max(1, _BAND_PIXELS // width)
     num_colours = layout.num_channels - layout.has_alpha
@@ -308,10 +302,6 @@ _OPENERS: dict[str, Callable[[bytes], OpenedImage]] = {
 
 
 def _pillow(name: str, feature: str | None, data: bytes) -> Any:
-    """Open an image with Pillow, without decoding its pixels.
-
-    Raise `MissingDependencyError` if Pillow lacks the decoder.
-    """
     if feature is not None and not (feature in (*features.modules, *features.codecs) and features.check(feature)):
         raise MissingDependencyError(
             f"This Pillow ({PIL.__version__}) cannot decode {name}; the wheels of Pillow on PyPI can "
@@ -389,9 +379,7 @@ _MARKER_AND_VERSION = 0x81
 
 
 def avif_depth(data: bytes) -> int:
-    """Return the number of bits per sample of an AVIF file: 8, 10 or 12.
-
-    If colours and alpha differ, return the larger number.
+    """Return the number of bits per sample of an AVIF file, 8, 10 or 12: the larger one of colours and alpha.
 
     >>> avif_depth(b"av1C" + bytes([0x81, 0x20, 0x4C, 0]))
     10

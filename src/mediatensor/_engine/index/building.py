@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError
 from ..bitstreams.units import Disposable
 from ..common.messages import counted
-from ..containers.sample_tables import NO_PTS, Int8Array, Int64Array, PacketTable
+from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .holes import describe_holes, find_holes
+from .index_file import MAX_TICKS
 
 BoolArray = NDArray[np.bool_]
 _NO_PACKETS: deque[int] = deque()
@@ -123,7 +124,7 @@ def from_frames(
         is_key=is_key & np.isin(packet, key_frames),
         is_damaged=np.array([r.is_corrupt for r in records], bool),
         packet=packet,
-        disposable=_unknown_disposable(len(records)),
+        disposable=np.full(len(records), Disposable.UNKNOWN, np.int8),
         **_key_frame_columns(table, key_frames),
         settled=True,
         fingerprint=np.array([r.fingerprint for r in records], np.uint32),
@@ -151,7 +152,7 @@ def from_table(pts: Sequence[int], duration: Sequence[int], is_key: Sequence[boo
         is_key=keys,
         is_damaged=np.zeros(len(order), bool),
         packet=np.full(len(order), -1, np.int64),
-        disposable=_unknown_disposable(len(order)),
+        disposable=np.full(len(order), Disposable.UNKNOWN, np.int8),
         key_frame_packet=np.full(len(key_frames), -1 if keys.any() else 0, np.int64),
         key_frame_pts=sorted_pts[key_frames],
         key_frame_dts=unknown,
@@ -169,7 +170,6 @@ def _key_frames(table: PacketTable) -> Int64Array:
 
 
 def _key_frame_columns(table: PacketTable, key_frames: Int64Array) -> dict[str, Any]:
-    """Return the fields of a `FrameIndex` that describe key frames. ``key_frames`` has the packet numbers."""
     return {
         "key_frame_packet": key_frames,
         "key_frame_pts": table.pts[key_frames],
@@ -177,10 +177,6 @@ def _key_frame_columns(table: PacketTable, key_frames: Int64Array) -> dict[str, 
         "key_frame_position": table.position[key_frames],
         "key_frame_bytes": np.add.reduceat(table.size, key_frames) if len(key_frames) else np.zeros(0, np.int64),
     }
-
-
-def _unknown_disposable(count: int) -> Int8Array:
-    return np.full(count, Disposable.UNKNOWN, np.int8)
 
 
 def _known_durations(
@@ -310,11 +306,7 @@ def _parts_of_packets(table: PacketTable) -> Int64Array:
 def _ascending_times(
     pts: Int64Array, duration: Int64Array, packet: Int64Array, part: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Correct times so that they never decrease.
-
-    Return the times, and how far each part of a joined stream was shifted.
-
-    ::
+    """Correct times so that they never decrease. Return them, and how far each part of a joined stream was shifted::
 
         input times          0 2 1 4 3 6 5    0 1 2 9 3 4 5    0 1 2 3   0 1 2 3
         ascending            0 1 2 3 4 5 6    0 1 2 3 3 4 5    0 1 2 3   4 5 6 7
@@ -426,8 +418,6 @@ def _anomalies(table: PacketTable) -> tuple[str, ...]:
     return tuple(found)
 
 
-# Times up to this limit can be added and subtracted without overflow.
-_MAX_TICKS = 1 << 61
 # Possible names of each value. ffprobe 4 writes the "pkt_" names; ffprobe 5 writes "pts" and "pkt_duration".
 _PTS_NAMES, _DURATION_NAMES = ("pts", "pkt_pts"), ("duration", "pkt_duration")
 
@@ -468,8 +458,8 @@ def _parse_mapping(frame: Any, number: int) -> tuple[int, int, bool]:
         ) from None
     except (ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: {error}.") from None
-    if max(abs(pts), abs(duration)) > _MAX_TICKS:
-        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times out of all proportion.")
+    if max(abs(pts), abs(duration)) > MAX_TICKS:
+        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times that are out of range.")
     return pts, duration, bool(is_key)
 
 

@@ -428,15 +428,12 @@ class FrameIndex:
         return np.maximum(started.astype(np.int64) - 1, 0)
 
     def _played_in_range(self, start_seconds: float, stop_seconds: float) -> range:
-        """Return the frames shown in [start_seconds, stop_seconds).
-
-        The first one can start earlier, if it is still shown at ``start_seconds``.
-        """
+        """Return the frames shown in [start_seconds, stop_seconds). The first one can start before start_seconds."""
         first = int(self.played_at(np.array([start_seconds]))[0])
         if start_seconds == stop_seconds:
             return range(first, first)
-        behind = int(np.searchsorted(self._pts_seconds, stop_seconds - checks.TIME_TOLERANCE))
-        return range(first, max(behind, first + 1))
+        stop = int(np.searchsorted(self._pts_seconds, stop_seconds - checks.TIME_TOLERANCE))
+        return range(first, max(stop, first + 1))
 
     @cached_property
     def _clock(self) -> FrameClock:
@@ -467,24 +464,18 @@ class FrameIndex:
 
     @cached_property
     def follows_file(self) -> bool:
-        """Whether frames are shown in the order of their packets, and not all of them are key frames.
-
-        Only use this for indexes that were made from packets.
-        """
+        """For an index made from packets: whether frames have the order of packets, and are not all key frames."""
         return bool((self.packet[1:] > self.packet[:-1]).all()) and len(self.key_frame_packet) < len(self)
 
     @cached_property
     def times_restart(self) -> bool:
-        """Whether some key frame has an earlier time than the previous key frame in the file.
-
-        Seeking to a time can then end at the wrong key frame.
-        """
+        """Whether a key frame has an earlier time than its predecessor in the file, so that seeks by time can fail."""
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Return the index of the first frame that comes out when decoding starts at a key frame.
+        """Return the index of the frame that comes out first when decoding starts at this key frame: the frame itself.
 
-        This is the key frame itself. ``key_frame`` is its number among the key frames, starting at 0.
+        ``key_frame`` is its number among the key frames, starting at 0.
         """
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
@@ -512,7 +503,6 @@ class FrameIndex:
 
 
 def clock_of_index(index: FrameIndex) -> FrameClock:
-    """Return the `FrameClock` of an index, which finds the frames for evenly spaced times."""
     return index._clock
 
 
@@ -521,10 +511,7 @@ def note_source(index: FrameIndex, source: SourceIdentity) -> None:
 
 
 def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fraction, name: str) -> None:
-    """Raise `FrameIndexError` unless an index was made from this source and stream. The error lists the differences.
-
-    ``name`` is the name of the source in the error message.
-    """
+    """Raise `FrameIndexError` unless an index was made from this source, which the message calls ``name``."""
     if not len(index):
         raise FrameIndexError(f"The frame index for {name} has no frames. Pass another one, or none to have it made.")
     if index.made_from is None:
@@ -541,10 +528,7 @@ def check_index_belongs(index: FrameIndex, source: SourceIdentity, time_base: Fr
 
 
 def frame_times(index: FrameIndex, frame: int) -> tuple[float, float]:
-    """Return the time and the duration of one frame in seconds, as floats.
-
-    For several frames, see `FrameIndex.times_of`.
-    """
+    """Return the time and the duration of one frame in seconds; for several frames, see `FrameIndex.times_of`."""
     numerator, denominator = index._time_base_terms
     return float(index._pts_seconds[frame]), float(index.duration[frame]) * numerator / denominator
 

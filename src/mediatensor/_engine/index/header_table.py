@@ -67,7 +67,7 @@ _SMALL_FILE_BYTES = 1 << 16
 
 
 def has_header_table(reader: VideoReader) -> bool:
-    """Return whether files of this format list all packets in one header. This function does not read the list."""
+    """Return whether files of this format list all packets in one header."""
     return not _FORMATS.isdisjoint(reader.format_name.split(","))
 
 
@@ -176,7 +176,6 @@ def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box
 
 
 def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> DemuxedSamples:
-    """Return the demuxer's list of packets. If ``numbers`` are given, return only these entries of the list."""
     entries = reader.index_entries(numbers)
     if not entries:
         raise MalformedBoxError("the demuxer has no list")
@@ -187,10 +186,7 @@ def _demuxed_samples(reader: VideoReader, numbers: list[int] | None = None) -> D
 
 
 def _check_demuxed(reader: VideoReader, track: Track, samples: Samples) -> DemuxedSamples | None:
-    """Compute the list of packets that the demuxer should have, and compare some entries with its actual list.
-
-    Return the computed list, or ``None`` if it cannot be computed or does not match.
-    """
+    """Compute the list of packets that the demuxer should have; return ``None`` unless some entries match its list."""
     if reader.num_index_entries != len(samples.position):
         return None
     expected = expected_entries(track, samples, int(_demuxed_samples(reader, [0]).dts[0]))

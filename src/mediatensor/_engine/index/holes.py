@@ -52,10 +52,7 @@ class FrameHole:
 
 
 class HoleColumns(NamedTuple):
-    """All holes of a stream, in ascending order, as columns of a `FrameIndex`.
-
-    Each is int64 (H,); times are in ticks.
-    """
+    """All holes of a stream, in ascending order, as int64 columns (H,) of a `FrameIndex`. Times are in ticks."""
 
     frame: Int64Array  # index of the first frame after each hole
     pts: Int64Array  # time of the first missing frame
@@ -107,9 +104,7 @@ def find_holes(
 
 
 def _is_covered(times: Int64Array, pts: Int64Array, duration: Int64Array) -> NDArray[np.bool_]:
-    """Return, for each of ``times``, whether it lies in the first half of the duration of a frame.
-
-    Such a frame can be the one that belongs to this time.
+    """Return whether each time lies in the first half of a frame's duration, so that it can be the time of the frame.
 
     ``pts`` and ``duration`` are the start times and durations of the frames.
     """
@@ -147,7 +142,6 @@ def describe_holes(holes: Sequence[FrameHole], num_frames: int) -> tuple[str, ..
 
 
 def describe_hole(hole: FrameHole, num_frames: int) -> str:
-    """Describe a hole in a sentence without a full stop."""
     packets = counted(hole.num_packets, "packet")
     verb = "give" if hole.num_packets > 1 else "gives"
     if hole.frame == 0:

@@ -49,10 +49,7 @@ _END_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """Identifies a source by its size and content, so that an index can be matched with the file it was made from.
-
-    The name of a file and its modification time do not matter.
-    """
+    """Identifies a source by its size and content, and not by its name and time, to match indexes with files."""
 
     stream_index: int  # which stream of the source
     header: str  # digest of values from the headers of the container and the stream
@@ -97,29 +94,28 @@ class SourceIdentity:
 
 
 # Times up to this limit can be added and subtracted without overflow.
-_MAX_TICKS = 1 << 61
+MAX_TICKS = 1 << 61
 # More packets than a month of video at 25 frames per second.
 _MAX_PACKETS = 1 << 26
 
 
 def find_inconsistency(index: Mapping[str, Any]) -> str | None:
-    """Describe the first fault of an index in words that complete a sentence that begins with "it".
+    """Describe the first fault of an index, as the end of a sentence that begins with "it"; ``None`` if it is valid.
 
-    Return ``None`` if the index is valid. ``index`` maps field names to values, whose types and lengths must have been
-    checked.
+    ``index`` maps field names to values, whose types and lengths must have been checked.
     """
     return next(_faults(index), None)
 
 
 def _faults(index: Mapping[str, Any]) -> Iterator[str]:
     if not (_are_ticks(index["pts"]) and _are_ticks(index["duration"])):
-        yield "has times out of all proportion"
+        yield "has times that are out of range"
     if (np.diff(index["pts"]) < 0).any():
         yield "has times that are not in order"
     if not _lies_within(index["packet"], -1, _MAX_PACKETS):
-        yield "has frames of packets that cannot exist"
+        yield "has packet numbers that are out of range"
     if not _lies_within(index["disposable"], -1, 1):
-        yield "has marks of disposable pictures that mean nothing"
+        yield "has invalid marks of disposable frames"
     packets = index["key_frame_packet"]
     if len(packets) == 0:
         if len(index["pts"]):
@@ -132,24 +128,24 @@ def _faults(index: Mapping[str, Any]) -> Iterator[str]:
         elif packets[0] != 0 or (np.diff(packets) <= 0).any() or packets[-1] > _MAX_PACKETS:
             yield "has packets to start decoding at that are not in order"
         if not (_are_ticks_or_unknown(index["key_frame_pts"]) and _are_ticks_or_unknown(index["key_frame_dts"])):
-            yield "has times of key frames out of all proportion"
+            yield "has times of key frames that are out of range"
         if min(index["key_frame_position"].min(), index["key_frame_bytes"].min()) < -1:
-            yield "has key frames at places that cannot exist"
+            yield "has key frames with a negative position or size"
     if not index["settled"]:
         return
     if not _lies_within(index["num_packets"], 0, _MAX_PACKETS) or (np.diff(index["num_packets"]) < 0).any():
-        yield "has frames that take packets that cannot exist"
+        yield "has numbers of decoded packets that are out of range or not in order"
     if not _are_ticks_or_unknown(index["codec_pts"]):
-        yield "has decoded times out of all proportion"
+        yield "has decoded times that are out of range"
     frames, begins, ends = index["hole_frame"], index["hole_pts"], index["hole_end_pts"]
     if not _lies_within(frames, 0, len(index["pts"])) or (np.diff(frames) <= 0).any():
         yield "has holes that are not in order"
     if not (_are_ticks(begins) and _are_ticks(ends)):
-        yield "has times of holes out of all proportion"
+        yield "has times of holes that are out of range"
     elif (ends < begins).any():
         yield "has holes that end before they begin"
     if not _lies_within(index["hole_num_packets"], 1, _MAX_PACKETS):
-        yield "has holes of packets that cannot exist"
+        yield "has holes whose numbers of packets are out of range"
 
 
 def _lies_within(values: NDArray[Any], lowest: int, highest: int) -> bool:
@@ -157,7 +153,7 @@ def _lies_within(values: NDArray[Any], lowest: int, highest: int) -> bool:
 
 
 def _are_ticks(values: NDArray[np.int64]) -> bool:
-    return _lies_within(values, -_MAX_TICKS, _MAX_TICKS)
+    return _lies_within(values, -MAX_TICKS, MAX_TICKS)
 
 
 def _are_ticks_or_unknown(values: NDArray[np.int64]) -> bool:
@@ -241,10 +237,7 @@ _IDENTITY_TYPES |= {"pyav_version": str}
 
 
 class _InvalidError(Exception):
-    """The content of an index file is invalid.
-
-    The message becomes part of a `FrameIndexError`, which names the file.
-    """
+    """The content of an index file is invalid. The message becomes part of a `FrameIndexError`."""
 
 
 def save_index(index: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -494,10 +487,7 @@ def _pyav_version() -> str:
 
 
 def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:
-    """Return (size of the source in bytes, digest of its first bytes, digest of its last bytes).
-
-    All three are ``None`` if FFmpeg opened the source itself, because its bytes cannot be read then.
-    """
+    """Return (size in bytes, digest of the first bytes, digest of the last bytes); ``None`` if FFmpeg reads it."""
     own = source.open_bytes()
     if own is not None:
         with closing(own):

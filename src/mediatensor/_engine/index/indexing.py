@@ -63,7 +63,7 @@ def read_frame_bytes(index: FrameIndex, lend_reader: LendReader) -> Int64Array:
 
 def _read_table(reader: VideoReader) -> PacketTable:
     """Return the table of all packets of a stream: from headers if they can be trusted, otherwise from a scan."""
-    _rewind(reader)
+    reader.rewind()
     table = header_table(reader)
     return scan_packets(reader) if table is None else table
 
@@ -76,7 +76,7 @@ def index_by_decoding(
     ``reason`` says why. The other arguments are the same as in `index_stream`.
     """
     with interrupts_kept(), lend_reader() as reader:
-        _rewind(reader)
+        reader.rewind()
         table = scan_packets(reader)
     return _index_frames(source, lend_reader, before_decoding, table, (reason,))
 
@@ -109,13 +109,7 @@ def _index_frames(
     )
 
 
-def _rewind(reader: VideoReader) -> None:
-    if not reader.is_fresh:
-        reader.reopen()
-
-
 def _time_base_and_rate(reader: VideoReader) -> tuple[Fraction, Fraction | None]:
-    """Return (seconds per tick, frames per second) of the stream, according to its header."""
     info = reader.stream_info()
     return info.time_base or Fraction(1, 1), info.frame_rate
 
@@ -128,7 +122,7 @@ def index_first_frames(reader: VideoReader, num_frames: int) -> tuple[FrameIndex
     ``None`` if the caller should index the whole stream, because this is necessary or costs no more.
     """
     counts = packet_counts(num_frames)
-    _rewind(reader)
+    reader.rewind()
     if not counts or has_header_table(reader):
         return None, False
     time_base, frame_rate = _time_base_and_rate(reader)
@@ -328,10 +322,7 @@ def _path_of(identity: SourceIdentity) -> Path | None:
 
 
 def _load_cached(path: Path, identity: SourceIdentity) -> FrameIndex | None:
-    """Return the index that is cached at ``path``.
-
-    Return ``None`` if it is missing, invalid or belongs to another source.
-    """
+    """Return the index that is cached at ``path``, or ``None`` if it is missing, invalid or of another source."""
     try:
         index = FrameIndex.load(path)
     except FrameIndexError:
@@ -345,7 +336,7 @@ def _warn_once(folder: Path, error: Exception) -> None:
     if str(folder) not in _folders_warned_of:
         _folders_warned_of.add(str(folder))
         warnings.warn(
-            f"Frame indexes cannot be kept in {str(folder)!r}, so files are read for their index again and again "
+            f"Frame indexes cannot be kept in {str(folder)!r}, so each decoder must read files for their index again "
             f"({error}). Choose another folder with mediatensor.set_index_cache, or None.",
             stacklevel=2,
         )

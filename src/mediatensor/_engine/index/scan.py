@@ -77,9 +77,9 @@ def is_proven(codec: str | None) -> bool:
 
 
 def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
-    """Return whether some packet is so small that the decoder possibly gives no frame for it.
+    """Return whether some packet has so few bytes that the decoder possibly gives no frame for it.
 
-    The result is ``False`` for codecs whose packets this library parses. ``size`` has the size of each packet in bytes.
+    The result is ``False`` for codecs whose packets this library parses.
 
     >>> has_packets_too_small("cinepak", np.array([900, 8]))
     True
@@ -88,20 +88,14 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
 
 
 def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
-    """Choose some key frames, to check that decoding can start at each of them. Return their packet numbers.
-
-    They are evenly spread, and never include the first packet.
-    """
+    """Choose evenly spread key frames after the first packet, to check that decoding can start at each of them."""
     others = key_frames[key_frames > 0]
     chosen = np.unique(np.linspace(0, len(others) - 1, min(_NUM_PROBES, len(others))).astype(np.int64))
     return frozenset(others[chosen].tolist()) if len(others) else frozenset()
 
 
 class PacketScan:
-    """Reads the packets of a stream from its beginning, and lists them in a `PacketTable`.
-
-    Reading can stop after some packets, and continue later.
-    """
+    """Lists the packets of a stream from its beginning. Reading can stop after some packets, and continue later."""
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
@@ -184,10 +178,7 @@ class PacketScan:
         self._last_packet = before
 
     def _inspect(self, number: int, packet: Any, before: Any | None) -> None:
-        """Record the content of packet ``number``, for which `PacketInspector.pass_plain` returned False.
-
-        ``before`` is the previous packet, or ``None`` if there is none.
-        """
+        """Record the content of packet ``number``, for which `PacketInspector.pass_plain` returned False."""
         data = memoryview(packet)
         content, is_whole, follows, is_field, break_reason = self._inspector.inspect(
             data, None if before is None else memoryview(before)
@@ -256,7 +247,7 @@ def _flags(numbers: list[int], count: int) -> np.ndarray:
 
 
 def scan_packets(reader: VideoReader) -> PacketTable:
-    """Read all packets of a stream, and return their table. The reader must be at the beginning."""
+    """Read all packets. The reader must be at the beginning."""
     scan = PacketScan(reader)
     scan.read()
     return scan.table()
@@ -270,8 +261,7 @@ def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tu
     decode).
     """
     reader.decode_leniently()
-    if not reader.is_fresh:
-        reader.reopen()
+    reader.rewind()
     records: list[FrameRecord] = []
     refused: list[int] = []
     probes: list[_Probe] = []
@@ -319,7 +309,6 @@ class _Probe:
         self.result: tuple[int | None, int] | None = None
 
     def feed(self, packet: Any | None) -> None:
-        """Decode the next packet of the stream, or the end of the stream if ``packet`` is ``None``."""
         if self._decoder is None:
             return
         frames = _decode(self._decoder, packet) or ()
@@ -331,13 +320,9 @@ class _Probe:
 
 
 def first_frame(reader: VideoReader) -> Any | None:
-    """Decode and return the first frame of the stream, or ``None`` if there is none.
-
-    At first, feed only the first packet to the codec. Only if it gives no frame, start again and feed more packets.
-    """
+    """Decode and return the first frame of the stream. Feed more packets than the first one only if this is needed."""
     for numbers in (range(1), itertools.count()):
-        if not reader.is_fresh:
-            reader.reopen()
+        reader.rewind()
         for _ in numbers:
             packet = reader.read_packet()
             if packet is None:
@@ -350,10 +335,7 @@ def first_frame(reader: VideoReader) -> Any | None:
 
 
 def _decode(decoder: VideoReader | PacketDecoder, packet: Any | None) -> Sequence[Any] | None:
-    """Feed a packet to the codec, and return the frames that come out.
-
-    Return ``None`` if the codec refuses the packet.
-    """
+    """Feed a packet to the codec; return the frames that come out, or ``None`` if the codec refuses the packet."""
     try:
         return decoder.decode(packet)
     except UndecodablePacketError:

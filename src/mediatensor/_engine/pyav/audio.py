@@ -19,9 +19,7 @@ from .demuxer import set_side_data
 from .opening import error_text, let_rest
 from .reading import PacketDecoder, StreamReader, UndecodablePacketError, configure_audio_codec
 
-# Full scale of each sample format; unsigned bytes are centred at 128.
 _DTYPES = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "flt": np.float32, "dbl": np.float64}
-_FULL_SCALE = {"u8": 1 << 7, "s16": 1 << 15, "s32": 1 << 31, "s64": 1 << 63}
 
 # Side data of a packet: numbers of samples to drop at the start and at the end (32 bits each), and reasons (two bytes).
 _TRIMMING = struct.Struct("<IIBB")
@@ -166,9 +164,8 @@ def samples_of(frame: Any) -> NDArray[Any]:
 
 def as_float(samples: NDArray[Any]) -> NDArray[np.float32]:
     """Convert samples of any FFmpeg sample type to float32, so that full scale is 1."""
-    full_scale = None if samples.dtype.kind == "f" else 1 << 8 * samples.dtype.itemsize - 1
     out = np.empty(samples.shape, np.float32)
-    _convert(samples, full_scale, out)
+    _convert(samples, out)
     return out
 
 
@@ -181,10 +178,8 @@ class SampleQueue:
     def __init__(self, first_frame: Any) -> None:
         name = first_frame.format.name
         self._is_planar = bool(first_frame.format.is_planar)
-        kind = name[:-1] if self._is_planar else name
         self._form = name, first_frame.sample_rate, first_frame.layout.nb_channels
-        self._dtype = _DTYPES[kind]
-        self._full_scale = _FULL_SCALE.get(kind)
+        self._dtype = _DTYPES[name[:-1] if self._is_planar else name]
         self._num_channels = int(first_frame.layout.nb_channels)
         self._fifo = av.AudioFifo()
         #: How many samples are in the queue.
@@ -195,10 +190,7 @@ class SampleQueue:
         return (frame.format.name, frame.sample_rate, frame.layout.nb_channels) == self._form
 
     def append(self, frame: Any) -> bool:
-        """Add all samples of a frame to the queue.
-
-        Return ``False``, and add nothing, if `takes` returns ``False`` for the frame.
-        """
+        """Add all samples of a frame to the queue; return ``False``, and add nothing, if the queue does not take it."""
         if not self.takes(frame):
             return False
         pts = frame.pts
@@ -220,22 +212,22 @@ class SampleQueue:
         if self._is_planar:
             for channel in range(self._num_channels):
                 samples = np.frombuffer(planes[channel], self._dtype, last)
-                _convert(samples[first:], self._full_scale, out[channel])
+                _convert(samples[first:], out[channel])
             return
         samples = np.frombuffer(planes[0], self._dtype, last * self._num_channels)
-        _convert(samples[first * self._num_channels :].reshape(-1, self._num_channels).T, self._full_scale, out)
+        _convert(samples[first * self._num_channels :].reshape(-1, self._num_channels).T, out)
 
 
-def _convert(samples: NDArray[Any], full_scale: int | None, out: NDArray[np.float32]) -> None:
-    if full_scale is None:
-        out[...] = samples
-    elif samples.dtype == np.int16:
-        np.multiply(samples, np.float32(1 / full_scale), out=out)
-    else:
-        out[...] = samples
-        if samples.dtype == np.uint8:
-            out -= 128
-        out *= np.float32(1 / full_scale)
+def _convert(samples: NDArray[Any], out: NDArray[np.float32]) -> None:
+    scale = np.float32(2.0 ** (1 - 8 * samples.dtype.itemsize))
+    if samples.dtype == np.int16:
+        np.multiply(samples, scale, out=out)
+        return
+    out[...] = samples
+    if samples.dtype == np.uint8:
+        out -= 128  # unsigned bytes are centred at 128
+    if samples.dtype.kind != "f":
+        out *= scale
 
 
 #: FFmpeg's limit for resampling.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ...errors import EncodeError
 from ..common.pictures import Orientation
 from ..containers.boxes import find_all
+from .decoding import StatedColours
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
 from .pixels import x264_luminance_options
@@ -168,8 +169,7 @@ def _add_encoder(output: Any, frame: Any, track: EncodedTrack, name: str) -> Any
     if track.pixel_aspect_ratio is not None:
         context.sample_aspect_ratio = track.pixel_aspect_ratio
     context.width, context.height, context.pix_fmt = frame.width, frame.height, pixel_format
-    context.color_range, context.colorspace = frame.color_range, frame.colorspace
-    context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
+    StatedColours.read(frame).write(context)
     context.thread_count = 1
     context.options = {**WITHOUT_LOG, **_ENCODERS[name]}
     if name != "ffv1" and (luminance := x264_luminance_options(frame)):
@@ -178,15 +178,11 @@ def _add_encoder(output: Any, frame: Any, track: EncodedTrack, name: str) -> Any
 
 
 def _encode(stream: Any, first: Any, frames: Iterable[Any], durations: list[int]) -> Iterator[Any]:
-    lasting = iter(durations)
-
-    def timed(packets: Iterable[Any]) -> Iterator[Any]:
-        for packet in packets:
-            packet.duration = next(lasting)
-            yield packet
-
+    duration_of_next = iter(durations)
     for frame in chain([first], frames, [None]):
-        yield from timed(stream.encode(frame))
+        for packet in stream.encode(frame):
+            packet.duration = next(duration_of_next)
+            yield packet
 
 
 def _with_display_matrix(data: bytes, orientation: Orientation) -> bytes:

@@ -137,14 +137,18 @@ def _decode(codec: str, data: bytes) -> Any:
     assert isinstance(context, VideoCodecContext)
     context.thread_type, context.thread_count = "NONE", 1
     context.options = {"err_detect": "explode"}
-    packet = av.Packet(len(data))  # allocates the padding that codecs read beyond the end
-    packet.update(data)
-    frames = [*context.decode(packet), *context.decode(None)]
+    frames = [*context.decode(_packet(data)), *context.decode(None)]
     return frames[0] if frames else None
 
 
+def _packet(data: bytes) -> Any:
+    packet = av.Packet(len(data))  # allocates the padding that codecs read beyond the end
+    packet.update(data)
+    return packet
+
+
 class StatedColours(NamedTuple):
-    """The colour tags of a codec context or a frame: FFmpeg's numbers."""
+    """The colour tags of a codec context or a frame, as FFmpeg's numbers."""
 
     transfer: int
     primaries: int
@@ -153,12 +157,10 @@ class StatedColours(NamedTuple):
 
     @classmethod
     def read(cls, tagged: Any) -> StatedColours:
-        """Return the tags of a codec context or a frame."""
         transfer, primaries = int(tagged.color_trc), int(tagged.color_primaries)
         return cls(transfer, primaries, int(tagged.colorspace), int(tagged.color_range))
 
     def write(self, tagged: Any) -> None:
-        """Set the tags of a codec context or a frame."""
         tagged.color_trc, tagged.color_primaries = self.transfer, self.primaries
         tagged.colorspace, tagged.color_range = self.matrix, self.range
 
@@ -168,20 +170,18 @@ class StatedColours(NamedTuple):
 
 
 def colours_of_picture(codec: str, data: bytes, header: StatedColours | None) -> StatedColours | None:
-    """Decode a picture alone, with a new decoder, and return its colours.
+    """Decode one picture with a new decoder, and return its colours, or ``None`` if it cannot be decoded.
 
-    ``data`` has the picture and all its headers. ``header`` has the tags that a container states; ``None`` for the
-    picture's own tags only. The result is ``None`` if the picture cannot be decoded.
+    ``data`` has the picture and all its headers. ``header`` has the tags that the container states. If it is ``None``,
+    only the picture's own tags are used.
     """
     context: Any = av.CodecContext.create(codec, "r")
     if header is not None:
         header.write(context)
     configure_video_codec(context, 1, is_strict=False)
     decoder = PacketDecoder(context)
-    packet = av.Packet(len(data))  # allocates the padding that codecs read beyond the end
-    packet.update(data)
     try:
-        frames = [*decoder.decode(packet), *decoder.decode(None)]
+        frames = [*decoder.decode(_packet(data)), *decoder.decode(None)]
     except UndecodablePacketError:
         return None
     finally:

@@ -30,9 +30,7 @@ from .opening import (
     raise_interruption,
 )
 
-# FFmpeg stores times in 64 bits.
-_MAX_TIMESTAMP = 2**62
-
+_MAX_TIMESTAMP = 2**62  # FFmpeg refuses much larger ones
 _TIMES_MAY_RESTART_FLAG = 0x200  # AVFMT_TS_DISCONT
 
 _Result = TypeVar("_Result")
@@ -91,11 +89,7 @@ class Demuxer:
             self._read_first_palettes(paletted)
 
     def _read_first_palettes(self, indices: set[int]) -> None:
-        """Read the palettes that are stored in the header, and keep them.
-
-        Demuxers return such a palette only with the first packet. A caller that seeks first would never read that
-        packet.
-        """
+        """Keep the palettes of the header, for callers that seek before they read the first packet, which has them."""
         packets = []
         try:
             while indices and (packet := self.read_packet()) is not None:
@@ -228,7 +222,6 @@ class Demuxer:
         ``timestamp`` is in ticks of the selected stream with this ``number``. FFmpeg can end up elsewhere, so the
         caller must check the time of the next packet.
         """
-        # FFmpeg refuses larger timestamps.
         return self._seek(max(-_MAX_TIMESTAMP, min(timestamp, _MAX_TIMESTAMP)), number)
 
     def seek_bytes(self, position: int) -> bool:
@@ -274,6 +267,11 @@ class Demuxer:
     def reopen(self) -> None:
         self.close()
         self.open()
+
+    def rewind(self) -> None:
+        """Reopen the source, unless the demuxer is at the beginning."""
+        if not self.is_fresh:
+            self.reopen()
 
     def close(self) -> None:
         """Close the container. Codecs from `take_codec` can still be used."""

@@ -358,7 +358,7 @@ def unused_options(options: dict[str, str]) -> Iterator[set[str]]:
         logger.removeFilter(catch)
 
 
-_DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's, where PyAV has its own
+_DEFAULT_BIT_RATE_TOLERANCE = 4_000_000  # FFmpeg's default, which PyAV would replace
 _VIDEO_ENCODERS = "libx264, libx265, libvpx-vp9, libsvtav1, ffv1 and mpeg4"
 # Encoders of frames whose width or height is odd although chroma is subsampled.
 _ENCODERS_OF_ODD_SIZES = frozenset(("libvpx-vp9",))
@@ -440,23 +440,20 @@ class VideoTrack:
         fault = fault_in(self.codec_name, self._options)
         if fault is not None:
             return InvalidArgumentError(fault)
-        if self._is_off_grid(self._pixel_format):
-            fitting = [name for name in _supported_pixel_formats(self.codec_name) if not self._is_off_grid(name)]
-            advice = f"pass pixel_format={fitting[0]!r}, or " if fitting else ""
+        size = settings.height, settings.width
+        if _is_off_grid(self._pixel_format, *size):
+            fitting = [name for name in _supported_pixel_formats(self.codec_name) if not _is_off_grid(name, *size)]
+            advice = f"Pass pixel_format={fitting[0]!r}, or crop" if fitting else "Crop"
             return InvalidArgumentError(
                 f"The {self.codec_name} encoder refused frames of height {settings.height} and width "
                 f"{settings.width}: with the pixel format {self._pixel_format}, which keeps one colour for several "
-                f"pixels, sizes must be even. {advice[:1].upper()}{advice[1:]}{'crop' if advice else 'Crop'} or pad "
-                "the frames."
+                f"pixels, sizes must be even. {advice} or pad the frames."
             )
         return EncodeError(
             f"The {self.codec_name} encoder could not be opened ({error_text(error)}) for frames of height "
             f"{settings.height} and width {settings.width}, pixel format {self._pixel_format}, "
             f"{settings.frame_rate} frames a second and options {self._options}. It may refuse one of these."
         )
-
-    def _is_off_grid(self, pixel_format: str) -> bool:
-        return _is_off_grid(pixel_format, self._settings.height, self._settings.width)
 
     def encode(self, picture: NDArray[np.uint8] | av.VideoFrame, pts: int, duration: int) -> list[Any]:
         """Encode an RGB frame (3, H, W), or a frame in the stream's pixel format; return the packets that are ready.
@@ -484,7 +481,6 @@ def _is_off_grid(pixel_format: str, height: int, width: int) -> bool:
 
 
 def accepts_frames(codec_name: str, pixel_format: str, height: int, width: int) -> bool:
-    """Return whether an encoder supports frames of this format and size."""
     is_any_size = codec_name in _ENCODERS_OF_ODD_SIZES
     is_supported = pixel_format in _supported_pixel_formats(codec_name)
     return is_supported and (is_any_size or not _is_off_grid(pixel_format, height, width))

@@ -28,15 +28,11 @@ CELL = 8
 _MPEG_FAMILY = frozenset((
     "flv1", "h263", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4v2", "msmpeg4v3", "rv10", "rv20", "wmv1", "wmv2",
 ))  # fmt: skip
-_CODECS: dict[ExportKind, frozenset[str]] = {
+#: FFmpeg's names of the codecs whose exports have been tested.
+EXPORTING_CODECS: dict[ExportKind, frozenset[str]] = {
     "mvs": _MPEG_FAMILY | {"h261", "h264"},
     "venc_params": _MPEG_FAMILY | {"h264", "vp9"},
 }
-
-
-def exporting_codecs(kind: ExportKind) -> frozenset[str]:
-    """Return FFmpeg's names of the codecs whose exports have been tested."""
-    return _CODECS[kind]
 
 
 class ExportConverter:
@@ -123,7 +119,6 @@ class QuantiserConverter(ExportConverter):
 
 
 def export_converter(kind: ExportKind) -> ExportConverter:
-    """Return a converter for an export."""
     return MotionConverter() if kind == "mvs" else QuantiserConverter()
 
 

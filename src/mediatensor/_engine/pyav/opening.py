@@ -231,10 +231,7 @@ def _video_info(stream: Any, context: Any) -> dict[str, Any]:
 
 
 class FrameColors(NamedTuple):
-    """FFmpeg's names for the colour properties of a frame.
-
-    Properties that the frame does not state are ``"unknown"``.
-    """
+    """FFmpeg's names for the colour properties of a frame; ``"unknown"`` for those that the frame does not state."""
 
     space: str
     range: str
@@ -243,10 +240,7 @@ class FrameColors(NamedTuple):
 
 
 def frame_colors(picture: Any) -> FrameColors:
-    """Return the colour properties of a PyAV frame or a `Surface`.
-
-    A `Surface` states neither primaries nor transfer.
-    """
+    """Return the colour properties of a PyAV frame, or of a `Surface`, which states no primaries and no transfer."""
     space = getattr(picture, "colorspace", None)
     return FrameColors(
         SPACES.get(int(picture.matrix if space is None else space), _UNKNOWN),
@@ -389,7 +383,6 @@ def _is_tga(beginning: bytes) -> bool:
 
 
 def _advice(source: Source, beginning: bytes) -> str:
-    """Return advice for the error message about a source that cannot be opened. ``beginning`` is its first bytes."""
     if beginning.startswith(_PLAYLIST_SIGNS) and not source.may_refer_elsewhere:
         return _PLAYLIST_ADVICE
     return _TGA_ADVICE if source.describe().lower().endswith(".tga") else ""
@@ -404,8 +397,8 @@ def open_container(source: Source) -> tuple[Any, Any]:
     try:
         return _open_target(source, target)
     except OpenError as error:
-        # FFmpeg takes photo.jpg for a numbered sequence of images because of its name, and sequences are refused.
-        # Without the name, FFmpeg reads it as an image.
+        # From the name photo.jpg, FFmpeg concludes that the file is part of a numbered sequence of images. Sequences
+        # are refused. If FFmpeg does not get the name, it reads the file as an image.
         is_refused = isinstance(target, str) and isinstance(error.__cause__, av.ArgumentError)
         reader = source.open_bytes() if is_refused else None
         if reader is None:
@@ -443,20 +436,16 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
             container.close()
             raise OpenError(f"Could not open input file: {source.describe()}. It is text, and not media.")
         return container, reader
-    except av.FileNotFoundError as error:
-        raise SourceNotFoundError(f"Could not open input file: {source.describe()} ({error_text(error)}).") from error
-    except (av.FFmpegError, UnicodeDecodeError) as error:
+    except BaseException as error:
         if reader is not None:
             reader.close()
         raise_interruption(reader)
-        raise OpenError(
-            f"Could not open input file: {source.describe()} ({error_text(error)}). It must be a complete file of "
-            f"media that FFmpeg can read.{_advice(source, beginning)}"
-        ) from error
-    except BaseException:
-        if reader is not None:
-            reader.close()
-        raise_interruption(reader)
+        fault = f"Could not open input file: {source.describe()} ({error_text(error)})."
+        if isinstance(error, av.FileNotFoundError):
+            raise SourceNotFoundError(fault) from error
+        if isinstance(error, (av.FFmpegError, UnicodeDecodeError)):
+            advice = _advice(source, beginning)
+            raise OpenError(f"{fault} It must be a complete file of media that FFmpeg can read.{advice}") from error
         raise
 
 

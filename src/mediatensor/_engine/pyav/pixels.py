@@ -62,7 +62,6 @@ _FORMATS_OF_PNG = frozenset((
     "gray", "gray16be", "monoblack", "pal8", "rgb24", "rgb48be", "rgba", "rgba64be", "ya16be", "ya8",
 ))  # fmt: skip
 _NUM_KINDS_OF_SIDE_DATA = 48
-_LUMINANCES = (Type.CONTENT_LIGHT_LEVEL, Type.MASTERING_DISPLAY_METADATA)
 # FFmpeg's numbers for colour profiles, and for all types that PyAV has no name for, including types of later versions.
 _UNLISTED_SIDE_DATA = (
     Type.ICC_PROFILE.value,
@@ -77,13 +76,11 @@ _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC)
 def orientation_of(frame: Any) -> Orientation:
     """Return the orientation of a decoded frame, which describes how to turn the frame upright."""
     rotation = float(frame.rotation) or None
-    if frame.format.name in _FORMATS_OF_PNG:
-        return _orientation_by_filter(frame, rotation)
     try:
-        side_data = _list_side_data(frame)
-    except ValueError:
-        return _orientation_by_filter(frame, rotation)
-    return _orientation_of_side_data(side_data, rotation) if len(side_data) else _UPRIGHT
+        matrix = side_data_of(frame, Type.DISPLAYMATRIX)
+    except DecodeError:
+        return Orientation.from_rotation(rotation)
+    return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
 
 
 def _list_side_data(frame: Any) -> Any:
@@ -94,14 +91,14 @@ def _list_side_data(frame: Any) -> Any:
 
 
 def side_data_of(frame: Any, kind: Type) -> Any | None:
-    """Return the frame's side data of one kind, or ``None`` if there is none.
+    """Return the frame's side data of one kind, a key of ``_filters``, or ``None`` if there is none.
 
-    ``kind`` is a key of ``_filters``.
+    For some types of side data, listing would crash or raise an error. A filter removes these types first.
     """
-    side_data = None
-    if frame.format.name not in _FORMATS_OF_PNG:
-        with suppress(ValueError):
-            side_data = _list_side_data(frame)
+    try:
+        side_data = None if frame.format.name in _FORMATS_OF_PNG else _list_side_data(frame)
+    except ValueError:
+        side_data = None
     if side_data is None:
         try:
             selected = _filters[kind].select(frame)
@@ -110,7 +107,22 @@ def side_data_of(frame: Any, kind: Type) -> Any | None:
         if selected is None:
             return None
         side_data = _list_side_data(selected)
-    return next((item for item in side_data if item.type is kind), None)
+    # ``side_data.get`` raises and catches an error. PyAV could drop a signal's exception at this point.
+    for item in side_data:
+        if item.type is kind:
+            return item
+    return None
+
+
+def _luminance_data(frame: Any) -> tuple[bytes, bytes]:
+    """Return the side data with the content light level and the mastering display, empty if there is none."""
+    data = []
+    for kind in (Type.CONTENT_LIGHT_LEVEL, Type.MASTERING_DISPLAY_METADATA):
+        item = None
+        with suppress(DecodeError):
+            item = side_data_of(frame, kind)
+        data.append(b"" if item is None else bytes(item))
+    return data[0], data[1]
 
 
 def peak_luminance_of(frame: Any) -> float | None:
@@ -118,63 +130,33 @@ def peak_luminance_of(frame: Any) -> float | None:
 
     Return ``None`` if the frame has no such metadata.
     """
-    for kind in _LUMINANCES:
-        item = None
-        with suppress(DecodeError):
-            item = side_data_of(frame, kind)
-        if item is None:
-            continue
-        data = bytes(item)
-        if kind is Type.CONTENT_LIGHT_LEVEL:
-            peak = float(struct.unpack("=I", data[:4])[0])
-        else:  # 8 rational numbers of chromaticities, the lowest and highest luminance, and whether these are known
-            numerator, denominator, _, is_known = struct.unpack("=4i", data[72:88])
-            peak = numerator / denominator if is_known and denominator else 0.0
-        if peak > 0:
-            return peak
+    light_level, mastering_display = _luminance_data(frame)
+    if light_level and (peak := struct.unpack("=I", light_level[:4])[0]) > 0:
+        return float(peak)
+    if mastering_display:
+        # 8 rational numbers of chromaticities, the lowest and highest luminance, and whether each of these is known
+        numerator, denominator, _, is_known = struct.unpack("=4i", mastering_display[72:88])
+        if is_known and denominator and numerator / denominator > 0:
+            return float(numerator / denominator)
     return None
 
 
 def x264_luminance_options(frame: Any) -> str:
     """Return options of x264 that store a frame's content light level and mastering display, with colons in between."""
     options = []
-    for kind in _LUMINANCES:
-        item = None
-        with suppress(DecodeError):
-            item = side_data_of(frame, kind)
-        data = b"" if item is None else bytes(item)
-        if kind is Type.CONTENT_LIGHT_LEVEL and len(data) >= 8:
-            options.append("cll={},{}".format(*struct.unpack("=2I", data[:8])))
-        elif len(data) >= 88 and all(struct.unpack("=2i", data[80:88])):  # both kinds of values are known
-            pairs = struct.unpack("=20i", data[:80])
-            values = [Fraction(pairs[i], pairs[i + 1] or 1) for i in range(0, 20, 2)]
-            # In units of H.264: chromaticities in 1/50000, luminances in 1/10000 cd/m².
-            red, green, blue, white = (
-                f"({round(x * 50_000)},{round(y * 50_000)})" for x, y in zip(values[:8:2], values[1:8:2], strict=True)
-            )
-            lowest, highest = (round(value * 10_000) for value in values[8:])
-            options.append(f"mastering-display=G{green}B{blue}R{red}WP{white}L({highest},{lowest})")
+    light_level, mastering_display = _luminance_data(frame)
+    if len(light_level) >= 8:
+        options.append("cll={},{}".format(*struct.unpack("=2I", light_level[:8])))
+    if len(mastering_display) >= 88 and all(struct.unpack("=2i", mastering_display[80:88])):  # all values are known
+        pairs = struct.unpack("=20i", mastering_display[:80])
+        values = [Fraction(pairs[i], pairs[i + 1] or 1) for i in range(0, 20, 2)]
+        # In units of H.264: chromaticities in 1/50000, luminances in 1/10000 cd/m².
+        red, green, blue, white = (
+            f"({round(x * 50_000)},{round(y * 50_000)})" for x, y in zip(values[:8:2], values[1:8:2], strict=True)
+        )
+        lowest, highest = (round(value * 10_000) for value in values[8:])
+        options.append(f"mastering-display=G{green}B{blue}R{red}WP{white}L({highest},{lowest})")
     return ":".join(options)
-
-
-def _orientation_of_side_data(side_data: Any, rotation: float | None) -> Orientation:
-    # ``side_data.get`` raises and catches an error. PyAV could drop a signal's exception at this point.
-    for item in side_data:
-        if item.type.name == "DISPLAYMATRIX":
-            return Orientation.from_display_matrix(bytes(item), rotation)
-    return _UPRIGHT
-
-
-def _orientation_by_filter(frame: Any, rotation: float | None) -> Orientation:
-    """Return the orientation of a frame without letting PyAV list all side data of the frame.
-
-    For some types of side data, listing would crash or raise an error. So an FFmpeg filter first removes these types.
-    """
-    try:
-        selected = _filters[Type.DISPLAYMATRIX].select(frame)
-    except av.FFmpegError:
-        return Orientation.from_rotation(rotation)
-    return _UPRIGHT if selected is None else _orientation_of_side_data(_list_side_data(selected), rotation)
 
 
 class _SideDataFilter(threading.local):
@@ -208,7 +190,13 @@ class _SideDataFilter(threading.local):
 
 _filters = {
     kind: _SideDataFilter(kind)
-    for kind in (Type.DISPLAYMATRIX, Type.MOTION_VECTORS, Type.VIDEO_ENC_PARAMS, *_LUMINANCES)
+    for kind in (
+        Type.DISPLAYMATRIX,
+        Type.MOTION_VECTORS,
+        Type.VIDEO_ENC_PARAMS,
+        Type.CONTENT_LIGHT_LEVEL,
+        Type.MASTERING_DISPLAY_METADATA,
+    )
 }
 
 
@@ -290,7 +278,7 @@ class FrameConverter(_Converter):
             size = (picture.height, picture.width) if is_plain else self.output_size(picture, orientation)
             if out.shape[:2] != size:
                 steps = (*steps, ResizeStep(*out.shape[:2]))
-            elif is_plain and not self._is_float and self._write_directly(picture, out):
+            elif is_plain and not self._is_float and self._rows.write(picture, _matrix_of(picture), out):
                 return
             if steps and isinstance(steps[0], ResizeStep) and steps[0].fast:
                 height, width = orientation.size(steps[0].height, steps[0].width)
@@ -318,10 +306,6 @@ class FrameConverter(_Converter):
             np.divide(pixels, np.float32(_MAX_LEVEL), out=out, dtype=np.float32)
         else:
             out[...] = pixels
-
-    def _write_directly(self, picture: Any, out: NDArray[np.uint8]) -> bool:
-        """Let libswscale write the RGB pixels of a frame to ``out``. Return ``False`` if this is not possible."""
-        return self._rows.write(picture, _matrix_of(picture), out)
 
     def rgb_of(self, picture: Any) -> NDArray[Any] | None:
         """Convert a frame to uint8 RGB (H, W, 3) in new memory. Only for converters to uint8 without ``steps``.
@@ -519,7 +503,7 @@ def _matrix_of(frame: Any) -> int:
 def _takes_the_fast_path(frame: Any) -> bool:
     """Return whether PyAV's ``reformat`` gives the same RGB pixels as the slower `ScaleFilter`.
 
-    Both give the same pixels if chroma is not interpolated.
+    It does if chroma is not interpolated, and for progressive 4:2:0 frames with an even width and height.
     """
     name = frame.format.name
     if name in ("yuv420p", "yuvj420p"):

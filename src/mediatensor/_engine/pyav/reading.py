@@ -34,8 +34,7 @@ from .opening import (
 # Codecs whose frame threads give wrong or varying frames:
 # * FFV1 conceals damage without reporting it, and uses the last frame of the same thread.
 # * MPEG-4 threads race for two values: the score that distinguishes damage from the padding bug of some encoders, and
-#   the
-#   time step of direct prediction in fields.
+#   the time step of direct prediction in fields.
 # * VP3 and its descendants copy quantizers between threads only if they differ, but compare the wrong numbers (a bug in
 #   FFmpeg). A frame may therefore be decoded with the quantizers of three frames earlier.
 _THREAD_TYPES = {"ffv1": "SLICE", "mpeg4": "SLICE", "theora": "NONE", "vp3": "NONE", "vp4": "NONE"}
@@ -278,7 +277,6 @@ class VideoReader(StreamReader):
 
     @property
     def codec_has_threads(self) -> bool:
-        """Whether the codec is faster with several threads and still gives the same result."""
         return codec_has_threads(self._context)
 
     @property
@@ -288,10 +286,7 @@ class VideoReader(StreamReader):
 
     @property
     def may_be_encrypted(self) -> bool:
-        """Whether this container format can have encrypted packets.
-
-        The demuxers of such formats mark an encrypted packet with the side data ``encryption_info``.
-        """
+        """Whether the format can have encrypted packets. Its demuxer marks them with the side data encryption_info."""
         return not _FORMATS_OF_ENCRYPTION.isdisjoint(self.format_name.split(","))
 
     @property
@@ -306,17 +301,11 @@ class VideoReader(StreamReader):
 
     @property
     def num_index_entries(self) -> int:
-        """The number of entries in the list of packets that FFmpeg's demuxer keeps.
-
-        In some formats, this list can be incomplete.
-        """
+        """The number of entries in the packet list of FFmpeg's demuxer. In some formats, the list can be incomplete."""
         return len(self._stream.index_entries)
 
     def index_entries(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int, int, int]]:
-        """Return (position, dts, size, flags) for packets in the list that FFmpeg's demuxer keeps.
-
-        ``numbers`` selects entries of the list. By default, all entries are returned.
-        """
+        """Return (position, dts, size, flags) for all entries of the packet list, or for those with these numbers."""
         entries = self._stream.index_entries
         chosen = entries if numbers is None else [entries[number] for number in numbers]
         return [(entry.pos, entry.timestamp, entry.size, entry.flags) for entry in chosen]
@@ -380,10 +369,7 @@ _CODECS_WITHOUT_INTRA_TYPES = frozenset(("ffv1",))
 
 
 def is_key_frame(picture: Any, codec: str | None) -> bool:
-    """Return whether the codec marks a frame as decodable without other frames.
-
-    ``codec`` is FFmpeg's name of the codec.
-    """
+    """Return whether the codec marks a frame as decodable without other frames."""
     if picture.key_frame:
         return True
     return codec not in _CODECS_WITHOUT_INTRA_TYPES and getattr(picture, "pict_type", None) == PictureType.I

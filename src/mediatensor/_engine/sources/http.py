@@ -49,20 +49,14 @@ class FileChangedError(HttpError):
 
 
 class FileVersion(NamedTuple):
-    """The size and the tag of a file. If either changes, the file has changed.
-
-    The tag is the ETag that the server sends or, if there is none, the time of the last change.
-    """
+    """The size and the tag of a file. If either changes, the file has changed."""
 
     size: int
-    tag: str | None
+    tag: str | None  # the server's ETag or, if there is none, the time of the last change
 
 
 def is_plain_http(url: str) -> bool:
-    """Return whether plain GET requests can read a URL.
-
-    They cannot if the URL has a password, needs a proxy, or is a pattern for several files.
-    """
+    """Return whether plain GET requests can read a URL: it has no password, proxy or pattern for several files."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -145,11 +139,7 @@ class HttpRanges:
         return data
 
     def _fetch_from_whole(self, start: int, stop: int) -> bytes:
-        """Return bytes [start, stop) of a file from a server that can only send whole files.
-
-        Earlier bytes of the response are discarded. If a previous call has read beyond ``start``, this makes a new
-        request.
-        """
+        """Return bytes [start, stop) from a server that can only send whole files. A step back makes a new request."""
         if self._whole is None or start < self._whole_position:
             self.close()
             self._begin_whole(self._request({}))
@@ -204,7 +194,6 @@ class HttpRanges:
         return self._connection.getresponse()
 
     def _check_part(self, response: http.client.HTTPResponse, start: int, stop: int) -> int:
-        """Check that a response contains the requested range; return the size of its body."""
         if response.status != 206:
             raise self._status_error(response)
         self._check_encoding(response)

@@ -121,10 +121,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def write_error(destination: str, error: BaseException, advice: str = "") -> WriteError:
-    """Return a `WriteError` which says that a destination cannot be written, and why.
-
-    The message contains ``destination``, such as ``"'video.mp4'"``, and ends with the sentence ``advice``.
-    """
+    """Return the error that ``destination``, such as ``"'video.mp4'"``, cannot be written. ``advice`` ends it."""
     # The full message of a system error would name the hidden file.
     reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
     return WriteError(f"Could not write to {destination}: {reason}. {advice}".rstrip())
@@ -143,10 +140,7 @@ def _is_special(path: str) -> bool:
 
 
 def _hidden_name(path: str) -> str:
-    """Return an unused name for an unfinished file in the folder of ``path``.
-
-    The name starts with a dot and ends in ``.part``, so that patterns such as ``*.mp4`` do not match it.
-    """
+    """Return an unused name in the folder of ``path`` that patterns such as ``*.mp4`` do not match."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
 
@@ -259,10 +253,6 @@ def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
 
 
 def _check_folder(name: str, folder: str, makes_folders: bool) -> None:
-    """Raise `WriteError` if the folder of the output ``name`` is missing, is not a folder, or cannot be written.
-
-    With ``makes_folders``, a missing folder is accepted if it can be created.
-    """
     while makes_folders and not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.lexists(folder):
@@ -292,10 +282,7 @@ def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
 
 
 def _find_existing(path: str, folders: dict[str, dict[str, str]]) -> str | None:
-    """Return the existing file whose name equals ``path`` except for case, or ``None`` if there is none.
-
-    ``folders`` caches the file names of folders.
-    """
+    """Return the existing file whose name equals ``path`` except for case. ``folders`` caches the names in folders."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

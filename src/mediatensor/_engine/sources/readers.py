@@ -106,10 +106,7 @@ class RangeCache:
         return [self._bytes_of(*piece) for run in runs for piece in _split_run(*run, self._max_blocks)]
 
     def _extend_run(self, begin: int, end: int) -> int:
-        """Return the new end of a run of missing blocks, after adding the blocks that are likely to be read next.
-
-        The run has the blocks [begin, end).
-        """
+        """Return the new end of the run of missing blocks [begin, end), with blocks that are likely to be read next."""
         if begin in self._announced:
             self._window = self._min_blocks
             wanted_end = self._announced.stop
@@ -126,10 +123,7 @@ class RangeCache:
         return begin * self._block_bytes, min(end * self._block_bytes, self.size)
 
     def store(self, start: int, data: bytes) -> None:
-        """Cache data that were fetched from position ``start``.
-
-        The data must be whole blocks. Only the last block of the file can be shorter.
-        """
+        """Cache data that were fetched from position ``start``: whole blocks, except at the end of the file."""
         for offset in range(0, len(data), self._block_bytes):
             block = (start + offset) // self._block_bytes
             self._blocks[block] = data[offset : offset + self._block_bytes]
@@ -213,7 +207,7 @@ class Reader(ABC):
         """Announce that bytes [start, stop) will be read next. Only readers that fetch data in advance use this."""
 
     def close(self) -> None:  # noqa: B027
-        """Close everything that this reader has opened. A file object that the user opened stays open."""
+        """Close everything that this reader has opened, but not a file object that the user opened."""
 
 
 class SpanReader(Reader):

@@ -90,10 +90,7 @@ class Source(ABC):
         """Return the demuxer's input: a path or URL that FFmpeg opens, or a `Reader`, which the caller must close."""
 
     def open_bytes(self) -> Reader | None:
-        """Return a `Reader` of the source's bytes. This is for sources whose `open` returns a path.
-
-        Return ``None`` if the source has no such reader.
-        """
+        """Return a `Reader` of the source's bytes, even if `open` returns a path; ``None`` if this is not possible."""
         return None
 
     def check_unchanged(self) -> None:  # noqa: B027
@@ -105,7 +102,7 @@ class Source(ABC):
 
     @property
     def file_name(self) -> str:
-        """Return the file's name without folders. For a source without a name, return a description."""
+        """The file's name without folders, or a description of a source without a name."""
         return os.path.basename(self.describe())
 
 
@@ -137,10 +134,7 @@ class PathSource(Source):
         return status
 
     def check_opens_at_once(self) -> os.stat_result:
-        """Raise `OpenError` if opening the path could block forever, as for a pipe without a writer.
-
-        Otherwise return the result of `os.stat`.
-        """
+        """Return the result of `os.stat`. Raise `OpenError` if opening the path could block, as for a pipe."""
         status = self._check()
         is_pipe = stat.S_ISFIFO(status.st_mode)
         if (is_pipe or stat.S_ISSOCK(status.st_mode)) and not self.path.startswith(_OPEN_ALREADY):
@@ -329,9 +323,11 @@ class MemorySource(Source):
         if len(data) == 0:
             raise OpenError(f"Could not open {self.describe()}: the data must not be empty.")
 
+    def view(self) -> memoryview:
+        return memoryview(self.data if isinstance(self.data, bytes) else self.data.numpy().data)
+
     def open(self) -> Reader:
-        data = self.data if isinstance(self.data, bytes) else self.data.numpy().data
-        return MemoryReader(memoryview(data))
+        return MemoryReader(self.view())
 
     def open_bytes(self) -> Reader:
         return self.open()
@@ -364,15 +360,11 @@ class FileLikeSource(Source):
 
 
 def _state_of(status: os.stat_result) -> tuple[int, ...]:
-    """Return (device, inode, size, time of the last change) of a file."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def stamp_of(file: str | int) -> tuple[int, int] | None:
-    """Return (time of the last change in nanoseconds, size) of a local file, or ``None`` if it is not a local file.
-
-    If the file is replaced, the result changes. ``file`` is a path or a descriptor.
-    """
+    """Return (time of the last change in nanoseconds, size) of a path or descriptor; ``None`` if it is not a file."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -413,6 +405,14 @@ def make_source(source: object) -> Source:
             "source is for reading text, likely from open(..., 'r'). Try with 'rb' for binary reading?"
         )
     return _source_of_file_like(source)
+
+
+def make_readable_source(source: object) -> Source:
+    """Make a `Source` like `make_source`, but read a ``file:`` URL as a path, and not with FFmpeg."""
+    made = make_source(source)
+    if isinstance(made, UrlSource) and made.url.startswith("file:"):
+        return PathSource(made.url.removeprefix("file:"))
+    return made
 
 
 def _source_of_tensor(tensor: Tensor) -> Source:

@@ -36,7 +36,7 @@ class Timeline:
 
     begin_seconds: float
     fps: float
-    num_frames: int  # duration times rate if the header does not state it
+    num_frames: int  # duration times frame rate if the header does not state the number
     end_seconds: float
 
     def seconds(self, index: int) -> float:

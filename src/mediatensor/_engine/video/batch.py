@@ -129,10 +129,7 @@ class DecodedPicture:
         return self._picture
 
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return the luma plane (H, W), upright and read-only.
-
-        If ``size`` (height, width) is given, the plane is scaled to it.
-        """
+        """Return the luma plane (H, W), upright and read-only, scaled to ``size`` (height, width) if it is given."""
         orientation = orientation_of(self._picture)
         stored = orientation.size(*size) if size is not None else None
         return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
@@ -142,10 +139,7 @@ class DecodedPicture:
         return cast(FrameConverter, self._converter).components_of(self._picture, size)
 
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-        """Return the same RGB pixels (H, W, 3) as `VideoDecoder`.
-
-        If ``size`` (height, width) is given, they are scaled to it.
-        """
+        """Return the same RGB pixels (H, W, 3) as `VideoDecoder`, scaled to ``size`` (height, width) if it is given."""
         orientation = orientation_of(self._picture)
         pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
         self._converter.write(self._picture, orientation, pixels)
@@ -161,10 +155,7 @@ class DecodedPicture:
         return self._picture.height, self._picture.width
 
     def stored_format(self) -> dict[str, Any] | None:
-        """Return the fields of `VideoSettings` for encoding `covered` frames.
-
-        Return ``None`` if `covered` does not support the format of the frame. Then encode the pixels of `rgb` instead.
-        """
+        """Return the fields of `VideoSettings` for `covered` frames, or ``None`` if only `rgb` supports the format."""
         return stored_format(self._picture)
 
     def covered(self, boxes: Sequence[Box], *, height: int, width: int, pixel_format: str) -> Any:
@@ -219,8 +210,7 @@ def decode_rows(
     can be decoded.
     """
     cache = handle.frame_cache
-    if cache.index is not index:
-        cache.use(index)
+    cache.use(index)
     is_single = len(frames) == 1
     if is_single and is_plain and frames[0] < len(index.pts) and not index.may_show_damage:
         picture = _decode_single(handle, index, frames[0], keeps=not is_sequential)
@@ -297,10 +287,7 @@ def _decode_single(handle: Handle, index: FrameIndex, frame: int, *, keeps: bool
 
 
 def _known_failures(index: FrameIndex, wanted: Sequence[int], on_error: ErrorPolicy) -> dict[int, str]:
-    """Return the wanted frames that are missing or damaged according to the index, as a dict from frame to reason.
-
-    Raises `DecodeError` for such a frame if the error policy requires it.
-    """
+    """Return the wanted frames that are missing or damaged according to the index, as a dict from frame to reason."""
     num_frames = len(index)
     reason = f"decoding showed that the stream has only {num_frames} frames"
     failed = {frame: reason for frame in wanted if frame >= num_frames}
@@ -423,10 +410,10 @@ class _Request:
 
 
 def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequential: bool) -> None:
-    """Decode frames that are not in the frame cache. ``frames`` must ascend.
+    """Decode ascending frames that are not in the frame cache.
 
-    Divide the threads in the way that is expected to be fastest. ``overlaps`` means that other frames of the same call
-    were in the cache.
+    The threads are divided in the way that is expected to be fastest. ``overlaps`` means that other frames of the same
+    call were in the cache.
     """
     handle, index = request.handle, request.index
     worker = handle.worker
@@ -463,10 +450,7 @@ def _decode(request: _Request, frames: list[int], *, overlaps: bool, is_sequenti
 
 
 def _divide_threads(handle: Handle, index: FrameIndex, runs: dict[int, list[int]]) -> threads.Division:
-    """Divide the threads of a call among runs of frames that can be decoded independently.
-
-    ``runs`` is a dict. Each key is the key frame where decoding starts; the value is the wanted frames of the run.
-    """
+    """Divide the threads of a call among runs of frames that can be decoded independently; see `runs_by_key_frame`."""
     num_threads = handle.num_threads()
     if num_threads == 1:
         return _ONE_THREAD
@@ -503,16 +487,18 @@ def _window_before(handle: Handle, index: FrameIndex, frame: int) -> Sequence[in
 
 
 def _apply_policy(request: _Request, frames: Sequence[int]) -> DecodedRows:
-    failed, pixels, used = request.failed, request.writer.pixels, list(frames)
+    """Replace the frames that failed, or leave them out, and report them."""
+    failed = request.failed
+    used = [None if frame in failed else frame for frame in frames]
     if request.on_error == "nearest":
-        for frame in sorted(failed):
+        for frame in [frame for frame in request.rows if frame in failed]:
             nearest = request.write_nearest(frame)
             for row in request.rows[frame]:
                 used[row] = nearest
-        replaced = tuple(
-            ReplacedFrame(frame, failed[frame], row, used[row]) for row, frame in enumerate(frames) if frame in failed
-        )
-        return DecodedRows(request.writer.pixels, used, replaced)
-    kept = [row for row, frame in enumerate(frames) if frame not in failed]
-    replaced = tuple(ReplacedFrame(frame, failed[frame], row) for row, frame in enumerate(frames) if frame in failed)
-    return DecodedRows(None if pixels is None else pixels[kept], [frames[row] for row in kept], replaced)
+    replaced = tuple(
+        ReplacedFrame(frame, failed[frame], row, used[row]) for row, frame in enumerate(frames) if frame in failed
+    )
+    pixels, kept = request.writer.pixels, [row for row, frame in enumerate(used) if frame is not None]
+    if pixels is not None and len(kept) < len(frames):
+        pixels = pixels[kept]
+    return DecodedRows(pixels, [frame for frame in used if frame is not None], replaced)

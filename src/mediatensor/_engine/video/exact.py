@@ -67,10 +67,9 @@ class ExactFrames:
         # Whether frames are never replaced, left out, or scaled to a common size.
         self._is_plain = video.options.on_error in ("keep", "raise") and video.options.on_size_change == "raise"
         self._index = index if mappings is None else from_table(*mappings, video.time_base)
-        #: What a request by index keeps if the index proves wrong: the times of its frames if true, their indices if
-        #: false.
+        #: If the index proves wrong, whether a request by index keeps the times of its frames instead of their indices.
         self.keeps_times = False
-        #: (index from packets that proved wrong, index made by decoding that replaced it), or ``None``.
+        #: (the index from packets that proved wrong, the index made by decoding that replaced it), or ``None``.
         self._replacement: tuple[FrameIndex, FrameIndex] | None = None
         #: An index of the first frames only, which is used until the whole stream is read.
         self._first_frames: FrameIndex | None = None
@@ -81,10 +80,7 @@ class ExactFrames:
 
     @property
     def index(self) -> FrameIndex:
-        """The index of the stream.
-
-        On first use, the stream is scanned. Raises `StreamError` if the stream has no frames.
-        """
+        """The index of the stream, which is scanned on first use. Raises `StreamError` if it has no frames."""
         if self._index is not None:
             return self._index
         with self._lock:
@@ -100,10 +96,9 @@ class ExactFrames:
         return self._video.lend_reader(is_moved=True)
 
     def _index_up_to(self, highest: int | None) -> FrameIndex:
-        """Return an index that contains frame ``highest``.
+        """Return an index that contains frame ``highest`` or, if ``highest`` is ``None``, all frames.
 
-        If possible, only the first frames of the stream are scanned. If ``highest`` is ``None``, the index has all
-        frames.
+        If possible, only the first frames of the stream are scanned.
         """
         if self._index is not None or highest is None:
             return self.index
@@ -166,10 +161,7 @@ class ExactFrames:
 
     @property
     def clock(self) -> FrameClock:
-        """The unrounded start times of the frames.
-
-        They are used to make evenly spaced times, such as one per second.
-        """
+        """The unrounded start times of the frames, from which evenly spaced times are made, such as one per second."""
         return self.index._clock
 
     @property
@@ -178,10 +170,7 @@ class ExactFrames:
         return self.index._pts_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Return whether frame ``i`` (not negative) exists.
-
-        If possible, only the first frames of the stream are scanned.
-        """
+        """Return whether frame ``i`` (not negative) exists. If possible, only the first frames are scanned."""
         return i < len(self._index_up_to(i))
 
     # Frames

@@ -92,7 +92,7 @@ class FrameCache:
         self.bytes_per_picture: int | None = None
 
     def use(self, index: object) -> None:
-        """Prepare for frames that are numbered by ``index``. Frames that were cached with another index are dropped."""
+        """Drop the frames that were cached with another index: ``index`` numbers frames in another way."""
         if index is not self.index:
             self.clear()
             self.index = index
@@ -134,10 +134,7 @@ class FrameCache:
                 self.put(frame, picture)
 
     def capacity(self) -> int:
-        """Return how many frames fit into the memory limit.
-
-        The frames are assumed to be as large as the last cached frame.
-        """
+        """Return how many frames of the size of the last cached frame fit into the memory limit."""
         return get_frame_cache_bytes() // self.bytes_per_picture if self.bytes_per_picture else 0
 
     def can_hold(self, num_pictures: int, num_pixels: int) -> bool:
@@ -177,10 +174,7 @@ class _Cache:
         self.owners: OrderedDict[int, weakref.ref[FrameCache]] = OrderedDict()
 
     def shrink(self, limit: int) -> None:
-        """Drop frames until the rest fits into ``limit``.
-
-        The oldest frames of the least recently used handle go first.
-        """
+        """Drop frames until the rest fits into ``limit``: first the oldest ones of the least recently used handle."""
         with self.lock:
             while self.num_bytes > limit and self.owners:
                 key, reference = next(iter(self.owners.items()))
@@ -190,11 +184,8 @@ class _Cache:
                 else:
                     del self.owners[key]
 
-    def forget(self) -> None:
-        """Discard the record of all frame caches.
-
-        A forked child starts with an empty record, because it never uses its parent's handles.
-        """
+    def start_empty(self) -> None:
+        """Start with an empty record in a forked child, which never uses its parent's handles."""
         self.num_bytes = 0
         self.owners = OrderedDict()
 
@@ -202,4 +193,4 @@ class _Cache:
 _cache = _Cache()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_cache.forget)
+    os.register_at_fork(after_in_child=_cache.start_empty)

@@ -147,7 +147,7 @@ class FrameStream:
         return self._num_threads if self.reader.is_codec_open else None
 
     def reset(self) -> None:
-        """Forget the codec's position, so that the next call seeks. Call this after moving the reader."""
+        """Discard the position of the codec, so that the next call seeks. Call this after moving the reader."""
         self.position = None
         self._frames = []
 
@@ -281,16 +281,10 @@ class _FrameMatcher(ABC):
 
     @abstractmethod
     def start(self, feed: PacketFeed) -> int | None:
-        """Return the place of the first frame that will come out of the codec after ``feed`` has started.
-
-        The place of a frame is its number in a linear decode. The result is ``None`` if it is unknown.
-        """
+        """Return the place of the first frame that will come out of the codec after ``feed`` has started, if known."""
 
     def max_packets(self, place: int) -> int | None:
-        """Return after how many packets the codec must have returned the frame at ``place``; ``None`` if unknown.
-
-        Packets are counted from the beginning of the stream.
-        """
+        """Return after how many packets of the stream the codec must have returned the frame at ``place``, if known."""
         return None
 
     @abstractmethod
@@ -391,10 +385,7 @@ class _CountingMatcher(_FrameMatcher):
 
 
 class ApproximateStream:
-    """A stream without an index.
-
-    Frames can only be found by time, because it is not known how many frames lie between two times.
-    """
+    """A stream without an index: it finds frames only by their times, because their numbers are unknown."""
 
     def __init__(self, reader: VideoReader) -> None:
         self.reader = reader
@@ -407,7 +398,7 @@ class ApproximateStream:
         self._key_frame_pts: int | None = None
 
     def reset(self) -> None:
-        """Forget the codec's position, so that the next call seeks. Call this after moving the reader."""
+        """Discard the position of the codec, so that the next call seeks. Call this after moving the reader."""
         self._current = self._next = None
 
     def frame_at(self, seconds: float, *, nearest: bool) -> Any:
@@ -434,9 +425,8 @@ class ApproximateStream:
             self._restart()
             if self._current is not None and self._current.pts <= ticks:
                 return
-        if not self.reader.is_fresh:
-            with stages.SEEK:
-                self.reader.reopen()
+        with stages.SEEK:
+            self.reader.rewind()
         self._restart()
 
     def _restart(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -77,19 +77,13 @@ class Handle:
         self._more_workers: list[Worker] = []
 
     def num_threads(self) -> int:
-        """Return the number of threads that this handle has.
-
-        If it has only one, try to get more from the process's budget.
-        """
+        """Return how many threads this handle has. If it has only one, try to get more from the process's budget."""
         if self.lease.num_threads == 1 and get_num_threads() > 1:
             self.lease = lease_threads(reclaim_threads)
         return self.lease.num_threads
 
     def workers(self, count: int) -> list[Worker]:
-        """Return up to ``count`` workers.
-
-        Each decodes with one thread, and the first one uses the handle's own stream.
-        """
+        """Return up to ``count`` workers with one thread each. The first one uses the handle's own stream."""
         first = self.worker
         assert self._open_stream is not None
         first.stream.use_threads(1)
@@ -143,11 +137,11 @@ class HandleSpec:
     tone_mapping: ToneMapping | None = None
     #: What to return about the blocks of frames; ``None`` for pixels.
     exports: ExportKind | None = None
-    #: Whether FFmpeg's own decoders are used. Only they report damage, and only their frames can be compared exactly.
-    decodes_in_software: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "decodes_in_software", self.backend == "cpu")
+    @property
+    def decodes_in_software(self) -> bool:
+        """Whether FFmpeg's own decoders are used. Only they report damage, and their frames can be compared exactly."""
+        return self.backend == "cpu"
 
     def open(self) -> Handle:
         # Start with one thread. A call takes more threads if some are free.
@@ -203,10 +197,6 @@ class HandleSpec:
 
 
 def stream_parameters(info: StreamInfo, codec_context: Any) -> StreamParameters:
-    """Describe a stream for a backend.
-
-    The description includes the codec context, which the backend is allowed to use.
-    """
     return StreamParameters(
         codec=info.codec or "unknown",
         profile=info.profile,

@@ -81,10 +81,7 @@ class PacketFeed:
         self._break_detectors: list[BreakDetector] = []
 
     def use(self, index: FrameIndex, *, checks_packets: bool) -> None:
-        """Use ``index`` to choose packets.
-
-        With ``checks_packets``, also look for damaged and missing packets. This requires an index made from packets.
-        """
+        """Use ``index`` to choose packets. If it was made from packets, ``checks_packets`` also looks for damage."""
         self._index = index
         self._checks_packets = checks_packets
         # The times in headers may be decoding times, and the order of the frames has not been checked.
@@ -94,10 +91,7 @@ class PacketFeed:
         self.leaves_out = True
 
     def go_on(self, segment: Segment | None) -> None:
-        """Feed another segment without seeking, from the next packet.
-
-        If ``segment`` is ``None``, feed all remaining packets.
-        """
+        """Feed another segment, or with ``None`` all remaining packets, from the next packet without a seek."""
         self._segment = segment or _WHOLE
         self._not_fed = set() if segment is None else set(segment.places)
         self.feeds_all = segment is None
@@ -245,10 +239,7 @@ class PacketFeed:
         return False
 
     def _find(self, key_frame: int) -> bool:
-        """Read packets up to the packet of a key frame.
-
-        Return ``False`` if a later key frame comes first or reading fails.
-        """
+        """Read up to the packet of a key frame. Return ``False`` if a later key frame comes first or reading fails."""
         pts = int(self._index.key_frame_pts[key_frame])
         position = int(self._index.key_frame_position[key_frame])
         while True:

@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
 
 class FrameQuery(ABC):
-    """The frames that a call requests.
-
-    `spanned_holes` also uses the attributes of a query, to find the places within the request where frames are missing.
-    """
+    """The frames that a call requests. `spanned_holes` uses its attributes to find where frames are missing."""
 
     # The highest requested index, if this is known without the number of frames. Then the stream need not be read to
     # its end.
@@ -47,10 +44,7 @@ class FrameQuery(ABC):
 
     @abstractmethod
     def frames_in(self, index: FrameIndex) -> Sequence[int]:
-        """Return the numbers of the requested frames in ``index``.
-
-        Raises `OutOfRangeError` if a frame does not exist.
-        """
+        """Return the numbers of the requested frames in ``index``. Raises `OutOfRangeError` if one does not exist."""
 
 
 class ByIndex(FrameQuery):
@@ -82,10 +76,7 @@ class ByIndexRange(FrameQuery):
 
 
 class ExistingFrames(FrameQuery):
-    """A request for frames by their indices, which must ascend.
-
-    Indices after the last frame of the stream are ignored.
-    """
+    """A request for frames by ascending indices. Indices after the last frame of the stream are ignored."""
 
     def __init__(self, frames: Sequence[int], previous: int | None) -> None:
         self._frames = frames
@@ -269,10 +260,7 @@ def make_plan(
             runs.append((None, [place]))
         position = place + 1
     drains = drains or len(runs) > 1
-    segments = []  # a comprehension would be one more call of each jump
-    for start, members in runs:
-        segments.append(Segment(start, tuple(members), drains))
-    return segments
+    return [Segment(start, tuple(members), drains) for start, members in runs]
 
 
 def runs_by_key_frame(index: FrameIndex, places: Sequence[int]) -> dict[int, list[int]]:

@@ -25,7 +25,7 @@ from ..bitstreams.units import (
 from ..pyav.decoding import StatedColours, colours_of_picture
 
 _ALTERNATIVE_TRANSFER = 147  # type of a message (ITU-T H.265, D.2.38; H.264, D.1.34)
-# More packets than any codec holds back. Some packets give no frame, and would be remembered for ever.
+# More packets than any codec holds back. Some packets give no frame, so without a limit they would be kept for ever.
 _MAX_PACKETS = 1000
 
 
@@ -35,7 +35,7 @@ def states_colours(codec: str | None) -> bool:
 
 
 class CodedSequence:
-    """Coded sequences with the same parameters. Their colours are found by decoding one key frame of them alone."""
+    """Coded sequences with the same parameters. Their colours are found by decoding only one of their key frames."""
 
     def __init__(self, codec: str, header: StatedColours | None) -> None:
         self._codec = codec
@@ -44,7 +44,7 @@ class CodedSequence:
         self._picture: bytes | None = None
 
     def learn(self, units: Iterable[bytes]) -> None:
-        """Use a key frame, with all parameter sets that it needs, unless another one is known."""
+        """Keep the units of a key frame, with all parameter sets that it needs, unless another key frame is known."""
         if self._colours is None and self._picture is None:
             self._picture = b"".join(b"\0\0\0\1" + unit for unit in units)
 
@@ -60,7 +60,7 @@ class SequenceColours:
     """Finds the coded sequences of key frames.
 
     ``record`` is the codec's configuration record as stored by the container. ``header`` has the tags that decoders get
-    from the container; ``None`` for what the sequences themselves state.
+    from the container; if it is ``None``, only the tags in the sequences count.
     """
 
     def __init__(self, codec: str, record: bytes, header: StatedColours | None = None) -> None:
@@ -135,9 +135,9 @@ class ColourStatingDecoder(PictureDecoder):
     def __init__(self, decoder: PictureDecoder, sequences: SequenceColours) -> None:
         self._decoder = decoder
         self._sequences = sequences
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._current: CodedSequence | None = None
         self._by_pts: dict[int, CodedSequence | None] = {}
         # For packets without pts. All frames of a sequence are returned before those of the next one.
@@ -174,7 +174,7 @@ class ColourStatingDecoder(PictureDecoder):
 
     def flush(self) -> None:
         self._decoder.flush()
-        self._forget()
+        self._reset()
 
     def close(self) -> None:
         self._decoder.close()

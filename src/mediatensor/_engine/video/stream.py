@@ -86,10 +86,7 @@ class OpenVideo:
         self._export_pools: dict[ExportKind, HandlePool[Handle]] = {}
 
     def convert_with(self, steps: tuple[PixelStep, ...], *, is_float: bool, luma_bits: int | None = None) -> None:
-        """Change how frames are converted from now on.
-
-        Cached frames stay valid, because they are cached before conversion.
-        """
+        """Change how frames are converted from now on. Cached frames stay valid: they are cached before conversion."""
         spec = replace(self.spec, steps=steps, is_float=is_float, luma_bits=luma_bits)
         if spec != self.spec:
             self.spec = spec
@@ -115,8 +112,7 @@ class OpenVideo:
         """Return whether the transfer characteristic in the header comes from the codec, and not from the container."""
         colours: StatedColours | None = None
         with suppress(MediaTensorError), self.lend_reader(is_moved=True) as reader:
-            if not reader.is_fresh:
-                reader.reopen()
+            reader.rewind()
             sequences = SequenceColours(self.stream_info.codec or "", reader.extradata)
             for packet in islice(reader.packets(), _MAX_FIRST_PACKETS):
                 if packet.is_keyframe and (sequence := sequences.find(packet)) is not None:
@@ -133,10 +129,7 @@ class OpenVideo:
         return CpuFallbackStatus(is_known, self.spec.device.type, self._fallback_reason)
 
     def check_ready(self) -> None:
-        """Raise an error if the device cannot be used because the process was forked. Warn if the video is HDR.
-
-        HDR frames are not tone-mapped, so they look gray.
-        """
+        """Raise an error if a forked process cannot use the device. Warn that HDR frames are not tone-mapped."""
         if self.spec.device.type != "cpu":
             check_process(self.spec.device)
         if self.hdr_transfer is not None:
@@ -149,10 +142,7 @@ class OpenVideo:
             )
 
     def decode_on_cpu(self, reason: str) -> None:
-        """Decode on the CPU from now on, and copy the frames to the device.
-
-        With ``strict_device``, raise `DeviceError` instead.
-        """
+        """Decode on the CPU from now on, and copy the frames to the device; with ``strict_device``, raise an error."""
         reason = reason.rstrip(".") or f"the backend {self.spec.backend!r} gives no reason"
         with self._lock:
             if self.spec.decodes_in_software:
@@ -202,10 +192,7 @@ class OpenVideo:
 
     @contextmanager
     def lend_reader(self, *, is_moved: bool) -> Iterator[VideoReader]:
-        """Lend the reader of a handle for a ``with`` block.
-
-        Pass ``is_moved=True`` if the block reads packets or seeks.
-        """
+        """Lend a handle's reader for a ``with`` block. ``is_moved`` means that the block reads packets or seeks."""
         with self.pool.borrow() as handle:
             if is_moved:
                 handle.stream.reset()
