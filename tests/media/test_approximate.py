@@ -1,4 +1,4 @@
-"""Approximate mode: the same frames where the header is right, an honest guess where it is not."""
+"""Approximate mode returns the frames of exact mode if the header is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, whatever writes them and whatever interrupts the writing."""
+"""Files appear complete or not at all, even if writing is interrupted at any line."""
 
 from __future__ import annotations
 
@@ -214,5 +214,5 @@ def test_interrupt_at_any_line_leaves_one_whole_file(name: str, tmp_path: Path) 
         assert path.stat().st_size == size
         return number
 
-    # Of its own: what tracing keeps alive must not be freed in processes that other tests fork.
+    # In a process of its own, because objects that tracing keeps alive must not be freed in forks of other tests.
     assert in_child(tmp_path, write_until_none_comes) > 20

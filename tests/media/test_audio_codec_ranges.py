@@ -1,4 +1,4 @@
-"""Ranges equal the same part of the whole for every codec, however far back its decoder's memory reaches."""
+"""A range equals the same part of the whole stream, for every codec that can be encoded here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from real_files import TEST_DATA
 
 Sound = NDArray[np.float32]
 
-# The largest difference from the whole, caused by a fading state.
+# Largest difference from the whole stream, for codecs whose state fades.
 _TOLERANCE = 1e-4
 
 # Formats for encoders, tried in this order: samples per second, channels.
@@ -36,13 +36,13 @@ _FORMS = ((44_100, 2), (48_000, 2), (22_050, 1), (16_000, 1), (8_000, 1))
 _CONTAINERS = ("matroska", "mov", "avi", "ogg", "asf", "flv", "mpegts", "nut")
 _NUM_SECONDS = 3
 
-# Other encoders of codecs that are there already.
+# Second encoders of codecs that are tested already.
 _TWINS = ("ac3_fixed", "mp2fixed", "mp3")
 
-# FFmpeg's writer states a second's gap after the first packet.
+# FFmpeg's muxer states a gap of a second after the first packet.
 _GAPS = {("flac", "asf")}
 
-# AAC's noise substitution is drawn at random, which docs/exact.md says.
+# AAC's noise substitution is random (docs/exact.md), so it is turned off.
 _OPTIONS = {"aac": {"aac_pns": "0"}, "wmav1": {"b": "64k"}, "wmav2": {"b": "64k"}}
 
 
@@ -60,7 +60,7 @@ def _encoders() -> list[str]:
 
 
 def assert_ranges(path: Path, num_ranges: int = 4, whole: Sound | None = None) -> None:
-    """Fail unless ranges of a file, each from a new decoder, are parts of a plain decode of all of it."""
+    """Check that ranges of a file, each from a new decoder, are parts of a linear decode of the file."""
     linear = linear_decode_samples(path)
     with AudioDecoder(path) as decoder:
         all_samples = decoder.get_all_samples()
@@ -78,7 +78,7 @@ def assert_ranges(path: Path, num_ranges: int = 4, whole: Sound | None = None) -
 
 
 def _write(codec: str, container: str, path: Path) -> bool:
-    """Write a clip of an encoder in a container, if that takes it."""
+    """Write a clip, and return whether the container supports the encoder."""
     for rate, num_channels in _FORMS:
         options = _OPTIONS.get(codec, {})
         spec = SoundSpec("", codec, container, "", rate, num_channels, num_samples=_NUM_SECONDS * rate, options=options)
@@ -128,7 +128,7 @@ def test_ranges_equal_the_whole_for_encoders_of_the_program(name: str, sound_fol
     assert_ranges(path)
 
 
-# Samples of FFmpeg's regression suite, whose endings do not fit their contents.
+# Samples of FFmpeg's regression suite. Their extensions do not match their contents.
 _ODD_FILES = {
     "HE-AAC": ("al_sbr_cm_48_5.1.wav", "tones_afconvert_44100_stereo_aac_he.wav"),
     "HE-AAC v2": ("sbr_bc-ps_i.wav", "al_sbr_ps_06_new.wav", "tones_nero_16000_stereo_aac_he2.wav"),
@@ -150,7 +150,7 @@ def test_ranges_equal_the_whole_for_samples_of_ffmpeg(name: str) -> None:
 
 
 def _num_bytes_read(path: Path, seconds: float) -> int:
-    """How much a new decoder reads of a file for half a second at a time."""
+    """Return how many bytes a new decoder reads to decode half a second at ``seconds``."""
     file = CountingFile(path)
     with AudioDecoder(file) as decoder:
         decoder.get_samples_played_in_range(seconds, seconds + 0.5)
@@ -158,7 +158,7 @@ def _num_bytes_read(path: Path, seconds: float) -> int:
 
 
 def _xwma(packets: list[bytes], extradata: bytes, rate: int, bytes_per_second: int) -> bytes:
-    """Packets of WMA as a file of XAudio, whose header states a separate byte rate."""
+    """Return an XWMA file, whose header states a byte rate, with these packets of WMA."""
     form = struct.pack("<HHIIHHH", 0x161, 1, rate, bytes_per_second, len(packets[0]), 16, len(extradata)) + extradata
     data = b"".join(packets)
     chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(data)) + data
@@ -166,7 +166,7 @@ def _xwma(packets: list[bytes], extradata: bytes, rate: int, bytes_per_second: i
 
 
 def test_times_made_up_from_a_byte_rate_are_not_followed(sound_folder: Path) -> None:
-    """FFmpeg computes the times of XWMA; a quarter too long, they look like a gap at every packet."""
+    """FFmpeg computes times of XWMA from the byte rate. Times that are a quarter too long look like gaps."""
     spec = replace(SOUND_CLIPS["wmav1_asf"], codec="wmav2", num_samples=22_050 * 4)
     with av.open(str(media_audio.make_as(spec, "wmav2_for_xwma", sound_folder))) as file:
         extradata = bytes(file.streams.audio[0].codec_context.extradata or b"")
@@ -177,7 +177,7 @@ def test_times_made_up_from_a_byte_rate_are_not_followed(sound_folder: Path) -> 
 
 
 def _speech(rate: int, num_channels: int, num_samples: int) -> NDArray[np.float64]:
-    """Notes that change three times a second, and a pause of a third of a second after each five of them."""
+    """Draw notes that change three times a second, with a pause of a third of a second after every five notes."""
     seconds = np.arange(num_samples) / rate
     number = np.floor(3 * seconds)
     tone = 0.3 * np.sin(2 * np.pi * seconds * (150 + 37 * (number % 7))) * (number % 6 < 5)
@@ -189,7 +189,7 @@ def _note(rate: int, num_channels: int, num_samples: int) -> NDArray[np.float64]
 
 
 def _opus(name: str, sound_folder: Path, draw: Callable[..., Any], seconds: int, **options: str) -> list[bytes]:
-    """Packets of speech in Opus."""
+    """Return packets of speech in Opus."""
     spec = replace(
         SOUND_CLIPS["opus_mkv"], num_channels=1, num_samples=48_000 * seconds, draw=draw,
         options={"application": "voip", **options},
@@ -215,7 +215,7 @@ def _write_opus(packets: list[bytes], path: Path, container: str) -> None:
     ids="-".join,
 )
 def test_opus_that_changes_its_mode(bit_rates: tuple[str, ...], container: str, sound_folder: Path) -> None:
-    """Narrow band comes out 24 samples early, which its time stamps do not say; modes forget each other's state."""
+    """Narrow band comes out 24 samples early, but its time stamps do not. A change of mode resets the decoder."""
     packets = [packet for rate in bit_rates for packet in _opus(rate, sound_folder, _note, 4, b=rate)]
     path = sound_folder / f"opus_changes_{'_'.join(bit_rates)}.{container}"
     _write_opus(packets, path, container)
@@ -233,7 +233,7 @@ def test_opus_is_read_from_the_last_pause(sound_folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def vorbis_file(sound_folder: Path, ffmpeg_program: str) -> Iterator[Path]:
-    """A minute of Vorbis with blocks of two sizes, which the encoder of the wheel does not write."""
+    """Yield a minute of Vorbis with blocks of two sizes, which PyAV's own encoder does not write."""
     path = sound_folder / "two_block_sizes.ogg"
     bursts = "0.3*sin(880*PI*t*(1+0.01*t))*lt(mod(t,0.3),0.15)|0.2*sin(500*PI*t)*lt(mod(t*3,1),0.2)+0.01*random(0)"
     bursts = bursts.replace(",", "\\,")
@@ -260,7 +260,7 @@ def test_ogg_vorbis_to_the_end(vorbis_file: Path) -> None:
 
 
 def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, sound_folder: Path) -> None:
-    """Where a page's position is wrong, samples are still counted as a plain decode counts them."""
+    """If the position of a page is wrong, samples are counted as in a linear decode."""
     data = bytearray(vorbis_file.read_bytes())
     places = [at for at in _pages(data) if at > len(data) // 3][:40:3]
     for at in places:
@@ -273,7 +273,7 @@ def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, sound_folder: Pa
 
 
 def _pages(data: bytes | bytearray) -> Iterator[int]:
-    """The positions of the pages of an Ogg file."""
+    """Yield the position of each page of an Ogg file."""
     at = 0
     while at < len(data):
         yield at
@@ -282,7 +282,6 @@ def _pages(data: bytes | bytearray) -> Iterator[int]:
 
 
 def _set_checksum(data: bytearray, at: int) -> None:
-    """Update the checksum of the page at a position."""
     num_lengths = data[at + 26]
     stop = at + 27 + num_lengths + sum(data[at + 27 : at + 27 + num_lengths])
     data[at + 22 : at + 26] = bytes(4)
@@ -291,7 +290,7 @@ def _set_checksum(data: bytearray, at: int) -> None:
 
 @pytest.mark.parametrize("name", ["amr_nb", "adpcm_ima_mov", "g722_wav"])
 def test_sequential_ranges_go_on_from_where_the_decoder_stands(name: str, sound_folder: Path) -> None:
-    """Codecs that are decoded from the beginning read a file once for all ranges in order, also in small steps."""
+    """Codecs that are decoded from the beginning read a file only once for small consecutive ranges."""
     spec = replace(SOUND_CLIPS[name], num_samples=SOUND_CLIPS[name].rate * 20)
     path = media_audio.make_as(spec, f"sequential_{name}", sound_folder)
     with AudioDecoder(path) as decoder:
@@ -308,7 +307,7 @@ def test_sequential_ranges_go_on_from_where_the_decoder_stands(name: str, sound_
 
 
 def test_ac3_differs_from_a_decode_without_options_by_noise_alone(sound_folder: Path) -> None:
-    """Noise that FFmpeg draws from a generator is drawn from each frame instead: other noise, and as loud."""
+    """Noise depends on the frame instead of FFmpeg's generator, so it differs from FFmpeg's, but is as loud."""
     spec = replace(
         SOUND_CLIPS["ac3_ts"], container="ac3", extension="ac3", options={"b": "96k"}, num_samples=48_000 * 4,
         draw=lambda rate, num_channels, n: np.stack([sound.noise(n, seed=channel) for channel in range(num_channels)]),
@@ -326,7 +325,7 @@ def test_ac3_differs_from_a_decode_without_options_by_noise_alone(sound_folder: 
 
 
 def _loudness(data: Sound, low: float, high: float) -> float:
-    """The power of a signal between two frequencies, at 48 kHz."""
+    """Return the power between two frequencies of a signal at 48 kHz."""
     spectrum = np.abs(np.fft.rfft(data, axis=1)) ** 2
     frequencies = np.fft.rfftfreq(data.shape[1], 1 / 48_000)
     return float(spectrum[:, (frequencies >= low) & (frequencies < high)].sum())

@@ -1,4 +1,4 @@
-"""Channels that are mixed to fewer: to FFmpeg's sum, as in torchcodec, or to the mean, which nothing can clip."""
+"""Mixing to fewer channels: FFmpeg's sum, as in torchcodec, or the mean, which never clips."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RATE = 16_000
 
 
 def _loud(num_channels: int) -> Tensor:
-    """Two seconds of tones of which the channels have most in common, at 0.95 of full scale."""
+    """Return two seconds of tones at 0.95 of full scale, which are nearly the same in all channels."""
     seconds = torch.arange(2 * _RATE) / _RATE
     common, own = torch.sin(2 * torch.pi * 440 * seconds), torch.sin(2 * torch.pi * 100 * seconds)
     return torch.stack([0.9 * common + 0.05 * own * (-1) ** channel for channel in range(num_channels)])
@@ -151,7 +151,7 @@ def test_extracted_sound_is_not_clipped(num_channels: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("extension", ["wav", "flac", "m4a", "mp3", "opus", "mka"])
 @pytest.mark.parametrize(("num_channels", "wanted"), [(2, 1), (6, 2), (6, 1)])
 def test_encoded_sound_is_mixed_to_the_mean(extension: str, num_channels: int, wanted: int, tmp_path: Path) -> None:
-    """Encoders of floats once got samples 1.4 to 3.4 times as loud as encoders of integers."""
+    """For encoders of floats, samples were once mixed 1.4 to 3.4 times as loud as for encoders of integers."""
     path = tmp_path / f"mixed.{extension}"
     AudioEncoder(_loud(num_channels), sample_rate=_RATE).to_file(path, num_channels=wanted)
     data = _decoded(path)

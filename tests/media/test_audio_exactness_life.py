@@ -52,7 +52,7 @@ def flac(sound_folder: Path) -> Truth:
 
 
 class Pieces(Dataset[torch.Tensor]):
-    """A dataset that holds one decoder, as users write it."""
+    """A dataset with one decoder, as users write it."""
 
     def __init__(self, decoder: AudioDecoder) -> None:
         self.decoder = decoder
@@ -65,8 +65,6 @@ class Pieces(Dataset[torch.Tensor]):
 
 
 class Unseekable(io.RawIOBase):
-    """Reads and cannot seek."""
-
     def __init__(self, data: bytes) -> None:
         self._inner = io.BytesIO(data)
 
@@ -97,7 +95,6 @@ def test_url(truth: Truth) -> None:
 
 
 def test_results_do_not_share_memory(truth: Truth) -> None:
-    """Changing a result does not affect other results."""
     with truth.open() as decoder:
         begin = truth.seconds(0)
         first = decoder.get_samples_played_in_range(begin, begin + 0.5)
@@ -304,7 +301,7 @@ def test_defaults_are_the_whole(flac: Truth) -> None:
 
 
 def test_sizes_in_headers_are_not_believed(sound_folder: Path) -> None:
-    """A header states hours for a second of samples: the existing samples are returned."""
+    """If a header states hours for two seconds of audio, the existing samples are returned."""
     data = bytearray(media_audio.make("pcm_s16_wave_module", sound_folder).read_bytes())
     size = int.from_bytes(data[40:44], "little")
     for at in (4, 40):
@@ -318,7 +315,7 @@ def test_sizes_in_headers_are_not_believed(sound_folder: Path) -> None:
 
 @pytest.mark.parametrize("name", list(media_audio.DAMAGED_CLIPS))
 def test_damaged_bytes_never_crash(name: str, sound_folder: Path) -> None:
-    """More damage, at random places of files that are damaged already: samples or one of our errors."""
+    """Decode or raise an error of this library, after more random damage in files that are damaged already."""
     data = bytearray(media_audio.make(name, sound_folder).read_bytes())
     draw = random.Random(name)
     for _ in range(4):

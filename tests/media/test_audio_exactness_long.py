@@ -1,4 +1,4 @@
-"""A second near the end of a long file: exact to the sample, and without reading earlier data."""
+"""A second near the end of a long file is exact to the sample, and earlier data are not read."""
 
 from __future__ import annotations
 
@@ -43,26 +43,15 @@ def _body(codec: str, container: str, **changes: Any) -> SoundSpec:
 
 @dataclass(frozen=True)
 class LongSpec:
-    """A long file: the packets of a shorter one, repeated, with increasing times.
+    """A long file: the packets of a shorter one, repeated, with increasing times."""
 
-    Attributes:
-        body: The repeated part, one of `BODIES`.
-        frame: Samples in a packet, at the decoder's rate.
-        rate: Sample rate of the decoder.
-        ahead: By how many samples the body is ahead of the long file, because its decoder knows more of the delay.
-        container: Container of the long file, with its extension.
-        extension: Extension of its name.
-        muxer_options: Of its muxer.
-        share: How much of the file may be read for a second near the end; 1 where there is no index.
-    """
-
-    body: str
-    frame: int
+    body: str  # the repeated part, one of `BODIES`
+    frame: int  # samples in a packet, at the decoder's rate
     container: str
-    share: float
-    extension: str = ""
-    rate: int = _RATE
-    ahead: int = 0
+    share: float  # how much of the file may be read for a second near the end; 1 if there is no index
+    extension: str = ""  # if it is not the name of the container
+    rate: int = _RATE  # of the decoder
+    ahead: int = 0  # by how many samples the body is ahead, because its decoder knows more of the encoder's delay
     muxer_options: tuple[tuple[str, str], ...] = ()
 
 
@@ -90,7 +79,7 @@ LONG: dict[str, LongSpec] = {
 
 
 def write_long(spec: LongSpec, path: Path) -> Path:
-    """Write the long file; returns the path of its body."""
+    """Write the long file. Return the path of its body."""
     body = media_audio.make_as(BODIES[spec.body], f"body_{spec.body}", path.parent)
     with (
         av.open(str(body)) as source,
@@ -125,7 +114,7 @@ def long_file(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def where_in_body(long_piece: Any, body: Any, near: int) -> int:
-    """At which sample of the body a piece of the long file begins."""
+    """Return the sample of the body at which a piece of the long file begins."""
     start = max(0, near - 8000)
     window = body[start : near + len(long_piece) + 8000]
     return start + sound.delay_of(window, long_piece, len(window) - 1)

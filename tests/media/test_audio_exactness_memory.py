@@ -1,4 +1,4 @@
-"""Codecs with more memory than a pre-roll restores: a range equals a decode from the beginning."""
+"""A range equals a decode from the beginning for codecs whose memory is longer than any pre-roll."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUM_SECONDS = 6
 
 
 def assert_ranges(truth: Truth) -> None:
-    """Ranges in odd order, from a decoder that was used and from new ones, are parts of the linear decode."""
+    """Check that ranges, from a used decoder and from new decoders, are parts of the linear decode."""
     with truth.open() as used:
         assert np.array_equal(used.get_all_samples().data.numpy(), truth.linear.data)
         for part in (0.8, 0.3, 0.5, 0.95, 0.1):
@@ -52,12 +52,12 @@ _KINDS: dict[str, Callable[[bytes], bytes]] = {"main": _all(_MAIN), "ltp": _all(
     ("name", "container"),
     [
         *itertools.product(("main", "ltp"), ("adts", "ipod", "matroska", "mpegts")),
-        # Frames without headers are all of one kind.
+        # Without frame headers, all frames have one profile.
         *itertools.product(("later",), ("adts", "mpegts")),
     ],
 )
 def test_aac_that_is_predicted(name: str, container: str, sound_folder: Path) -> None:
-    """Main and LTP, signalled by the container or by frame headers, from the first frame or from midway."""
+    """The profiles Main and LTP can be signalled by the container or by frame headers, and can start midway."""
     bare = replace(SOUND_CLIPS["aac_adts"], num_channels=1, num_samples=44100 * _NUM_SECONDS)
     data = _KINDS[name](media_audio.make_as(bare, "aac_mono_to_predict", sound_folder).read_bytes())
     path = sound_folder / f"predicted_{name}.{container}"
@@ -83,7 +83,7 @@ def _note(rate: int, num_channels: int, num_samples: int) -> NDArray[np.float64]
         ("narrow", {"num_channels": 1, "options": {"application": "voip", "b": "6k"}}),
         ("wide", {"num_channels": 2, "options": {"application": "voip", "b": "24k"}}),
         (
-            "many",  # streams of one channel each: which one remembers most, only their own first bytes say
+            "many",  # streams of one channel each, whose first bytes show how much they remember
             {
                 "num_channels": 4,
                 "layout": "4.0",
@@ -95,7 +95,7 @@ def _note(rate: int, num_channels: int, num_samples: int) -> NDArray[np.float64]
 )
 @pytest.mark.parametrize("container", ["matroska", "ogg"])
 def test_opus_of_a_steady_note(name: str, changes: dict[str, Any], container: str, sound_folder: Path) -> None:
-    """Frames of speech repeat earlier ones: half a second of lead-in left 6 dB between a range and the whole."""
+    """Speech frames repeat earlier ones. After half a second of pre-roll, a range was only 6 dB like the whole."""
     spec = replace(SOUND_CLIPS["opus_mkv"], container=container, num_samples=48000 * 14, draw=_note, **changes)
     path = media_audio.make_as(spec, f"opus_note_{name}_{container}", sound_folder)
     truth = Truth(path, linear_decode_samples(path), range_snr_db=80.0)
@@ -106,7 +106,7 @@ def test_opus_of_a_steady_note(name: str, changes: dict[str, Any], container: st
 
 
 def test_speex(sound_folder: Path) -> None:
-    """Its decoder uses random numbers. The page at the end moves time back, which must not affect later samples."""
+    """The decoder uses random numbers. Time moves back at the last page, which must not affect later samples."""
     path = sound_folder / "speex.ogg"
     path.write_bytes(speex_ogg(12, seed=1))
     assert_ranges(Truth(path, linear_decode_samples(path)))

@@ -1,4 +1,4 @@
-"""However a range of sound is asked for, it is the same samples of the whole.
+"""A range of audio equals the same samples of the whole stream, in whatever order ranges are requested.
 
 Ranges are bit-identical if the codec has bounded memory, and within `SoundSpec.range_snr_db` otherwise.
 """
@@ -28,7 +28,7 @@ def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
 
 
 def random_range(truth: Truth, salt: str, longest: int = 6000) -> tuple[float, float]:
-    """Times between samples, as users' are."""
+    """Return times between samples, like those of users."""
     draw = truth.random(salt)
     first = draw.uniform(0, truth.num_samples)
     last = min(truth.num_samples, first + draw.uniform(1, longest))
@@ -36,7 +36,6 @@ def random_range(truth: Truth, salt: str, longest: int = 6000) -> tuple[float, f
 
 
 def test_first_range_is_a_part_of_the_whole(truth: Truth) -> None:
-    """A decoder that is asked for one range and nothing else."""
     for number in range(3):
         start, stop = random_range(truth, f"contact {number}")
         with truth.open() as decoder:
@@ -51,8 +50,8 @@ def test_ranges_backwards_are_parts_of_the_whole(truth: Truth) -> None:
             assert_range(truth, decoder.get_samples_played_in_range(start, stop), start, stop)
 
 
-def test_cuts_beside_frame_borders_are_exact(truth: Truth) -> None:
-    """Starts and stops on the first sample of a frame, and one before and after it."""
+def test_cuts_at_frame_borders_are_exact(truth: Truth) -> None:
+    """Ranges start and stop on the first sample of a frame, and one sample before and after it."""
     borders = [start for start in truth.linear.frame_starts if 0 < start < truth.num_samples - 2]
     chosen = truth.random("borders").sample(borders, min(3, len(borders)))
     with truth.open() as decoder:
@@ -64,7 +63,6 @@ def test_cuts_beside_frame_borders_are_exact(truth: Truth) -> None:
 
 
 def test_tiny_ranges_are_exact(truth: Truth) -> None:
-    """One sample, two, and none."""
     draw = truth.random("tiny")
     with truth.open() as decoder:
         for count in (1, 2, 0):
@@ -95,7 +93,7 @@ def test_begin_and_end_are_exact(truth: Truth) -> None:
 
 
 def test_history_does_not_matter(truth: Truth) -> None:
-    """The same call gives the same bits: twice, after others, and from another decoder. Tolerances do not count."""
+    """The same call returns the same bits a second time, after other calls, and from another decoder."""
     start, stop = random_range(truth, "history")
     elsewhere = [random_range(truth, f"elsewhere {number}") for number in range(3)]
     with truth.open() as fresh:
@@ -112,7 +110,7 @@ def test_history_does_not_matter(truth: Truth) -> None:
 
 
 def test_several_ranges_at_once_are_exact(truth: Truth) -> None:
-    """The right ones, as one by one: in any order, overlapping, the same again, and empty."""
+    """Several ranges of one call can be in any order, overlap, repeat and be empty."""
     ranges: list[tuple[float, float | None]] = [random_range(truth, f"several {number}") for number in range(6)]
     start, stop = ranges[0]
     assert stop is not None
@@ -135,7 +133,7 @@ def test_several_ranges_at_once_are_exact(truth: Truth) -> None:
 
 
 def test_tiles_make_up_the_whole(truth: Truth) -> None:
-    """Ranges that meet at odd times make up the whole, with no gap and no overlap."""
+    """Ranges that meet at times between samples make up the whole, without gaps and overlaps."""
     draw = truth.random("tiles")
     cuts = sorted(truth.seconds(draw.uniform(0, truth.num_samples)) for _ in range(6))
     edges = [truth.seconds(0), *cuts]
@@ -151,7 +149,7 @@ def test_tiles_make_up_the_whole(truth: Truth) -> None:
     assert_same(truth, joined, 0, "in tiles")
 
 
-def test_behind_the_end(truth: Truth) -> None:
+def test_ranges_after_the_end_are_refused(truth: Truth) -> None:
     with truth.open() as decoder:
         end = truth.seconds(truth.num_samples)
         for start, stop in ((end + 1.0, None), (end + 1.0, end + 2.0), (end + 1e6, None)):
@@ -176,7 +174,7 @@ def test_every_partition_tiles(name: str, sound_folder: Path, cuts: list[float])
 
 @pytest.mark.parametrize("name", _GAPS)
 def test_ranges_of_streams_with_gaps(name: str, sound_folder: Path) -> None:
-    """Half a second is missing in the middle: later samples are found by their time, not by their number."""
+    """If half a second is missing in the middle, later samples are found by their time instead of their number."""
     truth = find_truth(name, sound_folder)
     linear, rate = truth.linear, truth.linear.rate
     resumed = next(
@@ -215,7 +213,7 @@ def test_ranges_of_streams_with_gaps(name: str, sound_folder: Path) -> None:
 
 @pytest.mark.parametrize("name", list(DAMAGED_CLIPS))
 def test_damaged_files(name: str, sound_folder: Path) -> None:
-    """Samples before the damage are decoded as usual; ranges anywhere agree with the whole or are refused."""
+    """Samples before the damage are decoded as usual."""
     truth = find_truth(name, sound_folder)
     with truth.open() as decoder:
         quarter = decoder.get_samples_played_in_range(truth.linear.begin_seconds, truth.linear.begin_seconds + 0.4)

@@ -1,4 +1,4 @@
-"""Real files with audio: the whole equals a plain decode, and ranges are parts of it."""
+"""Real files with audio: the whole equals a linear decode, and ranges are parts of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from audio_oracles import linear_decode_samples
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import MediaTensorError, OutOfRangeError
 
-# (file, index of the stream, how near a range must be in decibels, or None for bit for bit): all that decode.
+# All streams that can be decoded: (file, index of the stream, similarity of ranges in decibels; None: bit-identical).
 STREAMS: list[tuple[str, int, float | None]] = [
     ("androidx-media__bear-vbr-xing-header.mp3", 0, None),
     ("androidx-media__opus-5.1.mka", 0, 80.0),
@@ -40,15 +40,15 @@ STREAMS: list[tuple[str, int, float | None]] = [
     ("whisper__jfk.flac", 0, None),
     ("winui-gallery__ladybug.wmv", 0, None),
 ]
-# Packets are longer or shorter than the times from one to the next say, or there is a gap: a sample is not found by its
-# number. In ASF, times are packet times, and packets start with samples of the previous packet.
+# Time stamps of these files disagree with the number of samples in packets, or there is a gap. So the number of a
+# sample does not determine its time. In ASF, packets start with samples of the previous packet.
 UNEVEN = {
     "androidx-media__sample_edit_list_only_preroll_sync_sample.mp4",
     "file-type__fixture2.3gp",
     "mdn__flower-fragmented.mp4",
     "winui-gallery__ladybug.wmv",
 }
-# Its channels become more.
+# The number of channels increases within this file.
 CHANGING = ("flac-test-files__02---increasing-number-of-channels.flac", 0)
 ENCRYPTED = ("mp4parse-rust__short-cenc.mp4", 1)
 
@@ -80,7 +80,7 @@ def test_whole(truth: Truth) -> None:
 
 
 def test_times_are_even(truth: Truth) -> None:
-    """Or the file is in the list of those where they are not."""
+    """Time stamps agree with a count of samples, except in the files of `UNEVEN`."""
     linear = truth.linear
     counted = linear.begin_seconds + np.array(linear.frame_starts) / linear.rate
     times = np.array([np.nan if time is None else time for time in linear.frame_seconds])
@@ -88,7 +88,7 @@ def test_times_are_even(truth: Truth) -> None:
 
 
 def test_tiles(truth: Truth) -> None:
-    """Ranges that meet make up the whole: no sample is missing and none is there twice, however times jump."""
+    """Ranges that meet make up the whole, without missing and repeated samples, even if times jump."""
     begin = truth.whole.pts_seconds
     end = begin + truth.num_samples / truth.linear.rate
     tiles = []
@@ -143,7 +143,7 @@ def test_files_without_sound_that_decodes(name: str, media_data: Callable[[str],
 
 
 def test_channels_that_become_more(media_data: Callable[[str], Path]) -> None:
-    """Samples of the first format are right; later ones are an error, or have the first number of channels."""
+    """Samples of the first format are right. Later ones raise an error, or have the first number of channels."""
     with AudioDecoder(media_data(CHANGING[0])) as decoder:
         assert decoder.get_samples_played_in_range(0.0, 1.0).data.shape == (1, 44100)
         try:

@@ -33,7 +33,7 @@ _TARGETS: list[dict[str, int]] = [
 ]
 # Different rates, channels, frame sizes and sample formats.
 _CLIPS = ["pcm_s16_wav", "pcm_u8_wav", "pcm_s24_wav", "flac_small_blocks", "mp3_cbr", "opus_ogg", "aac_m4a", "m4a_late"]
-# Filters are the same wherever they start, but sums of floats are not.
+# Sums of floats depend on where the filter starts.
 _ROUNDING = 1e-5
 
 
@@ -68,7 +68,7 @@ def test_whole_is_that_of_the_program(
 
 @pytest.mark.parametrize("name", _CLIPS[1::2] + _CLIPS[:1])
 def test_pieces_are_those_of_the_whole(name: str, target: dict[str, int], sound_folder: Path) -> None:
-    """Random ranges, and a partition: lengths are exact, values equal up to rounding, or up to the codec's memory."""
+    """Lengths of ranges are exact. Values are equal up to rounding, or up to the tolerance of the codec."""
     truth = find_truth(name, sound_folder)
     with truth.open(**target) as decoder:
         whole = decoder.get_all_samples()
@@ -109,7 +109,7 @@ def _draw_sine(rate: int, num_channels: int, num_samples: int) -> Any:
 @pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000, 96000])
 @pytest.mark.parametrize("original", ["pcm_s16_wav", "flac_mono_16k", "mp3_cbr_320k", "opus_ogg"])
 def test_a_sine_stays_that_sine(original: str, rate: int, sound_folder: Path) -> None:
-    """Sample k lies at k / rate: amplitude and phase follow the formula, in the whole and in a range."""
+    """The time of sample k is k / rate, so amplitude and phase follow the formula, in the whole and in a range."""
     spec = replace(SOUND_CLIPS[original], draw=_draw_sine)
     with AudioDecoder(media_audio.make_as(spec, f"tone_{original}", sound_folder), sample_rate=rate) as decoder:
         whole = decoder.get_all_samples()
@@ -124,7 +124,7 @@ def test_a_sine_stays_that_sine(original: str, rate: int, sound_folder: Path) ->
 
 
 def test_remixing_by_hand(sound_folder: Path) -> None:
-    """Stereo to mono is the sum by the root of two, mono to stereo the same twice by it: FFmpeg keeps the power."""
+    """FFmpeg keeps the power: it divides the sum by the root of two, and also both copies of a mono channel."""
     truth = find_truth("pcm_f32_wav", sound_folder)
     with truth.open(num_channels=1) as decoder:
         mono = decoder.get_all_samples().data.numpy()

@@ -1,4 +1,4 @@
-"""Every clip of sound as a whole: the samples of a plain decode, of the ``ffmpeg`` program, and of the encoder."""
+"""Every audio clip as a whole equals a linear decode, the output of the ``ffmpeg`` program, and the encoded samples."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from media_audio import SOUND_CLIPS, SoundSpec
 from media_audio_writing import as_float
 from mediatensor.decoders import AudioDecoder
 
-# How far metadata and time bases of milliseconds are from the truth.
+# Tolerance for metadata, and for time bases of milliseconds.
 _A_TICK = 1.5e-3
-# No frame of any codec here is longer; a frame of padding may be left, if the file does not signal it.
+# Length of the longest frame of all codecs. A frame of padding can remain if the file does not signal it.
 _LONGEST_FRAME = 4608
 
 _LOSSLESS = [name for name, spec in SOUND_CLIPS.items() if spec.is_lossless]
@@ -34,7 +34,7 @@ def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
 
 @pytest.mark.every_clip
 def test_plain_decode(truth: Truth) -> None:
-    """Bit for bit, except that padding is left out of which FFmpeg 8 knows and which it does not trim."""
+    """The samples are bit-identical. Only padding is left out that FFmpeg 8 reports, but does not trim."""
     expected, got = truth.linear, truth.whole
     assert got.data.dtype == torch.float32
     assert got.sample_rate == expected.rate
@@ -51,7 +51,6 @@ def test_times(truth: Truth) -> None:
 
 
 def test_length(truth: Truth) -> None:
-    """The length equals the encoded length, if the file states it."""
     spec = spec_of(truth)
     excess = truth.num_samples - spec.decoded_length - spec.delay
     if spec.excess:
@@ -69,7 +68,7 @@ def test_metadata(truth: Truth) -> None:
         assert metadata.num_channels == spec.num_channels
         assert metadata.begin_stream_seconds == pytest.approx(got.pts_seconds, abs=_A_TICK)
         if metadata.duration_seconds is not None:
-            # Some containers count the delay, some do not; bit rates of elementary streams are a guess.
+            # Only some containers count the delay, and bit rates of elementary streams are a guess.
             gap = 0.5 if truth.path.name.startswith("gap_") else 0.0
             assert metadata.duration_seconds == pytest.approx(got.duration_seconds + gap, abs=0.25)
 
@@ -85,7 +84,7 @@ def test_lossless_is_what_was_encoded(name: str, sound_folder: Path) -> None:
 
 @pytest.mark.parametrize("name", _LOSSY)
 def test_every_channel_is_in_its_place_and_on_time(name: str, sound_folder: Path) -> None:
-    """Each channel correlates most with the one that was encoded, at the delay that the file keeps quiet about."""
+    """Each channel correlates most with the same encoded channel, after the delay that the file does not signal."""
     truth, spec = find_truth(name, sound_folder), SOUND_CLIPS[name]
     if name.startswith(("silence", "tiny")):
         pytest.skip("too little to correlate")
@@ -125,7 +124,7 @@ def test_ffmpeg_program(name: str, sound_folder: Path, ffmpeg_program: str) -> N
 
 
 def _decoder(spec: SoundSpec) -> str:
-    """FFmpeg 5.1's own Vorbis decoder disagrees with libvorbis on files of FFmpeg 8.1's encoder; libvorbis does not."""
+    # The Vorbis decoder of FFmpeg 5.1 decodes files of FFmpeg 8.1's encoder in another way than libvorbis.
     return "libvorbis" if spec.codec == "vorbis" else ""
 
 

@@ -1,4 +1,4 @@
-"""Ranges of bare MP3 files: exact where the place of a frame is computed, and where it cannot be."""
+"""Ranges of bare MP3 files are exact, whether or not the position of a frame can be computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mediatensor.errors import DecodeError
 from range_server import serve
 from sharing import take_or_write
 
-# What FFmpeg reads at a time.
+# Number of bytes that FFmpeg reads at once.
 _WINDOW = 32_768
 
 _ID3V1 = b"TAG" + b"Title".ljust(30) + bytes(95)
@@ -128,7 +128,7 @@ def test_a_range_does_not_cost_what_lies_before_it(name: str, path_of: Callable[
         decoder.get_samples_played_in_range(end - 2.0, end - 1.9)
         second = file.num_read - num_opening - first
     assert num_opening < 140_000 + 2 * num_picture_bytes
-    # Headers at the beginning and here and there, once.
+    # The first range also reads headers at the beginning and at a few more places.
     assert first < 70_000 + 2 * _WINDOW
     assert second <= 2 * _WINDOW
 
@@ -149,14 +149,14 @@ def test_a_file_on_a_server(path_of: Callable[[str], Path]) -> None:
 
 
 def _frame(kilobits_number: int, size: int) -> bytes:
-    """A padded frame of silence at 44.1 kHz, mono."""
+    """Return a padded frame of silence, mono at 44.1 kHz."""
     return bytes((0xFF, 0xFB, kilobits_number << 4 | 2, 0xC4)) + bytes(size - 4)
 
 
 def _spliced(data: bytes) -> bytes:
-    """With a stretch of 64 kbit/s and one of 256 and 192 kbit/s; as many frames and bytes as before.
+    """Insert frames of 64, 256 and 192 kbit/s at places that the search for constant bit rates does not examine.
 
-    They are after the frames examined at the beginning, and between two examined places.
+    The number of frames and of bytes stays the same.
     """
     frames = mp3_frames(data)[1:]
 
@@ -200,7 +200,7 @@ def test_frames_of_other_bit_rates_that_no_look_finds(path_of: Callable[[str], P
     assert num_read[3] > 3 * _WINDOW, "between them, the frames from the beginning on are read"
 
 
-def test_behind_damage_the_time_is_that_of_the_file(path_of: Callable[[str], Path], tmp_path: Path) -> None:
+def test_ranges_after_damage_keep_their_times(path_of: Callable[[str], Path], tmp_path: Path) -> None:
     intact_path = path_of("mono_44k")
     intact = linear_decode_samples(intact_path).data
     data = bytearray(intact_path.read_bytes())

@@ -1,4 +1,4 @@
-"""The oracles of sound against formulas and each other, and the clips: are they what they are said to be?"""
+"""The oracles for audio agree with formulas and with each other, and the clips have the described properties."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_rounding_is_within_half_a_level(fmt: str) -> None:
 @pytest.mark.parametrize("name", list(SOUND_CLIPS))
 @pytest.mark.slow
 def test_clips_hold_what_was_drawn(name: str, sound_folder: Path) -> None:
-    """As long as the signal, but for delay and padding, and at its level."""
+    """Clips have the length of the signal, except for delay and padding, and its level."""
     spec, linear = SOUND_CLIPS[name], find_truth(name, sound_folder).linear
     assert linear.num_failed == 0
     assert linear.rate == (spec.decoded_rate or spec.rate)
@@ -90,7 +90,7 @@ def test_headers_of_mp3(name: str, has_header: bool, sound_folder: Path) -> None
 
 @pytest.mark.parametrize("name", ["mp3_reservoir_22k", "mp3_reservoir_16k", "mp3_vbr"])
 def test_the_bit_reservoir_is_used(name: str, sound_folder: Path) -> None:
-    """The side information says how many bytes before the frame its data begins; here it is MPEG 2's eight bits."""
+    """The first bits of the side information state how many bytes before the frame its data begin."""
     data = media_audio.make(name, sound_folder).read_bytes()
     frames = surgery.mp3_frames(data)
     is_version_1 = name == "mp3_vbr"
@@ -147,7 +147,6 @@ def test_sound_begins_late(name: str, sound_folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name, spec in ALL_CLIPS.items() if spec.is_damaged])
 def test_damage_is_heard(name: str, sound_folder: Path) -> None:
-    """Something is missing, or it sounds different from the clip without damage."""
     spec, damaged = ALL_CLIPS[name], linear_decode_samples(media_audio.make(name, sound_folder))
     sane = media_audio.make_as(replace(spec, rewrite=None, patch=None), f"sane_{name}", sound_folder)
     whole = linear_decode_samples(sane)

@@ -1,4 +1,4 @@
-"""Which sample a time stamp means: against time stamps that are made from samples, rounded as containers do."""
+"""`SampleClock` finds the sample for time stamps that were computed from samples and rounded as in containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATES = [8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000]
 
 
 def stamps(starts: list[int], samples_per_tick: Fraction, first_tick: int, rounding: str) -> list[int]:
-    """Time stamps of frames, in ticks, of a container that rounds to them."""
+    """Return the time stamps of frames in ticks, rounded as in a container."""
     exact = [first_tick + Fraction(start) / samples_per_tick for start in starts]
     return [math.floor(tick + (Fraction(1, 2) if rounding == "nearest" else 0)) for tick in exact]
 
@@ -28,7 +28,7 @@ def stamps(starts: list[int], samples_per_tick: Fraction, first_tick: int, round
     far=st.integers(100, 10_000_000),
 )
 def test_milliseconds_are_enough(rate: int, frame_length: int, cut: int, first_tick: int, far: int) -> None:
-    """Matroska rounds to the nearest; a frame anywhere in ten hours is found to the sample."""
+    """Matroska rounds to the nearest millisecond. The start of a frame within ten hours is exact to the sample."""
     lengths = [frame_length - cut] + [frame_length] * (NUM_FRAMES_TO_FIT - 1)
     starts = [sum(lengths[:i]) for i in range(NUM_FRAMES_TO_FIT)]
     samples_per_tick = Fraction(rate, 1000)
@@ -40,7 +40,7 @@ def test_milliseconds_are_enough(rate: int, frame_length: int, cut: int, first_t
 
 @pytest.mark.parametrize("rate", [44_100, 48_000])
 def test_short_frames_of_vorbis(rate: int) -> None:
-    """Blocks of 256 and 2048 samples: frames begin at multiples of 64, only a little more than a millisecond apart."""
+    """With blocks of 256 and 2048 samples, frames can begin at all multiples of 64, every 1.4 milliseconds."""
     lengths = [576, *[1024] * 9, 576, 128, 128, 576, *[1024] * 18]
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
     samples_per_tick = Fraction(rate, 1000)
@@ -80,9 +80,9 @@ def test_input_ranges_begin_in_phase_and_hold_the_filter(rates: tuple[int, int],
     input_rate, output_rate = rates
     start, stop = input_range(first, first + length, input_rate, output_rate)
     assert stop is not None
-    # Sample `start` of the input is played when some sample of the output is.
+    # Some sample of the output has the same time as sample `start` of the input.
     assert start * output_rate % input_rate == 0
-    # 32 taps, as many times longer as the output is coarser.
+    # The filter has 32 taps at the lower of the two rates.
     taps = 0 if input_rate == output_rate else 32 * max(1, input_rate / output_rate)
     assert start == 0 or start <= first * input_rate / output_rate - taps / 2
     assert stop >= (first + length) * input_rate / output_rate + taps / 2

@@ -144,7 +144,6 @@ def test_nal_lengths_must_fill_the_packet(length_size: int) -> None:
 
 
 def is_whole(packet: bytes, length_size: int, *, is_hevc: bool) -> bool:
-    """Return whether the units of a packet fill it and have possible headers."""
     if is_hevc:
         return nal_units_are_valid(memoryview(packet), length_size)
     parser = H264Parser(b"\1\x4d\0\x1e" + bytes([0xFC | length_size - 1]) + b"\xe0\0")

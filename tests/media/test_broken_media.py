@@ -1,4 +1,4 @@
-"""Damaged files: frames that equal a linear decode of the same file, or a clear error; never anything else."""
+"""Damaged files give frames of a linear decode of the same file, or a clear error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTAINERS = ("mp4_faststart", "mp4_fragmented", "mkv", "ts", "avi", "flv", "raw
 
 
 def linear_frames(data: bytes) -> list[tuple[int | None, np.ndarray]]:
-    """Whatever a plain loop over the packets gives, up to the first error in reading."""
+    """Return the frames of a simple loop over the packets, up to the first error in reading."""
     frames: list[tuple[int | None, np.ndarray]] = []
     reformatter = VideoReformatter()
     with av.open(io.BytesIO(data), metadata_errors="ignore") as container:
@@ -53,20 +53,20 @@ def packets_of(container: Any, stream: Any) -> list[Any]:
                     return packets
                 packets.append(packet)
         except IndexError:
-            continue  # PyAV stumbles over packets of streams that appear midway
+            continue  # PyAV raises this for packets of streams that appear midway
         except av.FFmpegError:
             return packets
 
 
 def check_against_linear_decode(data: bytes, seed: int) -> str:
-    """Ask for frames in random order; every one must be a frame of the linear decode at the same time."""
+    """Check that frames in random order are frames of the linear decode at the same time."""
     try:
         reference = linear_frames(data)
     except (av.FFmpegError, ValueError):
         reference = []
     pictures: dict[int | None, list[np.ndarray]] = {}
     times = [pts for pts, _ in reference if pts is not None]
-    can_be_right = times == sorted(times)  # else frames keep their order and get other times
+    can_be_right = times == sorted(times)  # otherwise frames keep their order and get other times
     for pts, rgb in reference:
         pictures.setdefault(pts if can_be_right else None, []).append(rgb)
     try:
@@ -79,7 +79,7 @@ def check_against_linear_decode(data: bytes, seed: int) -> str:
     for i in order.tolist():
         try:
             frame = decoder.get_frame_at(i)
-        except MediaTensorError:  # fewer frames than the packets promised
+        except MediaTensorError:  # fewer frames than the packets showed
             outcome = "error"
             continue
         rgb = frame.data.permute(1, 2, 0).numpy()
@@ -156,26 +156,25 @@ def test_damage_shows_in_the_index(damaged_clip: Path) -> None:
 
 
 @pytest.fixture
-def promised(damaged_clip: Path) -> int:
-    """How many frames the packets of the damaged clip promise."""
+def num_packets(damaged_clip: Path) -> int:
     return len(VideoDecoder(damaged_clip))
 
 
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
-def test_error_policies_on_damage(on_error: Any, damaged_clip: Path, promised: int) -> None:
+def test_error_policies_on_damage(on_error: Any, damaged_clip: Path, num_packets: int) -> None:
     decoder = VideoDecoder(damaged_clip, on_error=on_error)
-    batch = decoder.get_frames_at(range(promised))
+    batch = decoder.get_frames_at(range(num_packets))
     bad = {report.index for report in batch.replaced if not report.num_missing}
     assert bad, "the damage is reported"
     assert all(report.reason for report in batch.replaced)
-    good = [i for i in range(promised) if i not in bad]
+    good = [i for i in range(num_packets) if i not in bad]
     intact = VideoDecoder(damaged_clip)
-    intact.get_all_frames()  # meets the damage, so that its indices are final
+    intact.get_all_frames()  # finds the damage, so that indices are final
     if on_error == "skip":
         assert all(report.num_missing or report.used_index is None for report in batch.replaced)
         assert torch.equal(batch.data, intact.get_frames_at(good).data)
     else:
-        assert len(batch) == promised
+        assert len(batch) == num_packets
         for report in batch.replaced:
             if report.num_missing:
                 assert report.used_index == report.index
@@ -186,13 +185,13 @@ def test_error_policies_on_damage(on_error: Any, damaged_clip: Path, promised: i
             assert distance == min(abs(i - report.index) for i in good), "the nearest one"
 
 
-def test_missing_frame_raises_by_default(damaged_clip: Path, promised: int) -> None:
+def test_missing_frame_raises_by_default(damaged_clip: Path, num_packets: int) -> None:
     decoder = VideoDecoder(damaged_clip)
     num_frames = len(linear_frames(damaged_clip.read_bytes()))
-    if num_frames == promised:
+    if num_frames == num_packets:
         pytest.skip("this FFmpeg conceals the damage")
     with pytest.raises(DecodeError, match=f"Frame {num_frames} could not be decoded"):
-        decoder.get_frames_at(range(promised))
+        decoder.get_frames_at(range(num_packets))
 
 
 class FailsLater(io.BytesIO):
@@ -208,7 +207,7 @@ class FailsLater(io.BytesIO):
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "nearest"])
 def test_reading_that_fails_midway(on_error: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEDIATENSOR_FRAME_CACHE_BYTES", "0")  # kept frames need no reading
+    monkeypatch.setenv("MEDIATENSOR_FRAME_CACHE_BYTES", "0")  # cached frames need no reading
     file = FailsLater(media.make("raw_avi", tmp_path).read_bytes())
     decoder = VideoDecoder(file, on_error=on_error)
     expected = decoder.get_all_frames().data
@@ -228,7 +227,17 @@ def test_reading_that_fails_midway(on_error: Any, tmp_path: Path, monkeypatch: p
     assert torch.equal(decoder.get_all_frames().data, expected), "and it recovers"
 
 
-def test_a_table_that_names_frames_that_are_not_there(clip: Path, clip_rgb: torch.Tensor) -> None:
+@pytest.mark.parametrize("on_error", ["skip", "nearest"])
+def test_step_back_that_cannot_be_read_is_an_error(on_error: Any, tmp_path: Path) -> None:
+    file = FailsLater(media.make("h264_b_pyramid", tmp_path).read_bytes() + bytes(1 << 20))
+    decoder = VideoDecoder(file, on_error=on_error)
+    decoder[30]
+    file.limit = 0
+    with pytest.raises(DecodeError, match="connection lost"):
+        decoder[29]
+
+
+def test_table_with_frames_that_do_not_exist(clip: Path, clip_rgb: torch.Tensor) -> None:
     frames = [{"pts": pts, "duration": 512, "key_frame": int(pts == 0)} for pts in (0, 512, 700, 1024)]
     mappings = json.dumps({"frames": frames})
     with pytest.raises(DecodeError, match="Frame 2 could not be decoded"):
@@ -273,7 +282,7 @@ def test_a_file_that_shrinks_while_it_is_open(tmp_path: Path) -> None:
 
 
 def test_frames_decode_if_reading_fails_after_each_seek(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RealMedia's demuxer does so in some files, which it reads well from their beginning."""
+    """RealMedia's demuxer fails after seeks in some files, but reads them from their beginning."""
     fails = [False]
     seek, read_packet, reopen = VideoReader.seek, VideoReader.read_packet, VideoReader.reopen
 

@@ -1,4 +1,4 @@
-"""Memory for batches is reused after its last array is gone, and never before."""
+"""Memory for batches is reused after its last array is freed, and never before."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_drops_during_garbage_collection_lose_nothing() -> None:
 
 
 def test_reused_memory_keeps_data_of_new_owner() -> None:
-    """The old array of a returned block no longer owns it: dropping the new array returns it once, not twice."""
+    """A block returns to the pool only once, although an earlier array owned it before."""
     for _ in range(5):
         array = buffers.empty((2 * MB,), "uint8")
         gone = weakref.ref(array)
@@ -344,7 +344,7 @@ import time
 import numpy as np
 from mediatensor._engine.common import buffers
 
-size = 200 << 20  # more than is kept in any case: its pages may be freed while it is idle
+size = 200 << 20  # above always_idle_bytes, so that pages may be freed while the block is idle
 idle, mine = buffers.empty((size,), "uint8"), buffers.empty((size,), "uint8")
 mine[:] = 7
 del idle
@@ -358,7 +358,7 @@ time.sleep(0.1)
 other = buffers.empty((size,), "uint8")
 right = (mine == 7).all() and (array == (1 if child == 0 else 2)).all()
 if child == 0:
-    mine[:] = 9  # its copy, which the parent does not see
+    mine[:] = 9  # the child's copy
     os._exit(0 if right else 1)
 assert right
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,4 +1,4 @@
-"""How much of a file is read for a few of its frames, counted by a file object."""
+"""Decoding a few frames reads only a small part of a file, counted by a file object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUM_FRAMES, _MEGABYTE = 200, 1 << 20
 
 
 class CountingFile(io.RawIOBase):
-    """A file that knows how many bytes of it were read."""
+    """A file that counts the bytes that are read."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb", buffering=0)
@@ -48,7 +48,7 @@ class CountingFile(io.RawIOBase):
 
 
 def noise_picture() -> bytes:
-    """A JPEG of 100 KB or more."""
+    """Return a JPEG of 100 KB or more."""
     encoder: Any = av.CodecContext.create("mjpeg", "w")
     encoder.width, encoder.height, encoder.pix_fmt, encoder.time_base = 512, 384, "yuvj420p", Fraction(1, 25)
     encoder.options = {"qmin": "1", "qmax": "1"}
@@ -60,7 +60,7 @@ def noise_picture() -> bytes:
 
 
 def write_large(path: Path, container: str, picture: bytes, **options: str) -> None:
-    """A file with the same picture many times, of which every fifth is flagged as a key frame."""
+    """Write a file with the same picture many times."""
     with av.open(str(path), "w", format=container, options={"fflags": "bitexact", **options}) as output:
         stream = output.add_stream("mjpeg", rate=25)
         stream.width, stream.height, stream.pix_fmt = 512, 384, "yuvj420p"
@@ -90,8 +90,8 @@ def large(tmp_path_factory: pytest.TempPathFactory, picture: bytes) -> Callable[
     return make
 
 
-# Of a file of 200 pictures of 250 KB: how much opening may read. The demuxer looks at the first pictures; of fragments
-# it reads its whole allowance, 5 MB, to find the frame rate.
+# Options of the muxer, and the share of the file that opening may read. The demuxer reads the first pictures; if there
+# are fragments, it reads 5 MB to find the frame rate.
 LAYOUTS = {
     "header_last.mp4": ({}, 0.01),
     "header_first.mp4": ({"movflags": "faststart"}, 0.01),
@@ -100,7 +100,7 @@ LAYOUTS = {
 
 
 def costs(path: Path) -> tuple[int, int, int]:
-    """How many bytes are read to open a file, to index it, and to decode a frame in its middle."""
+    """Return how many bytes are read to open a file, to index it, and to decode a frame in its middle."""
     file = CountingFile(path)
     with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
         opening = file.num_read
@@ -114,7 +114,6 @@ def costs(path: Path) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("name", list(LAYOUTS))
 def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., Path], picture: bytes) -> None:
-    """The whole index is some kilobytes, a frame in the middle itself and little else."""
     options, share_to_open = LAYOUTS[name]
     path = large(name, "mp4", **options)
     size = path.stat().st_size
@@ -126,7 +125,6 @@ def test_an_mp4_costs_its_header_and_the_frames(name: str, large: Callable[..., 
 
 
 def test_an_mkv_costs_the_headers_of_its_blocks_and_the_frames(large: Callable[..., Path], picture: bytes) -> None:
-    """A file object reads a few kilobytes for each frame that was not read at opening."""
     path = large("large.mkv", "matroska")
     _, indexing, decoding = costs(path)
     assert indexing < (_NUM_FRAMES + 20) * (1 << 13)
@@ -150,13 +148,13 @@ def test_formats_without_headers_are_read_whole(large: Callable[..., Path]) -> N
     file = CountingFile(path)
     with VideoDecoder(file, num_ffmpeg_threads=1) as decoder:
         assert len(decoder) == _NUM_FRAMES
-    assert file.num_read >= path.stat().st_size * 0.99, "or the counts above would say nothing"
+    assert file.num_read >= path.stat().st_size * 0.99, "otherwise the counts above would prove nothing"
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs the counters of Linux")
 @pytest.mark.parametrize("opens", [os.fspath, lambda path: path.open("rb")], ids=["path", "file"])
 def test_frames_cost_little_more_than_their_packets(opens: Callable[[Path], Any], tmp_path: Path) -> None:
-    """As with robots, whose groups of pictures are small: FFmpeg reads a file on this machine not far ahead."""
+    """FFmpeg does not read far ahead in local files, which matters for small groups of pictures."""
 
     def num_read() -> int:
         return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])

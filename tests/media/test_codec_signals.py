@@ -284,7 +284,7 @@ def add_enhancement(packets: list[Any]) -> list[Any]:
     return [with_data(packet, message + bytes(packet)) for packet in packets]
 
 
-# Requests, and what they must not change
+# Requests do not change the decoder
 
 
 def test_requests_leave_frames_as_they_are(folder: Path) -> None:

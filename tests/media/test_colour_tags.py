@@ -1,4 +1,4 @@
-"""Colour tags of frames: every number that a stream may have for its matrix, primaries and transfer is converted."""
+"""Frames are converted whatever number a stream has for its matrix, primaries and transfer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mediatensor.samplers import find_scenes
 UNSPECIFIED = 2
 # All numbers of ITU-T H.273, its reserved numbers, and some outside its tables.
 NUMBERS = [*range(24), 100, 255]
-# libswscale has no coefficients for other matrices; these are converted in their place.
+# libswscale has no coefficients for other matrices, so frames are converted with these instead.
 BT601, BT2020 = 6, 9
 SUBSTITUTES = {number: BT601 for number in NUMBERS if number not in (0, 1, 2, 4, 5, 6, 7, 9)} | {10: BT2020}
 
 
-# Codec, pixel format and container; what stands in front of the three numbers, and how far.
+# Codec, pixel format, container, a mark in the stream, and the distance from the mark to the three numbers.
 KINDS = {
     # Headers of ProRes frames have the three numbers as bytes, and so has MPEG-2's sequence display extension.
     "10 bit 4:2:2": ("prores_ks", "yuv422p10le", "mov", b"icpf", 18),
@@ -34,7 +34,7 @@ KINDS = {
 
 @cache
 def encoded(kind: str) -> bytes:
-    """Three frames of noise with colour tags that are easily found in the stream."""
+    """Return three frames of noise with colour tags that can be found in the stream."""
     codec, pixel_format, extension, _, _ = KINDS[kind]
     buffer = io.BytesIO()
     with av.open(buffer, "w", format=extension) as output:

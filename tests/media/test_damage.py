@@ -1,4 +1,4 @@
-"""Damage within a stream: four policies, and spans in which the codec gives no frame, against a plain decode."""
+"""Damage within a stream: the four policies, and holes, in which the codec returns no frame, as in a linear decode."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def with_warnings(call: Callable[[], Any]) -> tuple[Any, list[str]]:
 
 
 def met(data: bytes, **options: Any) -> VideoDecoder:
-    """A decoder that has met all the damage of a file."""
+    """Return a decoder that has decoded all frames, so that it knows all damage."""
     decoder = VideoDecoder(data, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamageWarning)
@@ -114,7 +114,6 @@ def test_frames_keep_numbers_of_plain_decode(holed: bytes) -> None:
 
 
 def test_index_lists_every_missing_frame(holed: bytes) -> None:
-    """The missing times belong to packets without a frame in a plain decode."""
     with av.open(io.BytesIO(holed)) as container:
         stated = {packet.pts for packet in container.demux(video=0) if packet.size}
     given = [pts for pts, _, _ in plain_decode(holed)]
@@ -197,7 +196,7 @@ def test_saved_index_has_holes(holed: bytes, tmp_path: Path) -> None:
 
 
 def test_a_hidden_frame_of_vp9_that_is_refused_is_damage(intact: Callable[[str], bytes]) -> None:
-    """Of zeros, the first byte looks like a frame that is not shown."""
+    """A first byte of zero looks like a frame that is not shown."""
     data = with_damage(intact("vp9"), zeros, [50])
     decoder = VideoDecoder(data, on_error="raise")
     assert len(decoder) == NUM_FRAMES
@@ -238,7 +237,6 @@ def flagged(request: pytest.FixtureRequest, intact: Callable[[str], bytes]) -> b
 
 @pytest.fixture
 def bad(flagged: bytes) -> list[int]:
-    """The frames that the codec flags."""
     return [i for i, (_, is_flagged, _) in enumerate(plain_decode(flagged)) if is_flagged]
 
 
@@ -407,7 +405,7 @@ def test_a_report_of_a_hole_moves_with_its_frame() -> None:
 def test_warnings_are_remembered_within_a_limit() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for name in [*range(5000), 4999, 0]:  # 0 has been forgotten
+        for name in [*range(5000), 4999, 0]:  # 0 has been dropped
             warn_once(f"{name}.mp4 is damaged")
     assert [str(warning.message).partition(".")[0] for warning in caught] == [*map(str, range(5000)), "0"]
 

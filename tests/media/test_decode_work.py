@@ -1,6 +1,6 @@
-"""How many pictures are decoded for a call: the least that the seeking rule allows, and none twice.
+"""A call decodes as few frames as the rule for seeking allows, and no frame twice.
 
-Nothing is kept between calls here, unless a test says so: savings of the frame cache are in `test_frame_cache`.
+The frame cache is off here, except in one test; `test_frame_cache` tests its savings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _no_frame_cache() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Closed GOPs without B pictures: packet i is frame i, every 12th a key frame."""
+    """Return a clip of closed GOPs without B frames: packet i is frame i, and every 12th is a key frame."""
     folder = tmp_path_factory.mktemp("work")
     spec = media.ClipSpec("", options={"g": str(GOP), "bf": "0", "sc_threshold": "0"}, num_frames=NUM_FRAMES)
     media.write_clip(spec, folder / "clip.mp4")
@@ -82,7 +82,7 @@ def test_resampling_up_decodes_no_frame_twice(decoder: VideoDecoder, count: Coun
 
 
 def gop_costs(indices: set[int]) -> int:
-    """Pictures from the key frame of each touched GOP up to the last wanted one in it."""
+    """Return the number of frames from the key frame of each GOP up to the last wanted frame in it."""
     last: dict[int, int] = {}
     for i in indices:
         last[i // GOP] = max(last.get(i // GOP, 0), i % GOP + 1)

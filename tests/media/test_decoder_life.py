@@ -32,7 +32,7 @@ INDICES = [20, 3, 3, 29, 0, 11]
 
 
 class Frames(Dataset[torch.Tensor]):
-    """A dataset that holds one decoder, as users write it."""
+    """A dataset with one decoder, as users write it."""
 
     def __init__(self, decoder: VideoDecoder, indices: list[int]) -> None:
         self.decoder = decoder
@@ -122,7 +122,8 @@ def test_an_open_file_cannot_be_pickled_but_memory_can(clip: Path, clip_rgb: tor
         pickle.dumps(VideoDecoder(file))
 
 
-# A fork meets threads and open handles; to a new process, which imports everything first, only their number comes.
+# A fork copies threads and open handles. A spawned process imports everything first, which takes long. So fewer cases
+# spawn.
 @pytest.mark.parametrize(
     ("method", "num_ffmpeg_threads", "num_workers"),
     [
@@ -185,15 +186,15 @@ def test_a_worker_uses_one_codec_thread(clip: Path) -> None:
 
 
 def threads_around_decoding(paths: list[Path]) -> tuple[int, int]:
-    """Threads before and after decoding with the default number of codec threads."""
+    """Return the number of threads before and after decoding with the default number of codec threads."""
     before = len(os.listdir("/proc/self/task"))
     with VideoDecoder(paths[0]) as decoder:
         decoder.get_all_frames()
         return before, len(os.listdir("/proc/self/task"))
 
 
-# The application has FFmpeg's log handed to Python, for which a codec's threads need the interpreter's lock. Freeing
-# the codec waits for them. The program ends with an open decoder, and with threads that log.
+# The application makes PyAV forward FFmpeg's log to Python, for which a codec's threads need the interpreter's lock.
+# Freeing the codec waits for these threads. The program ends with an open decoder, and with threads that log.
 _LOGGING_PROGRAM = """
 import faulthandler, gc, io, logging, sys
 faulthandler.dump_traceback_later(150, exit=True)
@@ -253,7 +254,7 @@ print("done")
 
 
 def _damage_ends(packets: Packets) -> Packets:
-    """The last slices of most pictures, so that codecs find something after they have worked for a while."""
+    """Damage the last slices of most pictures, so that codecs log after they have worked for a while."""
     for number, packet in enumerate(packets[3:], start=3):
         data = bytearray(bytes(packet))
         if len(data) > 200:

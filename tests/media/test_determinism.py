@@ -1,4 +1,4 @@
-"""The same question has the same answer: in repeated runs, and whatever the number of threads."""
+"""The same request has the same result, in repeated runs and with any number of threads."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_encoders() -> None:
 
 
 def test_words(request: pytest.FixtureRequest) -> None:
-    """Torch's own threads divide sums: scores may differ by rounding, words and the order of them may not."""
+    """Torch's threads divide sums, so scores may differ by rounding. Words and their order must not differ."""
     request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
     predictor, page = reader(), text_page("Invoice 2041").image
     read: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""Disposable packets: checked against pixels and against decoders."""
+"""Leaving out disposable packets changes no other frame, and decoders discard the same packets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mediatensor._engine.bitstreams.units import Disposable
 
 _CODEC_NAMES = {"libdav1d": "av1"}
 
-# Clips with disposable pictures, and their number: from the structure requested of the encoder, or from other programs.
+# Clips with disposable pictures.
 _HAVE_SOME = [
     "h264_b_pyramid", "h264_open_gop", "h264_16_b_frames", "h264_mbaff", "h264_temporal_direct", "h264_weighted",
     "h264_hidden_reordering", "h264_slices", "h264_nal_hrd", "ts_open_gop", "raw_h264", "mpg", "flv",
@@ -26,7 +26,7 @@ _HAVE_SOME = [
     "mpeg4_mp4", "mpeg4_b_frames_avi", "mpeg4_raw", "mpeg4_qpel_gmc",
 ]  # fmt: skip
 
-# Every frame is needed, or packets do not show it.
+# Clips in which every frame is needed, or packets do not show which ones are needed.
 _HAVE_NONE = [
     "h264_no_b_frames", "h264_all_intra", "h264_field_pairs_ts", "h264_lone_fields_mkv",
     "h264_field_pairs_unreferenced", "h264_field_pairs_in_packets", "vp8", "vp9", "vp9_hidden_frames",
@@ -36,7 +36,7 @@ _HAVE_NONE = [
 
 
 def judge(path: Path, extradata: bytes | None = None) -> list[bool]:
-    """Return for each packet in decode order whether the library calls it disposable."""
+    """Return for each packet in decode order whether the library classifies it as disposable."""
     with av.open(str(path)) as container:
         context = container.streams.video[0].codec_context
         extradata = bytes(context.extradata or b"") if extradata is None else extradata
@@ -80,7 +80,7 @@ def test_skipping_disposable_pictures_changes_no_other(name: str, folder: Path) 
 
 
 def test_field_pairs_in_one_packet_are_disposable(folder: Path) -> None:
-    """The clip's own record describes a progressive sequence, so packets would be uncertain; this record is right."""
+    """The clip's own record describes a progressive sequence, so this test uses a right one."""
     path = media.make("h264_field_pairs_in_packets", folder)
     with av.open(str(path)) as container:
         key_packet = bytes(next(container.demux(video=0)))
@@ -134,7 +134,6 @@ def test_vp9_frames_without_reference_updates_are_needed(folder: Path) -> None:
     ],
 )
 def test_disposable_pictures_match_encoder_structure(name: str, period: str, folder: Path) -> None:
-    """After the first picture: a P picture, perhaps a B picture that is a reference, and B pictures that are not."""
     found = "".join("NY"[is_disposable] for is_disposable in judge(media.make(name, folder)))
     assert found[1 : 1 + len(period)] == period
 

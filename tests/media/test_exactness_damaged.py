@@ -11,8 +11,8 @@ import media
 from exactness import CHECKS, Truth, assert_all_same, assert_same, find_truth
 
 _HEVC, _MPEG4 = ("hevc_open_gop_mkv", "hevc_open_gop_ts"), ("mpeg4_b_frames_avi", "mpeg4_mp4")
-# Here the codec drops frames, and no packet says so: only decoding past the damage shows it. Until then, a decoder that
-# jumps over it also counts the lost frames.
+# In these clips the codec drops frames without a sign in the packets. Only decoding past the damage shows it. Until
+# then, a decoder that jumps over the damage also counts the lost frames.
 ONLY_DECODING_SHOWS = {
     f"{damage}_{clip}"
     for damage, clips in {
@@ -44,10 +44,7 @@ def test_frames_match_plain_decode(truth: Truth, check: Callable[[Truth], None])
 
 @pytest.mark.parametrize("truth", media.DAMAGED_CLIPS, indirect=True)
 def test_batches_of_fresh_decoder_match_plain_decode(truth: Truth) -> None:
-    """Calls that decode through the damage, then some that jump over it, all of pictures that can be kept.
-
-    Each with another number of threads; with which, goes round from clip to clip.
-    """
+    """Read from each fresh decoder with another number of threads, which changes from clip to clip."""
     everything = range(len(truth))
     turn = list(media.DAMAGED_CLIPS).index(truth.path.stem)
     for number, first in enumerate((everything[:32], everything, everything[::-1])):
@@ -59,7 +56,7 @@ def test_batches_of_fresh_decoder_match_plain_decode(truth: Truth) -> None:
 
 @pytest.mark.parametrize("truth", ["damaged_twice_ffv1_gop", "damaged_twice_mjpeg_avi"], indirect=True)
 def test_frames_of_a_call_do_not_show_in_later_ones(truth: Truth) -> None:
-    """It must not be held while other frames of the call are decoded: they would use other memory."""
+    """A frame that is held while a call decodes further frames would change the memory that they use."""
     every_other = range(0, len(truth), 2)
     with truth.open() as decoder:
         batch = decoder.get_frames_at(list(every_other))
@@ -78,7 +75,7 @@ def test_first_batches_that_jump(truth: Truth) -> None:
 @pytest.mark.parametrize("truth", media.DAMAGED_CLIPS, indirect=True)
 @pytest.mark.every_clip
 def test_damage_met_once_is_remembered(truth: Truth) -> None:
-    """Once every frame was decoded, length, times and frames are right, whatever the packets promised before."""
+    """After every frame was decoded, length, times and frames are right, even if the packets promised others."""
     with truth.open() as decoder:
         for _ in decoder:
             pass

@@ -1,4 +1,4 @@
-"""The ``ffmpeg`` program, another build of another version, sees the same frames with the same pixels."""
+"""Frames are those of the ``ffmpeg`` program, which is another build of another version."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _tolerance(name: str) -> int:
 def pictures_of(
     folder: Path, ffmpeg_program: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], NDArray[np.uint8]]:
-    """Return the program's frames of one of `_CLIPS`; it is started for many of them together."""
+    """Return the program's frames of one of `_CLIPS`. One start of the program decodes many clips."""
 
     @functools.lru_cache(maxsize=1)
     def of_those_from(first: int) -> dict[str, NDArray[np.uint8]]:
@@ -104,7 +104,7 @@ def test_real_files(name: str, stream_index: int, media_data: Callable[[str], Pa
 
 @pytest.mark.parametrize("degrees", [0, 90, 180, 270])
 def test_rotation_is_that_of_the_program(degrees: int, folder: Path, ffmpeg_program: str) -> None:
-    """Not merely the same both times: without its rotation the program shows a picture that we turn as many degrees."""
+    """Compare with the stored picture of the program, turned here by as many degrees."""
     path = media.make(f"rotated_{degrees}" if degrees else "mp4", folder)
     stored = ffmpeg_rgb(ffmpeg_program, path, is_upright=False)
     with VideoDecoder(path, dimension_order="NHWC") as decoder:

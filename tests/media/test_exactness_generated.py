@@ -1,4 +1,4 @@
-"""Every clip of `media`: however a frame is reached, it is the frame of a plain decode, bit for bit."""
+"""Every clip of `media`: each way to reach a frame gives the frame of a plain decode, bit for bit."""
 
 from __future__ import annotations
 

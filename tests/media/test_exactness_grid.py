@@ -1,7 +1,7 @@
-"""Every container that PyAV can write, with every codec that it takes: frames come as in a plain decode, in its order.
+"""Frames are those of a plain decode in its order, in every container that PyAV writes, with every codec that it takes.
 
-The order of a plain decode is that in which its codec gives the frames. A reference that is sorted by time would hide
-what these tests are for: files that state wrong times.
+The order of a plain decode is the one in which its codec gives the frames. Files that state wrong times are what these
+tests are for, and a reference that is sorted by time would hide them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def find_fault(path: Path, *, is_garbled: bool = False) -> str | None:
 
 
 def sample_of_encoders(container: str) -> list[str]:
-    """Every encoder for the containers that take most; an eighth of them, and what must be readable, for others."""
+    """Return all encoders for the containers that take most, else an eighth of them and those that must be readable."""
     certain = _CERTAIN.get(container, set())
     return [
         encoder
@@ -103,7 +103,7 @@ def sample_of_encoders(container: str) -> list[str]:
 
 
 def check_container(container: str, folder: Path, *, is_whole: bool) -> Counter[str]:
-    """Check one container with every encoder; how many cells came to what end."""
+    """Check one container with every encoder, and count the cells by their result."""
     ends: Counter[str] = Counter()
     faults = {}
     taken = set()
@@ -141,7 +141,6 @@ def check_container(container: str, folder: Path, *, is_whole: bool) -> Counter[
 def test_containers_give_codecs_in_their_order(
     container: str, tmp_path: Path, record_property: pytest.RecordProperty
 ) -> None:
-    """In the structure that is most likely to go wrong."""
     record_property("cells", dict(check_container(container, tmp_path, is_whole=False)))
 
 

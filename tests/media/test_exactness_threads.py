@@ -1,4 +1,4 @@
-"""Every decoder that works on several pictures at a time gives the same frames as one that does not, also backwards."""
+"""Decoders that work on several pictures at a time give the same frames as with one thread, also backwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPECS = {
     "tiff": ClipSpec("", "tiff", "mov", "mov", pix_fmt="rgb24"),
     "zlib": ClipSpec("", "zlib", "avi", "avi", pix_fmt="bgr24"),
 }
-# For these no file of several pictures can be written, or only such as another decoder reads.
+# No file of several pictures can be written for these decoders, or another decoder reads it.
 STILL_OR_WITHOUT_CONTAINER = {"bitpacked", "v410", "wbmp", "webp"}
 
 

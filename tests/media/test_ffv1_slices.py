@@ -46,7 +46,7 @@ def test_intact_packets_pass(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name, (_, has_checksums) in STREAMS.items() if has_checksums])
 def test_changed_byte_before_last_trailer_is_detected(name: str, tmp_path: Path) -> None:
-    """Except if it breaks the chain of lengths: then the codec refuses the packet."""
+    """A change that is not detected breaks the chain of lengths, and the codec refuses the packet."""
     packet = encode(STREAMS[name][0], tmp_path / "clip.mkv")[5]
     places = range(0, len(packet) - 8, max(1, len(packet) // 97))
     unnoticed = [at for at in places if slices_are_intact(with_byte_changed(packet, at))]

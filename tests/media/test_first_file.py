@@ -1,4 +1,4 @@
-"""The first file of a process: opening it imports nothing that is not there yet."""
+"""Opening the first file of a process imports no further module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame cache: kept frames come again without decoding, they are the right ones, and memory is bounded."""
+"""Kept frames are returned without decoding, they are the right ones, and their memory is bounded."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def test_stepping_backwards_decodes_each_gop_once(step: int, name: str, folder: 
         cost = count(lambda: frames.extend(decoder[i] for i in order))
     for i, frame in zip(order, frames, strict=True):
         assert torch.equal(frame, torch.from_numpy(rgb[i])), f"frame {i}"
-    # The first step is decoded for itself. Pictures between two GOPs may need both key frames, and a codec that goes
-    # past the last wanted picture may have begun with the next.
+    # The first step is decoded alone. Pictures between two GOPs may need both key frames. A codec that goes past the
+    # last wanted picture may have begun with the next.
     longest = max(b - a for a, b in zip(key_frames, [*key_frames[1:], len(rgb)], strict=True))
     assert cost <= len(rgb) + longest + 4 * len(key_frames)
 
@@ -216,7 +216,7 @@ def test_zero_keeps_nothing_and_none_is_the_default(decoder: VideoDecoder, count
 
 
 def test_frame_not_kept_is_freed_at_once(clip: Path) -> None:
-    """Else the codec needs new memory for each of the next ones."""
+    """A frame that is not freed makes the codec allocate memory for each of the next ones."""
 
     def num_pictures() -> int:
         return sum(type(thing) is av.VideoFrame for thing in gc.get_objects())
@@ -284,7 +284,7 @@ def test_frames_that_do_not_fit_are_not_kept(decoder: VideoDecoder, clip_rgb: to
 
 
 def test_many_decoders_share_one_bound(folder: Path, count: Count) -> None:
-    """Every picture of the clip is a key frame: each that is not kept any more is decoded, and no other."""
+    """Every picture of the clip is a key frame, so exactly those that are no longer kept are decoded."""
     path = media.make("h264_all_intra", folder)
     with av.open(str(path)) as container:
         size = sum(plane.buffer_size for plane in next(container.decode(video=0)).planes)
@@ -367,7 +367,7 @@ def test_forked_child_decodes_independently(clip: Path, tmp_path: Path) -> None:
 
 
 def test_closed_decoders_leave_no_frames(clip: Path) -> None:
-    """Not even an entry each: a worker opens hundreds of thousands."""
+    """An entry for each decoder would be too much: a worker opens hundreds of thousands."""
 
     def open_and_close(count: int) -> None:
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""The frame index on plain arrays: order, durations, times, key frames, and when packets are not to be trusted."""
+"""The frame index on plain arrays: order, durations, times, key frames, and packets that must not be trusted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TICK = Fraction(1, 100)
 def packets(
     pts: list[int | None], keys: Sequence[int] = (0,), *, duration: int | list[int] = 10, **flags: list[int] | str
 ) -> PacketTable:
-    """A table of packets in decode order; ``keys`` and the flags list packet numbers."""
+    """Return a table of packets in decode order; ``keys`` and the flags list packet numbers."""
     count = len(pts)
 
     def numbers(name: str) -> np.ndarray:
@@ -112,7 +112,7 @@ def test_intact_packets_need_no_decoding(table: PacketTable) -> None:
 
 
 def played_at_slowly(index: FrameIndex, t: float) -> int:
-    """The last frame that has started, found by looking at each."""
+    """Look at each frame for the last one that has started."""
     return max(i for i, start in enumerate(index.pts_seconds.tolist()) if start <= t)
 
 
@@ -133,7 +133,7 @@ def test_gap_plays_frame_before_it() -> None:
 
 
 def key_frame_slowly(table: PacketTable, index: FrameIndex, frame: int) -> int:
-    """The last key packet that neither follows the frame's packet in the file nor comes after it in time."""
+    """Look for the last key packet that neither follows the frame's packet in the file nor comes after it in time."""
     number = int(index.packet[frame])
     keys = [k for k in range(len(table)) if table.is_key[k] or k == 0]
     possible = [k for k in keys if k <= number and table.pts[k] <= table.pts[number]]

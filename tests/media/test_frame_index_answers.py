@@ -20,7 +20,7 @@ from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError
 
-# Sound streams whose packets are their frames; the second group is trimmed by edit lists.
+# Intact streams whose packets are their frames; edit lists trim the second group.
 WHOLE = [
     "h264_b_pyramid",
     "h264_open_gop",
@@ -46,7 +46,7 @@ class ListedPacket:
 
 
 def list_packets(path: Path, stream_index: int) -> tuple[list[ListedPacket], Fraction]:
-    """The packets of a stream in the file's order, and its time base."""
+    """Return the packets of a stream in the file's order, and its time base."""
     with av.open(str(path)) as container:
         stream = container.streams[stream_index]
         packets = [
@@ -68,7 +68,7 @@ def opened(folder: Path) -> Callable[[str], tuple[FrameIndex, list[ListedPacket]
 
 
 def groups(flags: list[bool]) -> list[list[int]]:
-    """Numbers 0, 1, ... in groups that begin where a flag is set."""
+    """Group the numbers 0, 1, ...; a group begins where a flag is set."""
     found: list[list[int]] = []
     for number, starts in enumerate(flags):
         if starts or not found:

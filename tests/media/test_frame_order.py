@@ -99,7 +99,7 @@ def test_frames_have_the_order_in_which_they_were_rendered(name: str, tmp_path: 
     with VideoDecoder(path, dimension_order="NHWC") as decoder:
         numbers = [number_of(rgb) for rgb in decoder]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        assert decoder.frame_index.settled or name == "xvid avi", "there FFmpeg makes times up, rightly"
+        assert decoder.frame_index.settled or name == "xvid avi", "FFmpeg makes up times, and they are right"
 
 
 @pytest.mark.parametrize("name", ["h264 avi", "xvid matroska"])

@@ -1,4 +1,4 @@
-"""Grids of times at the rate of a file, and multiples of it: each frame once, in any time base, from any start."""
+"""Grids of times at the rate of a file take each frame once, in any time base, from any start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_grid_at_file_rate_takes_each_frame_once(rate: Fraction, time_base: Any)
             pts = ticks_of(rate, tick, offset, count, cuts_off=cuts_off)
             clock = frame_clock(pts, tick)
             seconds = [float(int(ticks) * tick) for ticks in pts]
-            # What metadata call the average rate: the last duration is rounded as well.
+            # Metadata compute the average rate from the last duration, which is rounded as well.
             average = count / (float((int(pts[-1]) + round(1 / rate / tick)) * tick) - seconds[0])
             for fps in (float(rate), average):
                 assert frames_at(clock, seconds[0], 1 / fps, count) == list(range(count)), (offset, cuts_off, fps)
@@ -66,7 +66,7 @@ def test_grid_at_file_rate_takes_each_frame_once(rate: Fraction, time_base: Any)
                     assert [after - before for before, after in pairwise(shown)] == [1] * 19
             assert frames_at(clock, seconds[0], 2 / average, count // 2) == list(range(0, count, 2))
             assert frames_at(clock, seconds[0], 0.5 / average, 2 * count) == [k // 2 for k in range(2 * count)]
-            # A frame begins where it began before it was rounded.
+            # A frame starts at its time before rounding.
             assert np.abs(clock.starts - [float(offset + k / rate) for k in range(count)]).max() <= 1.1 * float(tick)
 
 
@@ -80,7 +80,7 @@ def test_grids_at_other_rates_match_exact_arithmetic(rate: Fraction) -> None:
         meant = [pts[0] * tick + k / fps for k in range(count)]
         frames = frames_at(clock, float(pts[0] * tick), float(1 / fps), count)
         for frame, time in zip(frames, meant, strict=True):
-            # The frame that began by then, give or take half a tick.
+            # The frame has started by this time, with a tolerance of half a tick.
             assert pts[frame] * tick <= time + tick / 2 + Fraction(1, 10**9), fps
             assert frame == 299 or time < pts[frame + 1] * tick + tick / 2, fps
 
@@ -103,7 +103,7 @@ def test_grids_keep_rate_where_frames_are_missing_or_out_of_step() -> None:
 def test_usual_step_is_between_most_frames() -> None:
     tick, rate = Fraction(1, 1000), Fraction(30)
     whole = ticks_of(rate, tick, Fraction(0), 60, cuts_off=False)
-    # The last frame has a duration of a tick, as in some FLV files; or one frame is missing.
+    # The last frame has a duration of a tick, as in some FLV files. Then one frame is missing.
     assert frame_clock(whole, tick).usual_step(1.968 / 60) == 1 / 30
     assert frame_clock(np.delete(whole, 9), tick).usual_step(2 / 59) == 1 / 30
     # A still picture for the last ten seconds.
@@ -114,7 +114,7 @@ def test_usual_step_is_between_most_frames() -> None:
 
 
 def test_times_added_up_from_rounded_durations_are_steady() -> None:
-    """MPEG program streams have the times of some frames; durations in ticks give the remaining ones."""
+    """MPEG program streams state the times of some frames; durations in ticks give the others."""
     rate, tick = Fraction(24000, 1001), Fraction(1, 90_000)
     pts = np.concatenate([round(12 * k / rate / tick) + 3753 * np.arange(12) for k in range(20)])
     clock = frame_clock(pts, tick)
@@ -128,7 +128,7 @@ def test_times_of_uneven_streams_are_exact() -> None:
         clock = frame_clock(pts, Fraction(1, 1000))
         assert clock.step is None or int(np.gcd.reduce(np.diff(pts))) == int(np.diff(pts).min())
         assert np.array_equal(clock.starts, clock.times)
-    # A screen recording with times to the hundredth of a second is not one whose times were rounded to these.
+    # Times of a screen recording may be multiples of 10 ms without having been rounded.
     clock = frame_clock(np.array([0, 100, 230, 310, 450]), Fraction(1, 1000))
     assert np.array_equal(clock.starts, clock.times)
 

@@ -1,4 +1,4 @@
-"""A decoder with the index of another: the same frames without a scan, and only for the source it was made from."""
+"""A decoder with the index of another gives the same frames without a scan, and only for the same source."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_moved_and_copied_files_keep_their_index(clip: Path, clip_rgb: torch.Ten
 
 
 def changed_in_front(data: bytearray) -> None:
-    data[data.index(b"isom")] ^= 1  # a brand that no reader minds
+    data[data.index(b"isom")] ^= 1  # a brand that readers ignore
 
 
 def changed_behind(data: bytearray) -> None:

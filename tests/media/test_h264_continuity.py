@@ -101,7 +101,7 @@ def first_slice(packet: bytes, extradata: bytes) -> int:
 
 @dataclass(frozen=True)
 class Stream:
-    """Facts of parameter sets; ``unit`` writes a matching slice header."""
+    """Fields of parameter sets; ``unit`` writes a matching slice header."""
 
     frame_num_bits: int = 4
     allows_gaps: bool = False
@@ -246,7 +246,7 @@ def test_uncertain_packets_count_as_intact() -> None:
 
 
 def test_restart_restores_parameter_sets_of_configuration() -> None:
-    """Parameter sets from later in the stream give a wrong number of bits for earlier frame_nums."""
+    """Later parameter sets would give a wrong number of bits for earlier frame_nums."""
     stream, other = Stream(), Stream(frame_num_bits=7)
     parser = H264Parser(annex_b(stream.sps(), stream.pps()))
     change = annex_b(other.sps(), other.pps(), other.unit(0, idr=True))

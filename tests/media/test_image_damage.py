@@ -1,4 +1,4 @@
-"""Files that are cut, changed or out of all proportion: an error, or exactly the right pixels."""
+"""Files that are cut, changed or far too large raise an error, or give exactly the right pixels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def is_right_or_refused(data: bytes, expected: torch.Tensor) -> bool:
 @pytest.mark.parametrize("is_lenient", [False, True], ids=["Pillow strict", "Pillow lenient"])
 @pytest.mark.parametrize("name", FILES)
 def test_cut_files(name: str, is_lenient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Many programs set this; the pixels that Pillow then makes up are not ours.
+    # Many programs set this. Pillow then makes up pixels, which must not be returned.
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", is_lenient)
     data = FILES[name]
     expected = decode_image(data, mode="UNCHANGED", output_dtype="auto")
@@ -126,7 +126,7 @@ def test_changed_bytes_raise_nothing_else(name: str) -> None:
     ids=str,
 )
 def test_a_jpeg_whose_data_ends_early(options: dict[str, Any]) -> None:
-    # With an end marker, so only decoding shows it; libjpeg leaves the rest gray.
+    # The end marker is there, so only decoding shows it. libjpeg leaves the rest gray.
     data = images.encoded(images.picture(200, 300), "JPEG", **options)
     for share in np.linspace(0.3, 0.95, 14):
         cut = data[: int(len(data) * share)] + b"\xff\xd9"
@@ -147,7 +147,7 @@ def strict_decoder_refuses(jpeg: bytes) -> bool:
 
 
 def test_a_jpeg_with_wrong_codes_is_decoded_as_libjpeg_does() -> None:
-    # Flat below, so that the picture ends as those do that libjpeg fills up.
+    # It is flat below, so that it ends like a picture that libjpeg has filled up.
     pixels = images.picture(96, 128)
     pixels[48:] = 200
     data = images.encoded(pixels, "JPEG", optimize=True)
@@ -160,7 +160,7 @@ def test_a_jpeg_with_wrong_codes_is_decoded_as_libjpeg_does() -> None:
         changed[places] = generator.integers(0, 255, 3)
         with contextlib.suppress(OSError), Image.open(io.BytesIO(changed.tobytes())) as image:
             expected = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
-            with contextlib.suppress(DecodeError):  # what ran out of data, and markers that end the picture
+            with contextlib.suppress(DecodeError):  # missing data, and markers that end the picture
                 assert torch.equal(decode_jpeg(changed.tobytes()), expected)
                 is_flat = bool((expected[:, -4:, -4:] == expected[:, -1:, -1:]).all())
                 num_refused += is_flat and strict_decoder_refuses(changed.tobytes())

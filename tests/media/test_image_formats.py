@@ -26,7 +26,7 @@ needs_avif = pytest.mark.skipif("avif" not in features.modules, reason="needs a 
 
 
 def by_pillow(data: bytes, mode: str) -> np.ndarray:
-    """What ``Image.open`` and a conversion of the whole picture give."""
+    """Open the image with Pillow, and convert the whole picture."""
     with Image.open(io.BytesIO(data)) as image:
         return np.atleast_3d(np.asarray(image.convert(mode)))
 
@@ -117,8 +117,8 @@ def test_animated_webp() -> None:
 
 
 def test_animated_webp_on_a_transparent_canvas() -> None:
-    # Each frame is a square, opaque, and the file has no alpha flag; uncovered pixels are transparent in libwebp,
-    # in browsers, and in the specification.
+    # Each frame is an opaque square, and the file has no alpha flag. Uncovered pixels are transparent in libwebp, in
+    # browsers, and in the specification.
     pictures = np.zeros((3, 16, 24, 4), np.uint8)
     for number in range(3):
         pictures[number, 4:12, 6 * number : 6 * number + 6] = (255, 10 * number, 0, 255)
@@ -135,7 +135,7 @@ def test_animated_webp_on_a_transparent_canvas() -> None:
 
 
 def test_disposal_and_blending_of_animated_webp() -> None:
-    """Every combination of both, drawn by hand on a canvas, against frames put together by hand."""
+    """Compare each combination of both with frames that are composed here."""
     generator = np.random.default_rng(0)
     canvas, covered, expected, chunks = np.zeros((16, 24, 4), np.int64), None, [], []
     for number in range(24):
@@ -195,7 +195,7 @@ def test_avif_is_turned_upright(orientation: int) -> None:
 
 
 def rgb_by_formula(data: bytes) -> np.ndarray:
-    """(H, W, 3) numbers of 16 bits: the definition of H.273, in double precision, with chroma enlarged by torch."""
+    """Return RGB (H, W, 3) of 16 bits by the formulas of H.273 in double precision; torch enlarges the chroma."""
     with av.open(io.BytesIO(data)) as container:
         frame: Any = next(container.decode(video=0))
     depth = frame.format.components[0].bits
@@ -236,11 +236,11 @@ def test_avif_of_10_bits_keeps_them(tags: dict[str, int]) -> None:
     assert (gray - (found.double() * weights[:, None, None]).sum(0)).abs().max() < 0.501
     assert (decode_avif(data, mode="RGBA", output_dtype="auto")[3] == 65535).all()
     np.testing.assert_array_equal(hwc(decode_avif(data)), by_pillow(data, "RGB"))
-    assert (found.long() / 257 - decode_avif(data)).abs().mean() < 2  # which has approximations
+    assert (found.long() / 257 - decode_avif(data)).abs().mean() < 2  # Pillow approximates
 
 
 def encoded_by_ffmpeg(program: str, pixels: np.ndarray, options: str, folder: Path) -> bytes:
-    """An AVIF file by libaom."""
+    """Return an AVIF file that libaom has encoded."""
     height, width, channels = pixels.shape
     raw = f"-v error -f rawvideo -pix_fmt {'rgb24' if channels == 3 else 'rgba'} -s {width}x{height} -i -"
     command = f"{raw} {options} -c:v libaom-av1 -still-picture 1 -crf 2 -cpu-used 8".split()
@@ -314,7 +314,7 @@ def test_without_an_avif_decoder_the_error_says_what_to_install(monkeypatch: pyt
 
 
 def heic(pixels: np.ndarray, mode: str, size: tuple[int, int]) -> bytes:
-    """A lossless file."""
+    """Encode a lossless file."""
     heif = pytest.importorskip("pillow_heif", reason="needs pillow-heif")
     file = io.BytesIO()
     heif.from_bytes(mode, size, pixels.tobytes()).save(file, quality=-1, chroma=444, matrix_coefficients=0)

@@ -1,4 +1,4 @@
-"""GIF: composition, palettes, interlacing, checked against a slow reading of the standard and other programs."""
+"""GIF: composition, palettes and interlacing, compared with a slow version of the standard and with other programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_pictures_are_drawn_as_the_standard_says(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_pictures_are_those_of_the_ffmpeg_program(seed: int, ffmpeg_program: str) -> None:
-    # All have a transparent colour: the program shows uncovered pixels in the background colour.
+    # All have a transparent colour, because the program shows uncovered pixels in the background colour.
     pictures = [picture._replace(transparent=picture.transparent or 0) for picture in random_pictures(seed, SIZE)]
     data = gif(SIZE, pictures, PALETTE)
     command = [ffmpeg_program, "-v", "error", "-f", "gif", "-i", "pipe:0", "-f", "rawvideo", "-fps_mode", "passthrough"]

@@ -1,4 +1,4 @@
-"""Modes, depths and arguments: what every image function does with the pixels of a file."""
+"""Modes, depths and arguments of all image functions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def half_up(value: Fraction) -> int:
 
 
 def gray_by_formula(pixels: np.ndarray) -> np.ndarray:
-    """0.2989 R + 0.587 G + 0.114 B in exact arithmetic, rounded."""
+    """Compute 0.2989 R + 0.587 G + 0.114 B in exact arithmetic, and round it."""
     weights = (Fraction("0.2989"), Fraction("0.587"), Fraction("0.114"))
     flat = [half_up(sum(w * int(v) for w, v in zip(weights, rgb, strict=True))) for rgb in pixels.reshape(-1, 3)]
     return np.array(flat, pixels.dtype).reshape(*pixels.shape[:2], 1)
 
 
 def expected(pixels: np.ndarray, mode: str) -> np.ndarray:
-    """Pixels (H, W, C) of a file as a mode shows them."""
+    """Return the pixels (H, W, C) of a file in a mode."""
     channels, opaque = pixels.shape[2], np.iinfo(pixels.dtype).max
     colours, alpha = pixels, np.full_like(pixels[..., :1], opaque)
     if channels in (2, 4):

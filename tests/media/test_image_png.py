@@ -1,4 +1,4 @@
-"""PNG of every kind, written by hand: samples, palettes, transparent colours, animations."""
+"""PNG files of every kind, written by hand: samples, palettes, transparent colours, animations."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_other_chunks_are_passed_over() -> None:
 
 
 def over(above: Any, below: Any) -> tuple[Any, ...]:
-    """Porter and Duff's operator for one pixel of eight bits, in exact arithmetic, rounded once."""
+    """Apply Porter and Duff's operator to one pixel of eight bits, in exact arithmetic, and round once."""
     a, b = Fraction(int(above[3]), 255), Fraction(int(below[3]), 255)
     total = a + b * (1 - a)
     if not total:

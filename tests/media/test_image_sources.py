@@ -1,4 +1,4 @@
-"""Where images come from, and lists of them."""
+"""Sources of images, and lists of images."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def files() -> list[bytes]:
-    """Fifty pictures of different sizes and formats."""
+    """Write fifty pictures of different sizes and formats."""
     kinds = ["JPEG", "PNG", "WEBP", "GIF", "BMP"]
     return [images.encoded(images.picture(30 + number, 41, 3), kinds[number % len(kinds)]) for number in range(50)]
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    # Private: with the real limit, a GiB of zeros would be read.
+    # This is private: with the real limit, a GiB of zeros would be read.
     monkeypatch.setattr("mediatensor._engine.images.decoding.MAX_FILE_BYTES", 1000)
     for source in (path, path.open("rb"), "/dev/zero"):
         with pytest.raises(OpenError, match="more than 1000 bytes are not read"):
@@ -120,7 +120,7 @@ class ObservedFile(io.BytesIO):
 
 
 def test_a_list_is_decoded_side_by_side(eight_threads: None) -> None:
-    # None is read before four of them are about to be.
+    # No file is read before four of them are requested.
     together = threading.Barrier(4, timeout=30)
     file = images.encoded(images.picture(), "PNG")
     assert len(decode_png([ObservedFile(file, together.wait) for _ in range(4)])) == 4
@@ -141,7 +141,7 @@ def test_an_error_in_a_list_says_which_one(files: list[bytes], eight_threads: No
     with pytest.raises(DecodeError) as raised:
         decode_image(broken)
     assert raised.value.__notes__ == ["This was source 7 of the list."]
-    # The threads went back to the budget.
+    # The threads were returned to the budget.
     assert len(decode_image(files)) == 50
 
 
@@ -153,7 +153,7 @@ def test_many_threads_may_decode_lists(files: list[bytes], eight_threads: None) 
 
 
 class Images(Dataset[int]):
-    """Sums of the pixels of lists of files."""
+    """A dataset with sums of the pixels of lists of files."""
 
     def __init__(self, files: list[bytes]) -> None:
         self.files = files

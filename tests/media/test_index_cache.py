@@ -1,4 +1,4 @@
-"""The folder of indexes: each file is read for its index once, whoever asks; and no folder can stop a decoder."""
+"""The folder of indexes: each file is read for its index once in all processes, and no folder can stop a decoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 import media
 import mediatensor
 from mediatensor._engine.video import (
-    exact as _exact,  # Private: only here it shows how often an index is built.
+    exact as _exact,  # This is private: nothing else shows how often an index is built.
 )
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from places import in_child, needs_fork
@@ -27,7 +27,7 @@ VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder that is set; it does not exist yet."""
+    """Set the folder, which does not exist yet."""
     monkeypatch.setenv(VARIABLE, "to be restored")
     folder = tmp_path / "cache" / "of indexes"
     mediatensor.set_index_cache(folder)
@@ -36,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def recorded_scans(patch: pytest.MonkeyPatch) -> list[None]:
-    """A list that grows with each index that is made."""
+    """Return a list that grows with each index that is made."""
     made = []
     original = _exact.index_stream
 
@@ -50,7 +50,7 @@ def recorded_scans(patch: pytest.MonkeyPatch) -> list[None]:
 
 @pytest.fixture
 def num_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many indexes were made since it was last asked."""
+    """Return a function that counts the indexes made since its last call."""
     made = recorded_scans(monkeypatch)
 
     def count() -> int:
@@ -66,7 +66,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def scans_in_another_process(path: Path) -> tuple[int, int]:
-    """(number of frames, number of indexes made) of a decoder."""
+    """Return (number of frames, number of indexes made) of a decoder."""
     with pytest.MonkeyPatch.context() as patch:
         made = recorded_scans(patch)
         return len(VideoDecoder(path)), len(made)
@@ -173,7 +173,7 @@ def test_full_disk_causes_one_warning_and_leaves_nothing(
 
 @needs_fork
 def test_pipe_instead_of_index_causes_one_warning(clip: Path, cache: Path, tmp_path: Path) -> None:
-    """Nobody reads from it, so that writing to it would never end."""
+    """No process reads from the pipe, so writing to it would never end."""
     num_frames = len(VideoDecoder(clip))
     (file,) = files_in(cache)
     file.unlink()
@@ -222,7 +222,7 @@ def test_processes_share_one_scan(clip: Path, cache: Path) -> None:
 
 
 def test_processes_may_start_at_once(clip: Path, cache: Path) -> None:
-    """New ones, to which the setting comes through their environment."""
+    """New processes get the setting from their environment."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         results = pool.map(scans_in_another_process, [clip] * 8, chunksize=1)
         assert 1 <= sum(num_scans for _, num_scans in results) <= 2

@@ -1,4 +1,4 @@
-"""Saved frame indexes: nothing is lost, nothing is decoded differently, and no file can do harm."""
+"""Saved frame indexes: nothing is lost, frames do not change, and no file does harm."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mediatensor.errors import FrameIndexError, MediaTensorError
 # The described format, written a second time.
 PREFIX = struct.Struct("<8sIIQ")
 
-# Indexes from packets and from decoding, with every oddity that an index can record.
+# Indexes from packets and from decoding, with every unusual property that an index can record.
 CLIPS = [
     "h264_b_pyramid", "h264_open_gop", "hevc_open_gop_ts", "vp9_hidden_frames", "mp4_fragmented",
     "edit_list_both_ends", "edit_list_trims_key_frame", "h264_field_pairs_ts", "missing_pts_ts", "all_equal_pts_mkv",
@@ -63,7 +63,7 @@ def settled(folder: Path) -> bytes:
 
 
 def assert_equal(index: FrameIndex, other: FrameIndex) -> None:
-    """All that an index holds is the same, down to the types."""
+    """Compare all values of two indexes, and their types."""
     for item in dataclasses.fields(FrameIndex):
         expected, found = getattr(index, item.name), getattr(other, item.name)
         assert type(found) is type(expected), item.name
@@ -87,7 +87,7 @@ def load(data: bytes, folder: Path) -> FrameIndex:
 
 
 def parts_of(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """(header, columns as they are in the file)."""
+    """Return (header, columns as they are in the file)."""
     _, _, header_size, payload_size = PREFIX.unpack(data[: PREFIX.size])
     header = data[PREFIX.size : PREFIX.size + header_size]
     payload = data[PREFIX.size + header_size : PREFIX.size + header_size + payload_size]
@@ -107,7 +107,7 @@ def test_files_that_were_saved_earlier_still_load(folder: Path) -> None:
 
 
 def assembled(header: object, columns: bytes, *, version: int = 3) -> bytes:
-    """A file with a right checksum, whatever is in it."""
+    """Make a file with a right checksum of any contents."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     payload = zlib.compress(columns)
     data = PREFIX.pack(b"\x89MTI\r\n\x1a\n", version, len(text), len(payload)) + text + payload
@@ -118,7 +118,7 @@ def assembled(header: object, columns: bytes, *, version: int = 3) -> bytes:
 
 
 def final_index(name: str, folder: Path) -> FrameIndex:
-    """The index of a clip once decoding has met all that is wrong with it."""
+    """Return the index of a clip after decoding has met all its damage."""
     decoder = VideoDecoder(media.make(name, folder), on_error="skip", on_size_change="scale")
     if media.CLIPS[name].expect == "frames":
         decoder.get_all_frames()
@@ -363,7 +363,7 @@ def test_contradicting_parts_are_named(
 ) -> None:
     sound = load(request.getfixturevalue(which) if which else SAVED_EARLIER, folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FrameIndex, "__post_init__", lambda self: None)  # that a hostile file need not obey
+        patch.setattr(FrameIndex, "__post_init__", lambda self: None)  # a limit that a hostile file may exceed
         index = change(sound, **changes)
     path = folder / "unsound.index"
     with pytest.raises(FrameIndexError, match=problem):

@@ -23,7 +23,7 @@ from places import needs_fork, traced
 
 pytestmark = needs_fork
 
-#: Code that runs when a block is entered and left, where an exception may be the only trace of an interrupt.
+#: Code that enters and leaves a block, where an exception may be the only trace of an interrupt.
 _AROUND_BLOCKS = (str(_interrupts.__file__), str(contextlib.__file__))
 
 
@@ -88,7 +88,7 @@ def test_handlers_are_restored_wherever_one_raises(clip: Path) -> None:
 
 
 def test_decoding_a_path_leaves_handlers_alone(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FFmpeg reads the file itself, and calls no Python code that could lose what a signal raises."""
+    """FFmpeg reads the file itself, and calls no Python code that could lose the exception of a signal."""
     with VideoDecoder(clip) as decoder:
         decoder[7]
         monkeypatch.setattr(_interrupts.interrupts_kept, "__enter__", lambda block: pytest.fail("changed"))
@@ -142,7 +142,7 @@ def test_file_object_may_have_its_own_time_limits(clip: Path) -> None:
 
 def test_users_timeout_is_not_an_encoding_error() -> None:
     class Slow:
-        """Where the time runs out: in a callback that FFmpeg has called."""
+        """A file whose callback, which FFmpeg calls, exceeds the time."""
 
         def write(self, data: bytes) -> int:
             signal.setitimer(signal.ITIMER_REAL, 0.001)

@@ -164,7 +164,7 @@ def test_joined_flac_and_speex_in_ogg_are_read(folder: Path) -> None:
 
 
 def test_short_part_before_long_part_is_found(folder: Path) -> None:
-    """All looks may hit the second part, which the header of the first part does not mention."""
+    """All probes may hit the second part, which the header of the first part does not mention."""
     for name in ("flac", "vorbis_ogg"):
         first, second = part(name, folder, seconds=0.3), part(name, folder, is_second=True, seconds=6)
         path = folder / f"joined_short_{name}{first.suffix}"
@@ -173,7 +173,7 @@ def test_short_part_before_long_part_is_found(folder: Path) -> None:
 
 
 def test_many_equal_parts_are_found(folder: Path) -> None:
-    """Each look hits some part, and no header is wrong."""
+    """Each probe hits a part, and no header is wrong."""
     for name in ("flac", "vorbis_ogg"):
         first, second = (part(name, folder, is_second=b).read_bytes() for b in (False, True))
         path = folder / f"joined_many_{name}{part(name, folder).suffix}"
@@ -198,7 +198,7 @@ _OF_OTHER_FORM: dict[str, tuple[tuple[str, dict[str, Any]], tuple[str, dict[str,
 
 @pytest.mark.parametrize("name", list(_OF_OTHER_FORM))
 def test_parts_of_another_form_are_converted(name: str, folder: Path) -> None:
-    """As in players: the first part's rate and channels hold, and each part is in its place."""
+    """As in players, the rate and channels are those of the first part, and each part is in its place."""
     (first_name, first_changes), (second_name, second_changes) = _OF_OTHER_FORM[name]
     first = part(first_name, folder, **first_changes)
     second = part(second_name, folder, is_second=True, **second_changes)

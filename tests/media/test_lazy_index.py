@@ -1,4 +1,4 @@
-"""The first frames of a file before the rest was read: how little is read, and that they are the right ones."""
+"""The first frames of a file are right before the rest was read, and little is read for them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_batches_and_ranges_of_first_frames_need_few_packets(
 
 @pytest.mark.parametrize("name", CLIPS)
 def test_first_frames_match_plain_decode(name: str, folder: Path) -> None:
-    """Each asked for first, and all in turn, without anything that needs the length."""
+    """Request each frame first, and all frames in turn, without a call that needs the length."""
     path = media.make(name, folder)
     truth = find_truth(path)
     for index in range(min(len(truth), 4)):
@@ -154,7 +154,7 @@ def test_any_doubt_needs_whole_index(pts: list[int | None]) -> None:
 
 @given(order=st.lists(st.integers(0, 31), min_size=120, max_size=120), num_read=st.integers(33, 119))
 def test_certain_frames_keep_their_places(order: list[int], num_read: int) -> None:
-    """Any order in which no packet is shown before one that is 32 or more ahead of it in the file."""
+    """Test orders in which no packet is shown before one that is 32 or more packets ahead of it in the file."""
     late = [10 * (n + delay) for n, delay in enumerate(order)]
     pts = [0, *(10 + time * 200 + n for n, time in enumerate(late))]
     index = certain_frames(packets(pts[:num_read]), Fraction(1, 100), Fraction(10))

@@ -1,4 +1,4 @@
-"""Limits of a call: refused before memory is allocated, whatever the file states."""
+"""Calls beyond a limit are refused before memory is allocated, whatever the file states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a file refers to are neither read nor fetched, unless the user asked for it."""
+"""Files that a file refers to are neither read nor fetched, unless the user requests it."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_pdf_links_are_not_followed(elsewhere: Elsewhere, tmp_path: Path) -> Non
     "name", ["notes.txt", "notes.nfo", "notes.asc", "notes.bin", "notes.idf", "notes.adf", "notes"]
 )
 def test_text_files_are_not_opened_as_videos(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """FFmpeg draws them as letters on a screen, because of their names."""
+    """Because of such names, FFmpeg draws the text on a screen."""
     path = tmp_path / name
     path.write_text("The first line of some notes.\n" * 100)
     sources: tuple[str | Path | bytes, ...] = (str(path), path, f"file:{path}", path.read_bytes())

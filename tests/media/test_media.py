@@ -14,7 +14,7 @@ import pytest
 import media
 from oracles import linear_decode_frames, linear_decode_planes, undetermined_frames
 
-# On purpose.
+# These are equal on purpose.
 _SHOW_A_PICTURE_TWICE = {
     "vp9_show_existing_frame", "edit_list_repeats", "edit_list_two_parts_with_pause", "mpeg4_not_coded_at_end_avi",
 }  # fmt: skip
@@ -29,7 +29,7 @@ class Counts(NamedTuple):
 
 
 def count_packets(path: Path) -> Counts:
-    """Counts of the best video stream; a broken tail ends it."""
+    """Count packets of the best video stream, up to a broken tail."""
     packets = []
     with av.open(str(path)) as container, contextlib.suppress(av.FFmpegError):
         packets += [p for p in container.demux(container.streams.best("video")) if p.size]
@@ -133,7 +133,7 @@ def test_times_are_negative(folder: Path) -> None:
     "name", ["h264_open_gop", "mkv_open_gop", "ts_open_gop", "hevc_open_gop", "hevc_open_gop_mkv", "mpeg2_ts"]
 )
 def test_open_gops_have_leading_pictures(name: str, folder: Path) -> None:
-    """Some key frame is followed, in decoding order, by pictures that are shown before it."""
+    """At least one key frame is followed, in decoding order, by pictures that are shown before it."""
     with av.open(str(media.make(name, folder))) as container:
         packets = [p for p in container.demux(video=0) if p.size]
     keys = [number for number, packet in enumerate(packets) if packet.is_keyframe]

@@ -1,4 +1,4 @@
-"""Places of MP3 frames from a few looks: hand-made tables, and random bytes."""
+"""Positions of MP3 frames from a few probes, in hand-made files and in random bytes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_times_are_those_of_frames_unless_they_fall(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["h264_b_pyramid", "h264_asf"])
 def test_bar_code_survives_encoding(name: str, folder: Path) -> None:
-    """The number that is painted on every picture is read back from it: frames come in the order of painting."""
+    """The number that is painted on each picture is read back, so frames come in the order of painting."""
     pts, rgb = oracles.linear_decode_rgb(media.make(name, folder))
     assert all(earlier <= later for earlier, later in pairwise(pts))
     middles = (np.arange(10) * 2 + 1) * rgb.shape[2] // 20
@@ -50,6 +50,6 @@ def test_display_matrix(a: int, b: int, c: int, d: int, expected: list[list[int]
 
 
 def test_padding_is_no_part_of_the_checksum(folder: Path) -> None:
-    """Rows of 161 pixels are padded with whatever was in memory: two decodes agree only if that is left out."""
+    """Rows of 161 pixels are padded with bytes that were in memory, which differ between two decodes."""
     path = media.make("vp9", folder)
     assert oracles.linear_decode_planes(path) == oracles.linear_decode_planes(path)

@@ -169,7 +169,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass(frozen=True)
 class _Writing:
-    """A command and option that write a file."""
+    """A command and its option that writes a file."""
 
     command: str
     option: str

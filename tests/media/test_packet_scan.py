@@ -1,4 +1,4 @@
-"""The packet scan recognises plain packets by their first bytes; compared with parsing every packet whole."""
+"""The packet scan recognises plain packets by their first bytes, as if it parsed every packet whole."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MediaTensorError, StreamError
 
 _SMALL_FILE_BYTES = 1 << 20
-# Clips in which most packets are plain pictures, for each codec with its own rule.
+# Clips in which most packets are plain pictures, one for each codec with its own rule.
 _PLAIN_CLIPS = ("ts", "raw_h264", "flv", "mkv", "hevc_open_gop_ts", "hevc_open_gop_mkv", "mpeg2_ts", "mpeg4_avi")
 _PLAIN_CLIPS += ("mjpeg_avi", "av1_ivf", "vp8_ivf", "vp9", "raw_avi", "dirac" if "dirac" in media.CLIPS else "snow")
 
 
 def compare_ways(source: object, *, is_damaged: bool = False) -> tuple[int, int]:
-    """Inspect each packet both ways; return packets, and how many were plain.
+    """Inspect each packet both ways, and return the packets and the number of plain ones.
 
     In packets that are damaged inside, fragments of pictures count in one way only: then a loss need not be detected at
     the same packet.

@@ -29,7 +29,7 @@ HD = 1920 * 1080
 SMALL = 96 * 64
 
 
-# How the threads of a call are divided
+# Division of the threads of a call
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ SMALL = 96 * 64
         # One thread is one thread.
         ([100, 100], HD, (1, None, 1), (1, 1)),
         ([100], HD, (1, 1, 1), (1, 1)),
-        # One run cannot be split: the codec's own threads, if there is enough to do.
+        # One run cannot be split. The codec uses threads if there is enough to do.
         ([200], HD, (2, None, 1), (1, 2)),
         ([200], HD, (8, None, 1), (1, 8)),
         ([200], HD, (4, 1, 1), (1, 4)),
@@ -49,19 +49,19 @@ SMALL = 96 * 64
         # Handing small pictures to the codec's threads takes longer than decoding them.
         ([200], 320 * 180, (4, None, 1), (1, 1)),
         ([200], 960 * 540, (4, None, 1), (1, 4)),
-        # Several runs, each long: a codec for each.
+        # Several runs are each long, so each gets a codec.
         ([100, 100], HD, (2, None, 1), (2, 1)),
         ([100, 100, 100], HD, (3, None, 1), (3, 1)),
         ([60] * 10, HD, (4, None, 1), (4, 1)),
         # More threads than runs.
         ([100, 100], HD, (2, 2, 1), (2, 1)),
-        # Workers are worth their opening only if there is enough to do; once open they cost nothing.
+        # Opening workers pays only if there is enough to do; open workers cost nothing.
         ([2, 2], HD, (2, 1, 1), (1, 1)),
         ([2, 2], HD, (2, 1, 2), (2, 1)),
         ([30, 30], SMALL, (4, 1, 1), (1, 1)),
-        # One run is nearly all of it: splitting would leave the other threads idle.
+        # One run is most of the work: splitting would leave the other threads idle.
         ([200, 2], HD, (4, None, 1), (1, 4)),
-        # Workers that are open and a codec with one thread, against opening a codec with several.
+        # Open workers and a codec with one thread are compared with opening a codec with several threads.
         ([50, 50, 50, 50], HD, (4, 1, 4), (4, 1)),
     ],
 )
@@ -196,14 +196,14 @@ def costly_splits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def splits(monkeypatch: pytest.MonkeyPatch, costly_splits: list[int]) -> list[int]:
-    """Without opening costs, small clips are split as well."""
+    """Set the opening costs to zero, so that small clips are split as well."""
     monkeypatch.setattr(threads, "_OPENING", 0.0)
     monkeypatch.setattr(threads, "_LOCKED", 0.0)
     return costly_splits
 
 
 def spread(truth: Truth) -> list[int]:
-    """Frames all over the file, out of order, some twice."""
+    """Return frames of the whole file, out of order, some twice."""
     source = random.Random(truth.path.name)
     chosen = source.sample(range(len(truth)), min(len(truth), 14))
     return [*chosen, *chosen[:3], 0, len(truth) - 1]

@@ -1,4 +1,4 @@
-"""Full disks: everything that writes reports it, and leaves nothing that looks like a finished file."""
+"""Everything that writes reports a full disk, and leaves nothing that looks like a finished file."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_searchable_pdf(output: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("num_bytes", [0, 100_000])
 def test_no_shared_memory(num_bytes: int, clip: Path, tmp_path: Path) -> None:
-    """Without any, there are no semaphores and therefore no workers; with little, batches do not fit."""
+    """Without shared memory there are no semaphores, so no workers; in little shared memory, batches do not fit."""
 
     def train() -> tuple[list[torch.Tensor], int]:
         with file_size_limit(num_bytes), warnings.catch_warnings(record=True) as caught:

@@ -156,7 +156,7 @@ def test_no_file_may_be_open(clip: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another video of the same length."""
+    """Write another video of the same length."""
     path = tmp_path_factory.mktemp("other") / "other.mp4"
     frames = torch.randint(0, 256, (40, 3, 64, 96), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     VideoEncoder(frames, frame_rate=25).to_file(path)

@@ -1,4 +1,4 @@
-"""Ctrl-C: all work ends at once, and leaves no process, file or shared memory."""
+"""Ctrl-C ends all work at once, and leaves no process, file or shared memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Ready = Callable[[], object]
 
 
 def shared_memory(process: int) -> list[str]:
-    """Segments in ``/dev/shm`` that torch made for a process."""
+    """List the segments in ``/dev/shm`` that torch made for a process."""
     folder = Path("/dev/shm")
     return [path.name for path in folder.glob(f"torch_{process}_*")] if folder.is_dir() else []
 
@@ -96,7 +96,7 @@ def test_handlers_are_left_alone_before_the_end_of_a_file(
 
 
 def test_reading_bytes(clip: Path, clip_rgb: torch.Tensor) -> None:
-    """FFmpeg calls the reader, and would take an exception there for the end of the file."""
+    """FFmpeg calls the reader, and would treat an exception there as the end of the file."""
     data = clip.read_bytes()
 
     def decode() -> None:

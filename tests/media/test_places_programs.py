@@ -1,4 +1,4 @@
-"""Programs that are started in unusual ways: no docstrings, warnings as errors, no home, odd locales and clocks."""
+"""Programs started without docstrings, with warnings as errors, without a home, in odd locales, and with odd clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decode plan on plain arrays, checked against a simulation that counts what a plan would decode."""
+"""The decode plan on plain arrays, compared with a simulation that counts decoded frames."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_plans_match_hand_made_ones(
 
 @pytest.mark.parametrize(("drains", "fed"), [(True, "I b P - P b P - P - P"), (False, "I b P - P b P b P b P")])
 def test_only_unwanted_disposable_frames_are_left_out(drains: bool, fed: str) -> None:
-    """Display order I b P b P b P b P b P; wanted are the first and the third of the five disposable ones."""
+    """The display order is I b P b P b P b P b P, and the first and third of the five disposable frames are wanted."""
     pictures = [*"IbPbPbPbPbP"]
     segment = Segment(0, (1, 5), drains)
     needed = [kind != "b" or segment.needs(i) for i, kind in enumerate(pictures)]

@@ -1,4 +1,4 @@
-"""The table of proven codecs: encode each of its codecs, and decode from key frames; the same with samples."""
+"""Encode each codec of the table of proven codecs, and decode from key frames, also in samples of other encoders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from real_files import TEST_DATA
 
 GOP, NUM_PICTURES, MAX_KEYS = 4, 14, 4
 CONTAINERS = ("nut", "avi", "matroska", "mov")
-# Encoders with a name other than the codec's, sizes other than 128x96, and options.
+# Encoders whose name is not the codec's, sizes other than 128x96, and options.
 ENCODERS = {"av1": "libsvtav1", "flv1": "flv", "h264": "libx264", "hevc": "libx265", "msmpeg4v3": "msmpeg4"}
 ENCODERS |= {"prores": "prores_ks", "vp8": "libvpx", "vp9": "libvpx-vp9"}
 SIZES = {"dnxhd": (256, 144), "dvvideo": (720, 576), "h261": (176, 144)}

@@ -1,4 +1,4 @@
-"""Byte ranges that reads of a remote file fetch: against a slow model, and hand-made tables."""
+"""Byte ranges that reads of a remote file fetch, compared with a slow model and hand-made tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read(cache: RangeCache, file: bytes, start: int, stop: int) -> tuple[bytes, 
 
 
 class SlowModel:
-    """Stores every byte that was fetched or read, newest last, and never drops a byte that must be cached."""
+    """A cache that stores each fetched or read byte, newest last, and keeps every byte that must be cached."""
 
     def __init__(self) -> None:
         self.used: list[int] = []
@@ -37,7 +37,7 @@ class SlowModel:
         self.used = [number for number in self.used if number not in numbers] + list(numbers)
 
     def surely_kept(self) -> set[int]:
-        # A block can be fuller in the cache than the bytes that were read of it: whole blocks count.
+        # Whole blocks count: the cache may hold more of a block than was read.
         kept: dict[int, None] = {}
         for number in reversed(self.used):
             kept[number // BLOCK] = None
@@ -85,7 +85,7 @@ def test_reads_are_exact_and_requests_bounded(pattern: tuple[int, list[tuple[str
             assert end % BLOCK == 0 or end == size
         for begin, end in requests:
             for block in range(begin, end, BLOCK):
-                # Requested, read ahead, or cheaper than another request; never before the requested range.
+                # Bytes are requested, read ahead, or cheaper than another request; none is before the requested range.
                 assert block + BLOCK > start
                 assert block < stop or block < requests[-1][1]
         model.use(range(start, stop))

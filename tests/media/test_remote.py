@@ -1,4 +1,4 @@
-"""Remote files: few requests, few bytes, frames equal to the local file's; errors instead of hanging or wrong bytes."""
+"""Remote files need few requests and bytes, and give the local file's frames, or errors and no wrong bytes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from mediatensor.errors import OpenError, ReadError, SourceNotFoundError
 from range_server import RangeServer, serve
 
 NUM_FRAMES, GOP = 300, 30
-CLIP = range(163, 179)  # in the middle of a GOP, and across the beginning of no other
+CLIP = range(163, 179)  # from the middle of a GOP, without the start of another
 BIG_FILES = ("front.mp4", "back.mp4", "big.mkv", "big.ts")
 
 
 def _write_big_files(folder: Path) -> None:
-    """Write the same noise in four containers, more than 20 MB each: no frame can be guessed from another."""
+    """Write the same noise in four containers of more than 20 MB each. No frame can be guessed from another."""
     noise = np.random.default_rng(0).integers(0, 256, (256 * 3 // 2 + 64, 320 + 64), np.uint8)
     options = {"preset": "ultrafast", "tune": "zerolatency", "qp": "21", "g": str(GOP), "sc_threshold": "0"}
     with av.open(str(folder / "back.mp4"), "w") as container:
@@ -336,7 +336,7 @@ def _read_in_child() -> bytes:
 
 @pytest.fixture
 def store() -> SimpleNamespace:
-    """A file system in memory: its files, the ranges that were requested, and an error to raise. It needs fsspec."""
+    """Make an fsspec file system in memory; return its files, the requested ranges, and an error to raise."""
     fsspec = pytest.importorskip("fsspec")
 
     class CountingFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc,name-defined]

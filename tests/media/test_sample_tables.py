@@ -214,7 +214,9 @@ def test_other_forms_of_tables_are_equal() -> None:
 
 
 def test_negative_delays_shift_decoding_times_back() -> None:
-    delays = table_box(b"ctts", 4, 2, 0, 2, -512, 1, 256, 1, -4096)  # writers put nonsense into the last two runs
+    delays = table_box(
+        b"ctts", 4, 2, 0, 2, -512, 1, 256, 1, -4096
+    )  # Writers put meaningless values into the last two runs.
     found = packets(SIZES + CHUNKS + OFFSETS + DURATIONS + delays, dts=[-512, 0, 512, 1024, 1536, 2048])
     assert found.pts.tolist() == [0, 512, 512, 1024, 2304, -1536]
 

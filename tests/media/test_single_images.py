@@ -18,7 +18,7 @@ LOSSLESS = {"PNG": {}, "WEBP": {"lossless": True}, "TIFF": {}}
 
 @pytest.fixture(scope="module")
 def profile() -> bytes:
-    """A colour profile, to which PNG files give a name."""
+    """Return a colour profile, to which PNG files give a name."""
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 
@@ -38,7 +38,7 @@ def test_a_jpeg_opens_as_a_video_whatever_its_name_is(tmp_path: Path, name: str)
     data = images.encoded(images.picture(64, 80), "JPEG", subsampling=0)
     (tmp_path / name).write_bytes(data)
     frame = VideoDecoder(tmp_path / name)[0]
-    # Another decoder converts the colours here.
+    # Another decoder converts the colours.
     assert (frame.int() - decode_image(data).int()).abs().max() <= 8
     np.testing.assert_array_equal(frame, VideoDecoder(data)[0])
 

@@ -1,7 +1,7 @@
 """Unrequested frames without references are not decoded; requested frames do not change.
 
-Every picture counts that is fed to a codec. Frames are compared with a linear decode, bit for bit and by time: one by
-one, in pairs and in clips, in a fresh decoder and in one that has been elsewhere.
+All pictures that are fed to a codec are counted. Frames and their times are compared with a linear decode, bit for bit:
+one by one, in pairs and in clips, in a new decoder and in one at another position.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 from exactness import Truth, assert_all_same, assert_same
 from mediatensor._engine.pyav.reading import PacketDecoder
 
-# Their properties are in `media`. Together: hierarchies of B pictures of one to five levels, open GOPs,
-# weighted prediction, interlaced pictures, motion taken from other pictures, sub-layers, and hidden frames.
+# `media` describes them. Together they have hierarchies of B pictures of one to five levels, open GOPs, weighted
+# prediction, interlaced pictures, motion taken from other pictures, sub-layers, and hidden frames.
 _SKIPPING = [
     "h264_b_pyramid", "h264_open_gop", "h264_16_b_frames", "h264_mbaff", "h264_temporal_direct", "h264_weighted",
     "h264_hidden_reordering", "h264_hidden_reordering_16", "h264_slices", "h264_long_term", "ts_open_gop",
@@ -28,7 +28,7 @@ _SKIPPING = [
     "mpeg4_b_frames_avi", "mpeg4_qpel_gmc",
 ]  # fmt: skip
 
-# Nothing to leave out, or nothing that may be: the same must hold.
+# In these no picture may be left out. Their frames must be right as well.
 _NOT_SKIPPING = [
     "h264_field_pairs_ts", "h264_field_pairs_mp4", "h264_field_pairs_unreferenced", "h264_field_pairs_in_packets",
     "h264_intra_refresh", "vp8_hidden_frames", "vp9", "vp9_hidden_frames", "vp9_temporal_layers",
@@ -39,7 +39,7 @@ _NOT_SKIPPING = [
 
 @pytest.fixture
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """The pts of packets, in the order in which codecs get them."""
+    """Record the pts of packets in the order in which codecs get them."""
     packets: list[int | None] = []
     original = PacketDecoder.decode
 
@@ -54,13 +54,13 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every frame must come from a codec."""
+    """Switch the cache off, so that every frame comes from a codec."""
     monkeypatch.setenv("MEDIATENSOR_FRAME_CACHE_BYTES", "0")
 
 
 @pytest.mark.parametrize("name", [*_SKIPPING, *_NOT_SKIPPING])
 def test_single_frames_match_plain_decode(name: str, truth_of: Callable[[str], Truth]) -> None:
-    """The decoder comes from another frame at each, forwards and backwards, and every eighth time it is a new one."""
+    """Jump to each frame from another one, forwards and backwards. Each eighth decoder is new."""
     truth = truth_of(name)
     order = list(range(len(truth)))
     random.Random(name).shuffle(order)
@@ -92,7 +92,7 @@ def test_pairs_and_clips_match_plain_decode(name: str, truth_of: Callable[[str],
             start = source.randrange(len(truth) - 10)
             batch = decoder.get_frames_in_range(start, len(truth), step)
             assert_all_same(truth, range(start, len(truth), step), batch.data, batch.pts_seconds)
-        # Straight on after a jump: nothing that was left out may be missing now.
+        # The clip continues after a jump: a picture that was left out must not be missing.
         start = source.randrange(len(truth) // 2)
         assert_same(truth, start, decoder[start])
         assert_all_same(truth, range(start, len(truth)), decoder[start:])
@@ -100,12 +100,12 @@ def test_pairs_and_clips_match_plain_decode(name: str, truth_of: Callable[[str],
 
 @pytest.mark.parametrize("name", _SKIPPING)
 def test_fewer_packets_are_fed(name: str, truth_of: Callable[[str], Truth], fed: list[int | None]) -> None:
-    """Against the same calls with an index by which no picture can be left out."""
+    """Compare with the same calls on an index by which no picture can be left out."""
     truth = truth_of(name)
     indices = random.Random(name).sample(range(len(truth)), 12)
 
     def fetch(*, needs_all: bool = False) -> tuple[int, int]:
-        """How many packets are fed for frames one by one, and for a batch; perhaps as if none could be left out."""
+        """Count the packets that are fed for single frames and for a batch, perhaps as if none could be left out."""
         with truth.open() as decoder:
             decoder.frame_index.disposable[:] = 0 if needs_all else decoder.frame_index.disposable
             fed.clear()
@@ -128,7 +128,7 @@ def test_fewer_packets_are_fed(name: str, truth_of: Callable[[str], Truth], fed:
 def test_batch_feeds_wanted_frames_and_their_references(
     name: str, truth_of: Callable[[str], Truth], fed: list[int | None]
 ) -> None:
-    """According to libavcodec, extra packets are only frames that it keeps as references."""
+    """According to libavcodec, all other packets are frames that it keeps as references."""
     truth = truth_of(name)
     references = set()
     with av.open(str(truth.path)) as container:

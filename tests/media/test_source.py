@@ -147,7 +147,7 @@ class Failing(BareFile):
 
 
 class FailsLater(io.BytesIO):
-    """Raises in one of its methods, from a given call."""
+    """A file of which one method raises from a given call on."""
 
     def __init__(self, data: bytes, method: str, error: BaseException, num_calls: int) -> None:
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""`stages` and `collect_stages`: which stage a second belongs to, and the cost without a collector."""
+"""`stages` and `collect_stages`: the stage that a second belongs to, and the cost without a collector."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_other_threads_have_their_own_stages(clock: Clock) -> None:
         thread.start()
         thread.join()
     assert found == {"copy": 2}
-    assert here == {"decode": 3}  # for the calling thread it was waiting
+    assert here == {"decode": 3}  # the calling thread was waiting
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

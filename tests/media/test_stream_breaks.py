@@ -58,7 +58,7 @@ def test_break_detector_names_the_break(name: str, reason: str, folder: Path) ->
 
 
 def _other_shape_of_pixels(packets: Packets) -> Packets:
-    """Broadcasts switch from 4:3 to 16:9 midway; no frame is lost."""
+    """Change the shape of pixels: broadcasts switch from 4:3 to 16:9 midway, and no frame is lost."""
 
     def change(data: bytes) -> bytes:
         at = data.index(b"\0\0\1\xb3") + 7
@@ -96,7 +96,7 @@ def test_header_packets_do_not_hide_breaks(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hevc_broken_link_mkv", "hevc_end_before_cra_mkv"])
 def test_decoding_detects_breaks_missing_from_headers(name: str, tmp_path: Path) -> None:
-    """It counts as damage; later frames are right."""
+    """The break counts as damage, and later frames are right."""
     truth = truth_of_large_mp4(name, tmp_path)
     with truth.open() as decoder:
         decoder.get_frames_in_range(0, len(truth))

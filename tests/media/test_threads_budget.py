@@ -1,4 +1,4 @@
-"""Codec threads and workers of all decoders together never exceed the budget; the system's threads are counted."""
+"""Codec threads and workers of all decoders together never exceed the budget, counted as threads of the system."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_transferred_threads_are_counted_once(scenario: str, folder: Path, count
 
 
 class ThreadsOfTheWorker(Dataset[torch.Tensor]):
-    """Counts the threads that decoding adds to a worker."""
+    """A dataset that counts the threads that decoding adds to a worker."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

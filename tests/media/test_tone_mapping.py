@@ -1,4 +1,4 @@
-"""Tone mapping of HDR video, compared with the formulas of ITU-R BT.2100 and BT.2390, and with FFmpeg's filters."""
+"""Tone mapping of HDR video gives the values of ITU-R BT.2100, of BT.2390, and of FFmpeg's filters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TO_BT709 = {
 
 
 def signal(number: int) -> NDArray[Any]:
-    """R'G'B' in [0, 1] of a frame: gray, saturated patches and smooth colours."""
+    """Return R'G'B' in [0, 1] of a frame with gray, saturated patches and smooth colours."""
     rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH]
     pixels = np.empty((HEIGHT, WIDTH, 3))
     pixels[:32] = (columns[:32] / (WIDTH - 1))[..., None]
@@ -59,7 +59,7 @@ def encoded(
     container: str = "matroska",
     parameters: str = "",
 ) -> bytes:
-    """Three frames of `signal` with the given colour tags."""
+    """Encode three frames of `signal` with the given colour tags."""
     buffer = io.BytesIO()
     is_rgb = pixel_format.startswith("gbr")
     tags = {"color_trc": transfer, "color_primaries": primaries, "colorspace": 0 if is_rgb else 9}
@@ -85,7 +85,7 @@ def encoded(
 
 
 def rgb_of(video: object, start: int = 0) -> NDArray[Any]:
-    """R'G'B' (N, H, W, 3) in units of 1/65535 that FFmpeg's scale filter gives for frames from index ``start`` on."""
+    """Return R'G'B' (N, H, W, 3) of frames from ``start`` on, by FFmpeg's scale filter, in units of 1/65535."""
     frames = []
     with av.open(video) as container:
         graph: Any = None
@@ -122,7 +122,7 @@ def hlg_light(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def eetf(light: NDArray[Any], peak: float) -> NDArray[Any]:
-    """The EETF of ITU-R BT.2390, section 5.4.1, from [0, peak] to [0, 203] cd/m²."""
+    """Apply the EETF of ITU-R BT.2390, section 5.4.1, from [0, peak] to [0, 203] cd/m²."""
     values = np.minimum(pq_signal(light) / pq_signal(peak), 1)
     highest = pq_signal(203.0) / pq_signal(peak)
     start = min(1.5 * highest - 0.5, 1 - 1e-9)
@@ -139,7 +139,7 @@ def hable(light: NDArray[Any], peak: float) -> NDArray[Any]:
 
 
 def expected_light(values: NDArray[Any], transfer: int, curve: str, primaries: int = 9, peak: float = 1000) -> Any:
-    """The light of an SDR display with white at 1, computed in float64 from R'G'B' of HDR."""
+    """Compute the light of an SDR display with white at 1 in float64, from R'G'B' of HDR."""
     light = pq_light(values) if transfer == PQ else hlg_light(values)
     brightest = np.maximum(light.max(-1, keepdims=True), 1e-4)
     mapped = eetf(brightest, peak) if curve == "bt2390" else hable(brightest, peak)
@@ -298,7 +298,7 @@ def test_unknown_curves_are_rejected(value: Any) -> None:
 
 
 def filtered(video: bytes, filters: str, *options: str) -> NDArray[np.uint8]:
-    """RGB (N, H, W, 3) of a video after the filters of the ffmpeg program; skip the test if it has none of them."""
+    """Return RGB (N, H, W, 3) after filters of the ffmpeg program, or skip the test if it lacks them."""
     program = shutil.which("ffmpeg")
     if program is None:
         pytest.skip("the ffmpeg program is not installed")
