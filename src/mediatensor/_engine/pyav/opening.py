@@ -440,13 +440,13 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         if reader is not None:
             reader.close()
         raise_interruption(reader)
+        if not isinstance(error, (av.FFmpegError, UnicodeDecodeError)):
+            raise
         fault = f"Could not open input file: {source.describe()} ({error_text(error)})."
         if isinstance(error, av.FileNotFoundError):
             raise SourceNotFoundError(fault) from error
-        if isinstance(error, (av.FFmpegError, UnicodeDecodeError)):
-            advice = _advice(source, beginning)
-            raise OpenError(f"{fault} It must be a complete file of media that FFmpeg can read.{advice}") from error
-        raise
+        advice = _advice(source, beginning)
+        raise OpenError(f"{fault} It must be a complete file of media that FFmpeg can read.{advice}") from error
 
 
 def read_container_info(source: Source) -> ContainerInfo:
