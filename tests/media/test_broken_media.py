@@ -227,14 +227,23 @@ def test_reading_that_fails_midway(on_error: Any, tmp_path: Path, monkeypatch: p
     assert torch.equal(decoder.get_all_frames().data, expected), "and it recovers"
 
 
-@pytest.mark.parametrize("on_error", ["skip", "nearest"])
-def test_step_back_that_cannot_be_read_is_an_error(on_error: Any, tmp_path: Path) -> None:
-    file = FailsLater(media.make("h264_b_pyramid", tmp_path).read_bytes() + bytes(1 << 20))
-    decoder = VideoDecoder(file, on_error=on_error)
-    decoder[30]
+def test_step_back_that_cannot_be_read_gives_nearest_frame(tmp_path: Path) -> None:
+    data = media.make("ffv1_gop", tmp_path).read_bytes()
+    expected = VideoDecoder(io.BytesIO(data))[:]
+    file = FailsLater(data)
+    decoder = VideoDecoder(file, on_error="nearest")
+    decoder[39]
+    file.limit = 70_000
+    frame = decoder.get_frame_at(31)
+    (report,) = frame.replaced
+    assert report.index == 31
+    assert "connection lost" in report.reason
+    assert torch.equal(frame.data, expected[report.used_index])
     file.limit = 0
-    with pytest.raises(DecodeError, match="connection lost"):
-        decoder[29]
+    with pytest.raises(ReadError, match="connection lost"):
+        decoder[14]
+    file.limit = 1 << 60
+    assert torch.equal(decoder[31], expected[31]), "and it recovers"
 
 
 def test_table_with_frames_that_do_not_exist(clip: Path, clip_rgb: torch.Tensor) -> None:

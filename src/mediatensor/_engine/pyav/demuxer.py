@@ -104,6 +104,11 @@ class Demuxer:
             self.reopen()
 
     @property
+    def is_open(self) -> bool:
+        """Whether the source is open. It is not after `reopen` has failed."""
+        return self._container is not None
+
+    @property
     def stream_indices(self) -> list[int]:
         """Indices of the selected streams among all streams of the container, in the order of selection."""
         return [index for index, _ in self._picked or ()]

@@ -356,7 +356,7 @@ class _Request:
                 remaining.remove(error.place)
                 self._note_missing(stream, error.place)
             except ReadError as error:
-                if self.on_error in ("keep", "raise"):
+                if self.on_error in ("keep", "raise") or not stream.reader.is_open:
                     raise
                 self.failed.update((frame, str(error)) for frame in remaining)
                 remaining.clear()
