@@ -102,7 +102,7 @@ def test_missing_streams() -> None:
     assert next(reader)["pts"] == 0.04  # the position does not change
     assert reader.set_current_stream("audio")
     assert next(reader)["pts"] == 0.0
-    with pytest.raises(StreamError, match="0 audio streams"):
+    with pytest.raises(StreamError, match="of audio streams: 0"):
         io.VideoReader(UNEVEN, "audio")
     with pytest.raises(InvalidArgumentError, match="subtitle"):
         reader.set_current_stream("subtitle")

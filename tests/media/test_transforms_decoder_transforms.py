@@ -228,7 +228,7 @@ def test_each_transform_gets_the_size_after_the_preceding_transforms() -> None:
         resolve_transforms([CenterCrop((10, 10)), RandomCrop((11, 5))], 100, 100)
 
 
-@pytest.mark.parametrize("transforms", [None, [], (), torch.nn.Sequential()], ids=repr)
+@pytest.mark.parametrize("transforms", [[], (), torch.nn.Sequential()], ids=repr)
 def test_no_transforms_are_no_steps(transforms: Any) -> None:
     assert resolve_transforms(transforms, 10, 10) == ()
 

@@ -87,8 +87,8 @@ class AudioDecoder(Closing):
         num_channels: Number of channels of the result. FFmpeg mixes the channels of the stream to FFmpeg's default
             layout for this number. ``None`` keeps the channels of the stream.
         num_ffmpeg_threads: Number of threads that FFmpeg's codec uses. Only FLAC, ALAC, WavPack and TTA can use
-            several. By default, a long range is decoded with all threads that are free in the process's thread budget
-            (`mediatensor.set_num_threads`), but with only 1 thread in a DataLoader worker. 0 lets FFmpeg decide.
+            several. By default, a long range is decoded with 1 thread in a DataLoader worker, and otherwise with all
+            free threads within the limit of `mediatensor.set_num_threads`. 0 lets FFmpeg decide.
         downmix: How to mix to fewer channels. ``"sum"`` uses the weights of FFmpeg and torchcodec: stereo becomes 0.707
             times the sum of left and right, which may exceed [-1, 1]. ``"mean"`` divides by the sum of the weights:
             stereo becomes the mean of left and right, which is never louder than the loudest channel.

@@ -357,9 +357,9 @@ def audio_video_clips_at_random_timestamps(
     """Decode clips of frames and audio that start at random times.
 
     The starts are drawn independently and uniformly from the times at which a clip fits into the video stream. Each
-    start is the time of an audio sample, so the audio of a clip starts exactly at the start time of the clip, and all
-    clips have the same number of samples. The random numbers come from torch's global generator for the CPU, which is
-    called once for all starts.
+    start is the time of an audio sample, so the audio of a clip starts exactly at this time. All clips have the same
+    number of samples. The random numbers come from torch's global generator for the CPU, which is called once for all
+    starts.
 
     Args:
         decoder: An `AudioVideoDecoder`.

@@ -110,10 +110,10 @@ def find_scenes(
 
     Every frame is decoded once, in order, and compared with the previous frame. Its *score* is the sum of the mean
     absolute differences of luma and both chroma components. Frames are compared at a size of 128x72, in limited range
-    (luma from 16 to 235), without black bars. A frame starts a scene if its score is at least ``threshold``, and also
-    at least ``ratio`` times the mean score of four nearby frames: the two frames before it and the two frames after it,
-    not counting frames that repeat the previous frame. PySceneDetect's ``AdaptiveDetector`` has the same rule, but
-    compares hue, saturation and brightness. Some further rules apply:
+    (luma from 16 to 235), without black bars. A frame starts a scene if its score is at least ``threshold``, and at
+    least ``ratio`` times the mean score of four nearby frames. These are the two frames before it and the two frames
+    after it, not counting frames that repeat the previous frame. PySceneDetect's ``AdaptiveDetector`` has the same
+    rule, but compares hue, saturation and brightness. Some further rules apply:
 
     * A *flash* does not count as a cut. In a flash, the content changes, and the earlier content comes back after at
       most 15 frames and fewer than ``min_frames`` frames.

@@ -321,7 +321,7 @@ def _largest_central_window(height: int, width: int, ratio: tuple[float, float])
     return CropStep((height - h) // 2, (width - w) // 2, h, w)
 
 
-def resolve_transforms(transforms: Iterable[object] | None, height: int, width: int) -> tuple[PixelStep, ...]:
+def resolve_transforms(transforms: Iterable[object], height: int, width: int) -> tuple[PixelStep, ...]:
     """Return the steps of all transforms, which are `DecoderTransform` objects or torchvision v2 transforms.
 
     ``height`` and ``width`` are the size of the upright frames.
@@ -333,8 +333,6 @@ def resolve_transforms(transforms: Iterable[object] | None, height: int, width: 
     >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
     (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
     """
-    if transforms is None:
-        return ()
     if not isinstance(transforms, Iterable):
         raise InvalidArgumentError(f"transforms must be a sequence of transforms (got {transforms!r}).")
     steps: list[PixelStep] = []

@@ -181,8 +181,8 @@ class Transform(nn.Module, ABC):
 
     Attributes:
         is_random: Whether `make_params` draws random numbers. If true, it is called once for each clip, and all image
-            tensors of the sample use its result, so all must have the same number of clips. If false, it is called
-            separately for each image tensor.
+            tensors of the sample use its result. Therefore they must have the same number of clips. If false, it is
+            called separately for each image tensor.
 
     Example:
         >>> import torch

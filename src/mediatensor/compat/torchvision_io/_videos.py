@@ -226,8 +226,8 @@ class VideoReader:
         if not self.set_current_stream(stream):
             kinds = [kind for kind, *_ in self._metadata]
             raise StreamError(
-                f"There is no stream {stream!r}; the file has {kinds.count('video')} video streams and "
-                f"{kinds.count('audio')} audio streams."
+                f"There is no stream {stream!r}. Number of video streams: {kinds.count('video')}, of audio streams: "
+                f"{kinds.count('audio')}."
             )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
