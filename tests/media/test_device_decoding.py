@@ -400,7 +400,7 @@ def test_the_cuda_backend_gives_the_frames_of_the_cpu(name: str, folder: Path) -
         ("h264_422", "yuv422p"),
         ("h264_444", "yuv444p"),
         ("vp9", "odd"),
-        ("ffv1_gop", "no decoder of ffv1"),
+        ("ffv1_gop", "no decoder for ffv1"),
     ],
 )
 def test_what_nvdec_does_not_take(name: str, reason: str, folder: Path) -> None:
