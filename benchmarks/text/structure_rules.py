@@ -36,7 +36,6 @@ __all__ = ["add_command", "rule_modules"]
 # Steps that only correct a result: the argument that they return when they are left out, or None for no result.
 _STEPS: Mapping[str, int | None] = {
     "drop_sign_columns": 2,
-    "drop_slits": 2,
     "_drop_weak_edges": 1,
     "_drop_rules_through_words": None,
     "_cut_to_frame": 1,

@@ -163,13 +163,11 @@ def stack_areas(
     content: PageContent,
     horizontal: Segments,
     vertical: Segments,
-    is_prose: NDArray[np.bool_],
-    taken: Sequence[Box],
     em: float,
 ) -> list[TableArea]:
     """Return the table areas between horizontal rules (straight lines) with the same left and right ends.
 
-    The text in such an area must be in columns. ``taken`` are the boxes of the tables found so far.
+    The text in such an area must be in columns.
     """
     areas = []
     for stack in stacks_of_rules(horizontal, em):
@@ -177,10 +175,10 @@ def stack_areas(
         bands = []
         for upper, lower in pairwise(stack):
             words = words_inside(content, (left - 0.5 * em, float(upper[0]), right + 0.5 * em, float(lower[0])))
-            kind = _band_kind(content, words, right - left, is_prose, em)
+            kind = _band_kind(content, words, right - left, em)
             # This is the space between two tables; it contains only the title of the second table.
             is_apart = kind == "little" and lower[0] - upper[0] > 2.5 * em and len(stack) > 3
-            bands.append("other" if is_apart or _is_within(upper, lower, taken) else kind)
+            bands.append("other" if is_apart else kind)
         for is_other, members in groupby(range(len(bands)), key=lambda at: bands[at] == "other"):
             places = list(members)
             if is_other or all(bands[at] != "columns" for at in places):
@@ -195,21 +193,7 @@ def stack_areas(
     return areas
 
 
-def _is_within(upper: NDArray[np.float64], lower: NDArray[np.float64], boxes: Sequence[Box]) -> bool:
-    """Return whether any of ``boxes`` overlaps the area between the horizontal rules ``upper`` and ``lower``."""
-    left, right = max(upper[1], lower[1]), min(upper[2], lower[2])
-    return any(x0 < right and x1 > left and y0 < lower[0] and y1 > upper[0] for x0, y0, x1, y1 in boxes)
-
-
-def _prose_width(content: PageContent, words: NDArray[np.int64], em: float) -> float:
-    """Return the median width of the text lines that ``words`` form. Wide gaps in a line do not count."""
-    lines = lines_of(runs_of(content, words, 0.9 * em))
-    return float(np.median([sum(run.x1 - run.x0 for run in line) for line in lines])) if lines else 0.0
-
-
-def _band_kind(
-    content: PageContent, words: NDArray[np.int64], wide: float, is_prose: NDArray[np.bool_], em: float
-) -> str:
+def _band_kind(content: PageContent, words: NDArray[np.int64], wide: float, em: float) -> str:
     """Classify the text between two horizontal rules.
 
     Return "columns" if it is in columns, "little" if it is at most two lines, else "other", for example running text.
@@ -218,8 +202,6 @@ def _band_kind(
     if not len(words):
         return "little"
     own = content.boxes[words]
-    if _prose_width(content, words[is_prose[words]], em) > 0.7 * wide:
-        return "other"
     lines = lines_of(runs_of(content, words, 1.5 * em))
     if len(lines) > 1 and any(len(line) == 1 and line[0].x1 - line[0].x0 > 0.6 * wide for line in lines):
         return "other"
@@ -234,65 +216,27 @@ def _band_kind(
 _GAP = 1.0
 _PITCH = 3.2
 _MIN_ROWS = 3
-# A picture that covers more than this share of the page is a scan of the page, not a chart.
-_SCAN_SHARE = 0.5
 
 _MARK = re.compile(r"^([•●▪◦‣·○□■*\-\u2013\u2014]|\(?[0-9ivxIVX]{1,4}[.):]|\(?[a-zA-Z][.)]|\d{1,2}(\.\d{1,2})+\.?)$")
 
 
-def open_areas(
-    content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], taken: Sequence[Box], em: float
-) -> list[TableArea]:
+def open_areas(content: PageContent, free: NDArray[np.bool_], taken: Sequence[Box], em: float) -> list[TableArea]:
     """Return table areas without ruled lines: consecutive lines of text that consist of several short texts.
 
     Args:
         content: The page.
         free: bool (N,): whether each word is outside the tables found so far.
-        is_prose: bool (N,): whether each word is in running text.
         taken: Boxes of the tables found so far.
         em: Type height.
     """
-    usable = free & ~(is_prose & ~_sentences_in_cells(content, free, is_prose, em))
-    is_prose = is_prose & ~usable
-    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
-    for x0, y0, x1, y1 in content.pictures:
-        if (x1 - x0) * (y1 - y0) < _SCAN_SHARE * content.width * content.height:
-            usable &= ~(
-                (middles[:, 0] > x0) & (middles[:, 0] < x1) & (middles[:, 1] > y0) & (middles[:, 1] < y1)
-            )  # fmt: skip
-    runs = runs_of(content, np.nonzero(usable)[0].tolist(), _GAP * em)
-    walls = [*taken, *_boxes_of_runs(runs_of(content, np.nonzero(free & is_prose)[0].tolist(), 2 * em))]
+    runs = runs_of(content, np.nonzero(free)[0].tolist(), _GAP * em)
     areas = []
-    for group in _groups(_segments(runs, walls, em), em):
+    for group in _groups(_segments(runs, taken, em), em):
         for part in _columnar_parts(content, group):
             own = [run for line in part for run in line]
             words = [word for run in own for word in run.words]
             areas.append(TableArea(box_around(_boxes_of_runs(own)), words, np.zeros((0, 3)), np.zeros((0, 3)), False))
     return areas
-
-
-def _sentences_in_cells(
-    content: PageContent, free: NDArray[np.bool_], is_prose: NDArray[np.bool_], em: float
-) -> NDArray[np.bool_]:
-    """Return bool (N,): whether each word looks like running text but is in a table cell.
-
-    Words are in a cell if there are short texts at the same height on their left or right.
-    """
-    beside = np.zeros(len(is_prose), dtype=bool)
-    short = [run for run in runs_of(content, np.nonzero(free & ~is_prose)[0].tolist(), em) if run.x1 - run.x0 < 15 * em]
-    prose = runs_of(content, np.nonzero(free & is_prose)[0].tolist(), em)
-    if not short or not prose:
-        return beside
-    cells = np.array([(run.x0, run.middle, run.x1) for run in short])
-    cells = cells[np.argsort(cells[:, 1])]
-    for run in prose:
-        first, last = np.searchsorted(cells[:, 1], [run.y0 - 2.5 * em, run.y1 + 2.5 * em])
-        near = cells[first:last]
-        level = (near[:, 2] < run.x0) | (near[:, 0] > run.x1)
-        lone = ~((near[:, 2] > run.x0) & (near[:, 0] < run.x1)).any()
-        if level.sum() > 1 and lone | (level.sum() > 3):
-            beside[list(run.words)] = True
-    return beside
 
 
 def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
@@ -302,7 +246,7 @@ def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
 def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list[Run]]:
     """Group runs, which are words without wide gaps between them, into lines.
 
-    A line is split where running text or another table (``walls``) is between two runs.
+    A line is split where another table (``walls``) is between two runs.
     """
     sides = np.array(walls, dtype=np.float64).reshape(-1, 4)
     segments = []

@@ -17,7 +17,6 @@ from ._table_text import (
     TableArea,
     column_edges,
     drop_sign_columns,
-    drop_slits,
     is_number,
     join_run,
     lines_of,
@@ -76,7 +75,6 @@ def build_table(content: PageContent, area: TableArea, em: float) -> FoundTable 
     if not 2 < len(xs) <= _MAX_COLUMNS:
         return None
     xs = drop_sign_columns(content, lines, xs, set(ruled_xs))
-    xs = drop_slits(content, area.words, xs, em)
     if len(xs) < 3:
         return None
     grid = _Grid(content, area, xs, ruled_xs, em)
@@ -323,12 +321,7 @@ class _Grid:
             row = rows[-1]
             filled = set().union(*(other.columns for other in row))
             if after.columns == {0}:
-                goes_on = (
-                    pitch <= tight
-                    and filled != {0}
-                    and self._is_wrapped_label(line, after, right)
-                    and not self._is_heavier(line, after)
-                )
+                goes_on = pitch <= tight and filled != {0} and self._is_wrapped_label(line, after, right)
             elif 0 in after.columns:
                 goes_on = (
                     filled == {0} and pitch <= tight and self._is_wrapped_label(line, after, right) and len(row) < 3
@@ -408,10 +401,6 @@ class _Grid:
         if text[:1].islower() or last.endswith(("-", ",", "(", "/")) or text.startswith("("):
             return True
         return bool(above[-1].x1 + 0.25 * self.em + word[2] - word[0] > right[0] + 0.1 * self.em)
-
-    def _is_heavier(self, line: _Line, after: _Line) -> bool:
-        bold = self.content.is_bold
-        return bool(bold[after.runs[0].words[0]] and not bold[line.runs[0].words[0]])
 
     # Cells
 
@@ -551,12 +540,12 @@ class _Grid:
                     continue
                 own = runs[row, text]
                 middle = (min(run.x0 for run in own) + max(run.x1 for run in own)) / 2
-                best = self._columns_of_head(joined, row, text, middle, set(texts), below)
+                best = self._columns_of_head(text, middle, set(texts), below)
                 if best:
                     joined.join(row, row, *best)
 
     def _columns_of_head(
-        self, joined: _JoinedCells, row: int, text: int, middle: float, texts: set[int], below: Sequence[int]
+        self, text: int, middle: float, texts: set[int], below: Sequence[int]
     ) -> tuple[int, int] | None:
         """Return the first and the last column that a head is centred above, or None if it is above only one column.
 
@@ -565,10 +554,10 @@ class _Grid:
         """
         best = None
         for first in range(text, -1, -1):
-            if first != text and (first in texts or first not in below or self._is_taken(joined, row, first)):
+            if first != text and (first in texts or first not in below):
                 break
             for last in range(text, self.num_columns):
-                if last != text and (last in texts or last not in below or self._is_taken(joined, row, last)):
+                if last != text and (last in texts or last not in below):
                     break
                 # Compare with the middle of the column text, which does not depend on the gaps around the columns.
                 off = abs((self.lefts[first] + self.rights[last]) / 2 - middle)
@@ -578,10 +567,6 @@ class _Grid:
         if best is None or own < max(best[0], 0.3 * self.em):
             return None
         return best[1:]
-
-    def _is_taken(self, joined: _JoinedCells, row: int, column: int) -> bool:
-        top, bottom, left, right = joined.rectangle(row, column)
-        return top != bottom or left != right
 
 
 class _JoinedCells:

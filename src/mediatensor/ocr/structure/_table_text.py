@@ -1,4 +1,4 @@
-"""Prepare the text of a page for table detection: runs of words, lines of runs, running text, and column edges."""
+"""Prepare the text of a page for table detection: runs of words, lines of runs, and column edges."""
 
 from __future__ import annotations
 
@@ -23,29 +23,21 @@ __all__ = [
     "column_gaps",
     "cut_leaders",
     "drop_sign_columns",
-    "drop_slits",
     "is_number",
     "is_wrapped",
     "lines_of",
-    "prose_runs",
     "rule_places",
     "runs_of",
     "type_height",
 ]
 
-# A wider gap, in type heights, ends a run. A space is about a quarter wide, and half in justified text.
-_RUN_GAP = 0.9
-# Running text has at least this many lines, at least this many words a line, and at most this line pitch in heights.
-_PROSE_LINES = 3
+# Running text has at least this many words a line.
 _PROSE_WORDS = 4.0
-_PROSE_PITCH = 2.6
 # In running text, at least this share of lines end because the next word would not fit.
 _FULL_SHARE = 0.6
 
 # At most this share of rows may have text across a column gap. Heads and titles often do.
 _ACROSS_SHARE = 0.2
-# Narrower columns, in type heights, have no space for text.
-_SLIT = 1.2
 
 _SIGN_BEFORE = re.compile(r"[$€£¥(<>±~]+$")
 _SIGN_AFTER = re.compile(r"[%‰)*†‡]+$")
@@ -153,71 +145,6 @@ def lines_of(runs: Sequence[Run]) -> list[list[Run]]:
     for line in lines:
         line.sort(key=lambda run: run.x0)
     return lines
-
-
-def prose_runs(content: PageContent, em: float) -> list[Run]:
-    """Return the runs of words that belong to paragraphs of running text.
-
-    The lines of a paragraph are close together, and most of them end where the next word would not fit. The lines of a
-    column of labels are also close together and start at the same edge, but they end at any position.
-    """
-    runs = [run for run in runs_of(content, range(len(content.boxes)), _RUN_GAP * em) if run.x1 - run.x0 > 0]
-    below = _runs_below(runs, em)
-    has_above = {after for after in below if after >= 0}
-    prose: list[Run] = []
-    for start in range(len(runs)):
-        if start in has_above:
-            continue
-        stack, at = [start], start
-        while below[at] >= 0:
-            at = below[at]
-            stack.append(at)
-        for part in _split_at_pitch([runs[at] for at in stack]):
-            if len(part) >= _PROSE_LINES and is_wrapped(content, part, em):
-                prose += part
-    return prose
-
-
-def _split_at_pitch(stack: Sequence[Run]) -> list[list[Run]]:
-    """Split a stack of lines where the distance between lines changes, as between a paragraph and a table below it."""
-    parts = [[stack[0]]]
-    pitch = 0.0
-    for run, after in pairwise(stack):
-        step = after.middle - run.middle
-        if len(parts[-1]) > 1 and abs(step - pitch) > 0.2 * pitch:
-            parts.append([])
-        pitch = step
-        parts[-1].append(after)
-    return parts
-
-
-def _runs_below(runs: Sequence[Run], em: float) -> list[int]:
-    """Return, for each run of words, the index of the next run below that starts or ends at about the same x, or -1."""
-    after = [-1] * len(runs)
-    taken: set[int] = set()
-    order = sorted(range(len(runs)), key=lambda at: runs[at].y0)
-    tops = [runs[at].y0 for at in order]
-    for at in order:
-        run = runs[at]
-        height = run.y1 - run.y0
-        first = bisect_left(tops, run.y0 + 0.5 * height)
-        last = bisect_left(tops, run.y0 + _PROSE_PITCH * height)
-        best = -1
-        for other in order[first:last]:
-            low = runs[other]
-            if other in taken or min(run.x1, low.x1) - max(run.x0, low.x0) < 0.5 * min(
-                run.x1 - run.x0, low.x1 - low.x0
-            ):
-                continue
-            best = other
-            break
-        if best >= 0:
-            low = runs[best]
-            near = abs(low.x0 - run.x0) < 3 * em or abs(low.x1 - run.x1) < 1.5 * em
-            if near and 0.7 < (low.y1 - low.y0) / max(height, 1e-9) < 1.4:
-                after[at] = best
-                taken.add(best)
-    return after
 
 
 def is_wrapped(content: PageContent, stack: Sequence[Run], em: float) -> bool:
@@ -424,26 +351,6 @@ def drop_sign_columns(
         elif own and at and all(_SIGN_AFTER.match(text) for text in own):
             dropped.add(xs[at])
     return [x for x in xs if x in ruled or x not in dropped]
-
-
-def drop_slits(content: PageContent, words: Sequence[int], xs: list[float], em: float) -> list[float]:
-    """Drop narrow columns without text, which are the space between a border and a shaded area.
-
-    Return the remaining column edges.
-    """
-    middles = (content.boxes[list(words), 0] + content.boxes[list(words), 2]) / 2
-    counts = np.histogram(middles, xs)[0]
-    kept = [xs[0]]
-    for at, right in enumerate(xs[1:]):
-        if counts[at] == 0 and right - kept[-1] < _SLIT * em:
-            # Keep the outer edge.
-            if at + 2 == len(xs) and len(kept) > 1:
-                kept[-1] = right
-            continue
-        kept.append(right)
-    if kept[-1] != xs[-1]:
-        kept.append(xs[-1])
-    return kept
 
 
 def rule_places(rules: Segments, start: float, end: float, em: float) -> list[float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._page import FoundTable, PageContent
 from ._table_areas import join_rules, lattice_areas, open_areas, stack_areas, words_inside
 from ._table_grid import build_table
-from ._table_text import Run, Segments, TableArea, cut_leaders, is_wrapped, lines_of, prose_runs, runs_of, type_height
+from ._table_text import Run, Segments, TableArea, cut_leaders, is_wrapped, lines_of, runs_of, type_height
 
 # Words beyond this number are ignored.
 _MAX_WORDS = 100_000
@@ -20,8 +20,6 @@ _MAX_WORDS = 100_000
 _CUT_SHARE = 0.2
 # A grid of which pictures cover a larger share is part of a picture.
 _MAX_PICTURE_SHARE = 0.3
-# A grid in which a larger share of cells has text is a table on any background.
-_FILLED_SHARE = 0.7
 # Relation signs of formulas. A grid is not a table if it has at least this many of them, and they are at least this
 # share of its words.
 _RELATIONS = frozenset("=≤≥≈≡⇒→≠")
@@ -65,24 +63,15 @@ def find_tables(content: PageContent) -> list[FoundTable]:
     horizontal, vertical = _drop_rules_through_words(content, horizontal, vertical, em)
     free = np.ones(len(content.boxes), dtype=bool)
     tables: list[FoundTable] = []
-    prose = prose_runs(content, em)
-    is_prose = np.zeros(len(content.boxes), dtype=bool)
-    for run in prose:
-        is_prose[list(run.words)] = True
-
     areas, loose = lattice_areas(content, horizontal, vertical, em)
-    areas += stack_areas(content, loose, vertical, is_prose, [area.box for area in areas], em)
+    areas += stack_areas(content, loose, vertical, em)
     for area in areas:
         area = replace(area, words=[word for word in area.words if free[word]])
         table = build_table(content, area, em)
-        if (
-            table is not None
-            and _is_table(content, table, area, em)
-            and not _is_drawn(content, table, is_ruled=area.is_lattice)
-        ):
+        if table is not None and _is_table(content, table, area, em) and not _is_drawn(content, table):
             tables.append(table)
             free[words_inside(content, table.box)] = False
-    for area in open_areas(content, free, is_prose, [table.box for table in tables], em):
+    for area in open_areas(content, free, [table.box for table in tables], em):
         table = build_table(content, area, em)
         if table is not None and _is_open_table(content, table, em) and not _is_drawn(content, table):
             tables.append(table)
@@ -163,13 +152,8 @@ def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: floa
     return several >= 0.5 * len(per_row) and len(filled) >= 0.25 * len(table.cells)
 
 
-def _is_drawn(content: PageContent, table: FoundTable, *, is_ruled: bool = False) -> bool:
-    """Return whether a supposed table is really a group of formulas, or part of a picture such as a chart.
-
-    Shaded cells can be mistaken for a picture. Therefore a ruled table with text in most cells is always a table.
-    """
-    if is_ruled and sum(bool(cell.words) for cell in table.cells) >= _FILLED_SHARE * len(table.cells):
-        return False
+def _is_drawn(content: PageContent, table: FoundTable) -> bool:
+    """Return whether a supposed table is really a group of formulas, or part of a picture such as a chart."""
     box = np.array(table.box)
     # A picture that covers most of the page is a scan.
     sizes = (content.pictures[:, 2:] - content.pictures[:, :2]).prod(axis=1)
