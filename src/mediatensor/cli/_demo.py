@@ -156,7 +156,7 @@ def _words(document: Any) -> list[Any]:
 
 
 def are_read(written: Sequence[WrittenWord], words: Sequence[Any], size: tuple[int, int]) -> bool:
-    """Return whether the centre of each word was read inside the box where it was written. ``size``: of the page."""
+    """Return whether the centre of each word was read inside its box. ``size`` is (width, height) of the page."""
     middles = [(word.value, np.asarray(word.geometry, np.float64).mean(axis=0) * size) for word in words]
     return all(
         any(text == value and x0 <= x <= x1 and y0 <= y <= y1 for value, (x, y) in middles)

@@ -103,7 +103,7 @@ def letters_of(language: str) -> str:
 
 @cache
 def _followers(language: str) -> dict[str, str]:
-    """Return the letters that follow each pair of letters in words of the language, repeated as often as they do.
+    """Return the letters that follow each pair of letters in words of the language. Frequent letters are repeated.
 
     Spaces stand for the start and the end of words.
     """

@@ -73,7 +73,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """The arguments of `fit` that affect the weights, and the numbers of rows. They must stay the same to resume."""
+    """The arguments of `fit` that affect the weights, and the numbers of rows. A resumed training needs the same."""
 
     arch: str
     pretrained: bool

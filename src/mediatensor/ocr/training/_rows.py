@@ -348,7 +348,7 @@ class _ChangedRecipe(Recipe):
 def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> MediaDataset:
     """Return a dataset whose samples are changed by a function.
 
-    Its random numbers must come from torch's global generator, which the dataset seeds per row and epoch.
+    The function must draw random numbers from torch's global generator, which the dataset seeds per row and epoch.
     """
     other = copy(dataset)
     other.recipe = _ChangedRecipe(dataset.recipe, change)
@@ -356,7 +356,7 @@ def with_changes(dataset: MediaDataset, change: Callable[[Sample], Sample]) -> M
 
 
 def first_rows(dataset: MediaDataset, num_rows: int | None, at_once: int, epoch: int = 0) -> Iterator[list[Sample]]:
-    """Yield lists of up to ``at_once`` of the first ``num_rows`` rows, or of all rows, except rows without an image."""
+    """Yield the first ``num_rows`` rows, or all, in lists of up to ``at_once``. Rows without an image are left out."""
     stop = len(dataset) if num_rows is None else min(num_rows, len(dataset))
     for start in range(0, stop, at_once):
         rows = dataset.__getitems__([RowKey(row, epoch) for row in range(start, min(start + at_once, stop))])

@@ -215,7 +215,8 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
 class Matches(NamedTuple):
     """Matching pairs: the indices of true boxes, ascending, and of predicted boxes, (P,).
 
-    ``total_iou`` does not depend on them. It is the sum of the largest IoU of each predicted box with any true box.
+    ``total_iou`` does not depend on the pairs: it is the sum of the largest IoU of each
+    predicted box with any true box.
     """
 
     truth: Indices
