@@ -31,6 +31,8 @@ from oracles import linear_decode_rgb
 from real_files import TEST_DATA
 from sharing import STORE_VARIABLE
 
+_M_MMAP_THRESHOLD = -3
+
 # These write fixtures, and need what they are recorded from.
 collect_ignore_glob = ["shared/record_*.py"]
 # There is another module of this name beside the examples of the library.
@@ -66,6 +68,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # Nor may a busy machine fail a property.
     settings.register_profile("suite", deadline=None)
     settings.load_profile("suite")
+    # By default, glibc raises this limit with use, and then keeps large blocks that were freed.
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 8 << 20)
     if STORE_VARIABLE not in os.environ:
         # The processes of pytest-xdist start later, and see it.
         os.environ[STORE_VARIABLE] = tempfile.mkdtemp(prefix="mediatensor-test-clips-")
@@ -96,6 +102,13 @@ def return_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if malloc_trim is not None:  # musl has none
         malloc_trim(0)
+
+
+@pytest.fixture(scope="module")
+def fast_collection() -> None:
+    """Exempt all objects of other modules from garbage collection, for tests that collect often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -93,17 +94,32 @@ def _write(codec: str, container: str, path: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("codec", _encoders())
-def test_ranges_equal_the_whole_for_each_encoder(codec: str, sound_folder: Path) -> None:
+def check_encoder(codec: str, containers: Sequence[str], folder: Path, max_files: int = len(_CONTAINERS)) -> None:
     num_files = 0
-    for container in _CONTAINERS:
-        path = sound_folder / f"ranges_{codec}.{container}"
+    for container in containers:
+        path = folder / f"ranges_{codec}.{container}"
         if (codec, container) not in _GAPS and _write(codec, container, path):
             num_files += 1
             assert_ranges(path, num_ranges=3)
         path.unlink(missing_ok=True)
+        if num_files == max_files:
+            return
     if not num_files:
         pytest.skip(f"no container of the list takes {codec}")
+
+
+@pytest.mark.parametrize("codec", _encoders())
+def test_ranges_equal_the_whole_for_each_encoder(codec: str, sound_folder: Path) -> None:
+    """In the container that takes most codecs, and in another one that varies by codec."""
+    first, *others = _CONTAINERS
+    others.sort(key=lambda other: zlib.crc32(f"{codec} {other}".encode()))
+    check_encoder(codec, [first, *others], sound_folder, max_files=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", _encoders())
+def test_ranges_equal_the_whole_in_every_container(codec: str, sound_folder: Path) -> None:
+    check_encoder(codec, _CONTAINERS, sound_folder)
 
 
 _PROGRAM_CODECS = {
@@ -146,7 +162,7 @@ def test_ranges_equal_the_whole_for_samples_of_ffmpeg(name: str) -> None:
     path = TEST_DATA / "odd" / name
     if not path.is_file():
         pytest.skip(f"needs {path}")
-    assert_ranges(path, num_ranges=9)
+    assert_ranges(path, num_ranges=5)
 
 
 def _num_bytes_read(path: Path, seconds: float) -> int:
@@ -245,7 +261,7 @@ def vorbis_file(sound_folder: Path, ffmpeg_program: str) -> Iterator[Path]:
 
 
 def test_ogg_vorbis_of_two_block_sizes(vorbis_file: Path) -> None:
-    assert_ranges(vorbis_file, num_ranges=11)
+    assert_ranges(vorbis_file, num_ranges=5)
     assert _num_bytes_read(vorbis_file, 50.0) < _num_bytes_read(vorbis_file, 10.0) + 300_000
 
 

@@ -37,7 +37,12 @@ from mediatensor.errors import (
 from places import needs_proc, num_open_files
 from range_server import serve
 
-START_METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
+# `WavDecoder` and `VideoDecoder` are sent to new processes in the same way.
+START_METHODS = [
+    pytest.param(method, marks=[pytest.mark.slow] if method == "spawn" else [])
+    for method in ("fork", "spawn")
+    if method in multiprocessing.get_all_start_methods()
+]
 _RANGES = [(1.2, 1.4), (0.0, 0.1), (1.9, 2.0), (1.2, 1.4), (0.6, 0.9)]
 
 

@@ -28,6 +28,8 @@ from forked import run_program
 from mediatensor._engine.common import buffers
 from mediatensor.decoders import VideoDecoder
 
+pytestmark = pytest.mark.usefixtures("fast_collection")
+
 MB = 1 << 20
 
 

@@ -24,6 +24,8 @@ from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder, VideoStrea
 from mediatensor.errors import EncodeError, WriteError
 from places import in_child, needs_fork, needs_proc, needs_unix, open_files
 
+pytestmark = pytest.mark.usefixtures("fast_collection")
+
 FRAMES = moving_pictures(10, 64, 64)
 NOISE = torch.randint(0, 256, (10, 3, 256, 256), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
@@ -123,7 +125,7 @@ def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.mkv")) == []
 
 
-@pytest.mark.parametrize("end", ["raise ValueError", "del encoder, video"])
+@pytest.mark.parametrize("end", ["raise ValueError", pytest.param("del encoder, video", marks=pytest.mark.slow)])
 def test_a_process_that_ends_leaves_nothing(end: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM.format(end=end), str(tmp_path / "video.mkv")]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -221,6 +221,7 @@ def test_processes_share_one_scan(clip: Path, cache: Path) -> None:
     assert second == (len(VideoDecoder(clip)), 0)
 
 
+@pytest.mark.slow
 def test_processes_may_start_at_once(clip: Path, cache: Path) -> None:
     """New processes get the setting from their environment."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:

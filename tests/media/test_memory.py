@@ -14,7 +14,7 @@ from real_files import TEST_DATA
 SECONDS = 300
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 8))])
 def test_no_media_file_corrupts_memory(part: int, tmp_path: Path) -> None:
     real_files = [str(path) for folder in ("media", "odd") for path in sorted((TEST_DATA / folder).glob("*.*"))]
     # Python and glibc fill freed memory with a pattern, and Python checks the bytes around each block.
@@ -25,4 +25,4 @@ def test_no_media_file_corrupts_memory(part: int, tmp_path: Path) -> None:
     names = ran.stdout.splitlines()
     assert ran.returncode == 0, f"at {names[-1:]}: {ran.stderr[:4000]}"
     assert names[-1] == "done"
-    assert len(names) > 75
+    assert len(names) > 35

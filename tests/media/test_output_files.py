@@ -246,7 +246,15 @@ def _state_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("_no_demo")
-@pytest.mark.parametrize("writing", WRITINGS, ids=lambda one: f"{one.command} {one.option} {one.output}")
+@pytest.mark.parametrize(
+    "writing",
+    # Of the files that training writes, two are enough: it takes longest.
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one.output in ("m.state.pt", "m.jsonl") else [])
+        for one in WRITINGS
+    ],
+    ids=lambda one: f"{one.command} {one.option} {one.output}",
+)
 def test_commands_replace_no_input_and_no_unrelated_file(
     writing: _Writing, inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], training_seed: int
 ) -> None:

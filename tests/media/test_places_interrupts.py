@@ -59,7 +59,7 @@ def test_a_decoder_goes_on_after_it(clip: Path, clip_rgb: torch.Tensor, tmp_path
 
         signal.signal(signal.SIGALRM, interrupt)
         sys.unraisablehook = lambda report: reported.append(report.exc_value.args[0])
-        for microseconds in range(200, 6200, 10):
+        for microseconds in range(200, 6200, 20):
             try:
                 # A second signal follows if the first one is lost.
                 signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6, 1)
@@ -127,7 +127,7 @@ def test_encoding(seconds: float, tmp_path: Path) -> None:
         assert len(VideoDecoder(output / "video.mp4")) == 60
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.1])
+@pytest.mark.parametrize("seconds", [0.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_an_epoch_with_workers(seconds: float, clip: Path, tmp_path: Path) -> None:
     def train(ready: Ready) -> None:
         loader = DataLoader(VideoClips([clip] * 2000, num_frames_per_clip=16), 8, num_workers=2)

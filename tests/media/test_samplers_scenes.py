@@ -51,7 +51,7 @@ def cut_film(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Shot]
     return film(tmp_path_factory.mktemp("film") / "film", shots), shots
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(encoder="mpeg4", shots=[Shot(15, 0), Shot(15, 0), Shot(25, 0, 1)], seed=0)  # a noisy last frame
 @given(
     encoder=st.sampled_from(sorted(ENCODERS)),
@@ -79,7 +79,13 @@ def test_scenes_are_contiguous_and_match_frame_times(cut_film: tuple[Path, list[
     assert [scene.num_frames for scene in scenes] == [shot.num_frames for shot in cut_film[1]]
 
 
-@pytest.mark.parametrize("name", ["accv-lab__moving_shape_open_gop_h265.mp4", "megatron-energon__sync_test.mp4"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "accv-lab__moving_shape_open_gop_h265.mp4",
+        pytest.param("megatron-energon__sync_test.mp4", marks=pytest.mark.slow),
+    ],
+)
 def test_cuts_of_real_films_match_the_slow_detector(media_data: Callable[[str], Path], name: str) -> None:
     path = media_data(name)
     cuts = starts(find_scenes(VideoDecoder(path)))[1:]

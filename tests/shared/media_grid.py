@@ -27,7 +27,7 @@ __all__ = ["STRUCTURES", "Cell", "containers", "encoders", "structures_of", "wri
 
 # Smallest first: most encoders take any size, some only the sizes of their standard.
 _SIZES = ((64, 48), (176, 144), (256, 144), (320, 200), (720, 576), (48, 48))
-_NUM_FRAMES = 26
+_NUM_FRAMES = 18
 _GOP = 8
 # Of a format, and of a codec.
 _GLOBAL_HEADER, _GLOBAL_HEADER_FLAG = 0x40, 1 << 22

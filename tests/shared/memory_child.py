@@ -1,7 +1,7 @@
 """Opens media files one after the other, and collects garbage after each step; run by `test_memory`.
 
-Usage: ``memory_child.py FOLDER PART FILE ...``: writes a quarter of all generated clips and images into the folder,
-from number ``PART`` on, and opens them and a quarter of the files. Prints the name of each file before it is opened,
+Usage: ``memory_child.py FOLDER PART FILE ...``: writes an eighth of all generated clips and images into the folder,
+from number ``PART`` on, and opens them and an eighth of the files. Prints the name of each file before it is opened,
 and ``done`` at the end.
 """
 
@@ -62,13 +62,13 @@ def calls_on(path: Path) -> Iterator[Callable[[], Any]]:
 
 def main(folder: Path, part: int, others: list[Path]) -> None:
     faulthandler.enable()
-    for name, content in list(image_files())[part::4]:
+    for name, content in list(image_files())[part::8]:
         (folder / name).write_bytes(content)
-    for name in list(media.CLIPS)[part::4]:
+    for name in list(media.CLIPS)[part::8]:
         media.make(name, folder)
     gc.collect()
     gc.freeze()  # collecting then looks at new objects only
-    for path in [*sorted(folder.iterdir()), *others[part::4]]:
+    for path in [*sorted(folder.iterdir()), *others[part::8]]:
         print(path.name, flush=True)
         for call in calls_on(path):
             with suppress(MediaTensorError):

@@ -6,6 +6,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from mediatensor.ocr.io.elements import Document, Page, Word
 from mediatensor.ocr.models import ocr_predictor
@@ -14,13 +16,24 @@ from ocr_pages import RenderedPage, render_text
 
 __all__ = ["LINES", "geometries", "reader", "text_page", "words_of"]
 
-LINES = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
+LINES = ("Invoice 2041", "Total: 1,250.00", "Thank you!")
 
 
 @lru_cache(maxsize=8)
 def _made(options: tuple[tuple[str, Any], ...]) -> Any:
     require_weights()
-    return ocr_predictor(pretrained=True, **{"shorter_side": 192, **dict(options)})
+    predictor = ocr_predictor(pretrained=True, **{"shorter_side": 192, **dict(options)})
+    if options:
+        _share_weights(predictor, _made(()))
+    return predictor
+
+
+def _share_weights(predictor: nn.Module, owner: nn.Module) -> None:
+    """Let parameters that equal those of another network use the same memory: 40 MB for each predictor."""
+    of_owner = dict(owner.named_parameters())
+    for name, parameter in predictor.named_parameters():
+        if (same := of_owner.get(name)) is not None and torch.equal(parameter, same):
+            parameter.data = same.data
 
 
 def reader(**options: Any) -> Any:

@@ -34,7 +34,7 @@ _KINDS: dict[object, tuple[str, str]] = {
 }
 _REAL_FILE = re.compile(r"[\w.-]+__.+\.(\w+):\d+")
 # Of the ways to use clips, this part is tried on each kind of clip.
-_PART_OF_WAYS = 3
+_PART_OF_WAYS = 6
 # Grids with fewer cells run whole.
 _NUM_CELLS_OF_LARGE_GRID = 12
 _NUM_CELLS_OF_LARGE_PRODUCT = 6

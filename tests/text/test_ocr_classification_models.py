@@ -20,7 +20,9 @@ CFGS = {
 }
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "resnet34_wide" else name for name in RECORDS]
+)
 def test_same_weights_give_the_same_scores_as_in_doctr(name: str) -> None:
     record = RECORDS[name]
     model = fill(getattr(classification, name)(), record["gain"])

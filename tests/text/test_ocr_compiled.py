@@ -156,7 +156,9 @@ def graphs_of(predictor: Any, backend: CountingBackend) -> list[int]:
 
 
 def test_classifiers_have_a_graph_for_one_crop_and_one_for_several(backend: CountingBackend) -> None:
-    assert graphs_of(crop_orientation_predictor(), backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
+    predictor = crop_orientation_predictor()
+    predictor.model.blocks = nn.Conv2d(8, 32, 3, 4)  # fewer layers to capture
+    assert graphs_of(predictor, backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
 
 
 def test_detectors_of_words_have_a_graph_for_one_page_and_one_for_several(backend: CountingBackend) -> None:

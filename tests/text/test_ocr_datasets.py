@@ -420,7 +420,7 @@ def test_damaged_files_of_archives_are_rejected(name: str, file: str, content: b
         getattr(datasets, name)(cache_dir=tmp_path)
 
 
-@pytest.mark.parametrize(("place", "value"), [(260, 1), (280, 128)])
+@pytest.mark.parametrize(("place", "value"), [(260, 1), pytest.param(280, 128, marks=pytest.mark.slow)])
 def test_crash_of_the_matlab_parser_is_an_error(place: int, value: int, tmp_path: Path) -> None:
     """One byte is enough for SciPy to end the process that reads the file."""
     files.write_files(tmp_path, "IIIT5K")

@@ -213,15 +213,15 @@ def test_nearly_empty_pages_have_no_fields(lines: tuple[str, ...]) -> None:
             assert field.value in lines[0]
 
 
-def test_time_is_bounded_for_twenty_thousand_words() -> None:
+def test_time_is_bounded_for_ten_thousand_words() -> None:
     rng = random.Random(0)
     words = ["Total", "Invoice", "No", "12.50", "03/04/2024", "Date:", "amount", "x", "Rechnung", "7"]
-    page = page_of(*(" ".join(rng.choices(words, k=20)) for _ in range(1000)))
-    assert len(page.texts) == 20_000
+    page = page_of(*(" ".join(rng.choices(words, k=20)) for _ in range(500)))
+    assert len(page.texts) == 10_000
     before = time.process_time()
     found = extract_fields(page, ["receipt", "invoice"])
     # Some seconds; far less than reading them takes.
-    assert time.process_time() - before < 60
+    assert time.process_time() - before < 15
     assert {"total", "date"} <= {field.name for field in found}
 
 

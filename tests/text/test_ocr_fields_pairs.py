@@ -79,14 +79,14 @@ def test_pairs_have_words_and_confidences() -> None:
     assert 0.5 < field.confidence <= 1
 
 
-def test_time_is_bounded_for_twenty_thousand_words() -> None:
+def test_time_is_bounded_for_ten_thousand_words() -> None:
     rng = random.Random(0)
     words = ["Total:", "Invoice", "No", "12.50", "03/04/2024", "  ", "amount", "x", "___", "7"]
-    page = page_of(*(" ".join(rng.choices(words, k=22)) for _ in range(1000)))
-    assert len(page.texts) > 19_000
+    page = page_of(*(" ".join(rng.choices(words, k=22)) for _ in range(500)))
+    assert len(page.texts) > 9_500
     before = time.process_time()
     find_fields(page)
-    assert time.process_time() - before < 60
+    assert time.process_time() - before < 15
 
 
 def test_labels_in_the_corner_of_boxes_are_keys() -> None:

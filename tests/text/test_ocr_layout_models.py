@@ -27,7 +27,7 @@ from ocr_records import read_record
 from ocr_weights import assert_summary, describe_state, fill, formula_input
 
 RECORDS: dict[str, Any] = read_record("layout_models")
-NETWORKS = ["lw_detr_s", "lw_detr_m"]
+NETWORKS = ["lw_detr_s", pytest.param("lw_detr_m", marks=pytest.mark.slow)]  # differ in sizes only
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ def upright(page: RenderedPage, box: TextBox, margin: int) -> NDArray[np.uint8]:
 
 @pytest.mark.parametrize("rotation", [0, 7.5, 90, 200])
 def test_quads_go_closely_around_the_ink(rotation: float) -> None:
-    page = render_page("letter", seed=3, rotation=rotation)
-    assert len(page.words) > 200
+    page = render_page("letter", seed=3, size=(6, 6), rotation=rotation)
+    assert len(page.words) > 50
     for word in page.words:
         crop = upright(page, word, margin=2)
         assert crop[[0, -1]].min() > _INK, word
@@ -55,7 +55,7 @@ def test_there_is_no_ink_elsewhere(rotation: float) -> None:
 
 
 def test_a_page_is_the_same_again_and_another_with_another_seed() -> None:
-    options = {"noise": 8.0, "blur": 0.7, "jpeg": 60, "contrast": 0.5, "inverted": True, "rotation": 3.0, "dpi": 72}
+    options = {"noise": 8.0, "blur": 0.7, "jpeg": 60, "contrast": 0.5, "inverted": True, "rotation": 3.0, "dpi": 40}
     for kind in PAGE_KINDS:
         once, again, other = (render_page(kind, seed, **options) for seed in (5, 5, 6))  # type: ignore[arg-type]
         assert np.array_equal(once.image, again.image)
@@ -67,7 +67,7 @@ def test_a_page_is_the_same_again_and_another_with_another_seed() -> None:
 def test_everything_lies_on_the_page() -> None:
     for kind in PAGE_KINDS:
         for seed in range(3):
-            quads = render_page(kind, seed, rotation=12 * seed).relative_quads()
+            quads = render_page(kind, seed, dpi=50, rotation=12 * seed).relative_quads()
             assert quads.min() >= 0, (kind, seed)
             assert quads.max() <= 1, (kind, seed)
 

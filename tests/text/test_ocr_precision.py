@@ -56,9 +56,9 @@ THAT_WRITE = ["small_master", "small_parseq", "small_sar"]
 def drawn_pages() -> tuple[NDArray[np.uint8], ...]:
     """Pages as scanners and phones give them: noise, blur, compression, little contrast."""
     return (
-        render_page("letter", seed=3, dpi=75, size=(6, 5), noise=6).image,
-        render_page("form", seed=3, dpi=75, size=(6, 5), contrast=0.5, noise=3).image,
-        render_page("receipt", seed=3, dpi=80, jpeg=30, blur=0.4).image,
+        render_page("letter", seed=3, dpi=75, size=(4.5, 3.5), noise=6).image,
+        render_page("form", seed=3, dpi=75, size=(4.5, 3.5), contrast=0.5, noise=3).image,
+        render_page("receipt", seed=3, dpi=80, size=(3.5, 4), jpeg=30, blur=0.4).image,
     )
 
 
@@ -102,7 +102,7 @@ def agreement(
             read = predictor([page])
         counts = same_words(expected, read)
         same, total, differences = same + counts[0], total + counts[1], differences + counts[2]
-    assert total > 50
+    assert total > 20
     return same / total, float(np.mean(differences)), max(differences)
 
 
@@ -111,7 +111,10 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found - expected).square().mean().sqrt() / expected.std())
 
 
-@pytest.mark.parametrize(("dtype", "make"), [(torch.bfloat16, drawn_pages), (torch.float16, FIRST_PAGE)])
+@pytest.mark.parametrize(
+    ("dtype", "make"),
+    [(torch.bfloat16, drawn_pages), pytest.param(torch.float16, FIRST_PAGE, marks=pytest.mark.slow)],
+)
 def test_words_on_drawn_pages_are_those_of_float32(dtype: torch.dtype, make: Any) -> None:
     predictor = copy.deepcopy(reader()).to("cpu", dtype)
     rate, mean, greatest = agreement(predictor, make, nullcontext())
@@ -121,7 +124,7 @@ def test_words_on_drawn_pages_are_those_of_float32(dtype: torch.dtype, make: Any
 
 
 def test_words_under_autocast_are_those_of_float32() -> None:
-    rate, mean, greatest = agreement(reader(), drawn_pages, torch.autocast("cpu", torch.bfloat16))
+    rate, mean, greatest = agreement(reader(), FIRST_PAGE, torch.autocast("cpu", torch.bfloat16))
     assert rate >= 0.99
     assert mean < 0.005
     assert greatest < 0.15
@@ -165,14 +168,21 @@ def test_maps_of_detectors_are_computed_in_float32(name: str, dtype: torch.dtype
     assert found["preds"][0]["words"].dtype == np.float64
 
 
-@pytest.mark.parametrize("name", RECOGNISERS)
-def test_recognisers_score_as_in_float32(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "dtypes"),
+    [
+        # In float16, the large backbones take seconds.
+        *((name, HALF_TYPES[: 1 if name in WIDTHS else 2]) for name in RECOGNISERS),
+        *(pytest.param(name, HALF_TYPES[1:], marks=pytest.mark.slow) for name in WIDTHS),
+    ],
+)
+def test_recognisers_score_as_in_float32(name: str, dtypes: tuple[torch.dtype, ...]) -> None:
     model = fill(getattr(recognition, name)(vocab="Total12,50", **SHORT.get(name, {})), RECOGNISERS[name])
     images = formula_input((1, 3, model.cfg["input_shape"][1], WIDTHS.get(name, 128)))
     with torch.inference_mode():
         # The word is fed to the networks that read one character after the other, lest one slip decide the rest.
         expected = model(images, target=["Total"], return_model_output=True)["out_map"]
-        for dtype in HALF_TYPES:
+        for dtype in dtypes:
             half = copy.deepcopy(model).to(dtype)
             found = half(images.to(dtype), target=["Total"], return_model_output=True, return_preds=True)
             error = relative_error(found["out_map"].float(), expected)

@@ -79,8 +79,12 @@ RECOGNISERS = ("crnn_mobilenet_v3_small", "vitstr_small", "parseq")
 
 @pytest.mark.parametrize(
     ("det", "reco", "straight"),
-    # Every pair of networks, and each of them with boxes of both kinds.
-    [(det, reco, (i + j) % 2 == 0) for i, det in enumerate(DETECTORS) for j, reco in enumerate(RECOGNISERS)],
+    # Every pair of networks, and each of them with boxes of both kinds; each detector with two of them is fast.
+    [
+        pytest.param(det, reco, (i + j) % 2 == 0, marks=[pytest.mark.slow] if (j - i) % 3 == 2 else [])
+        for i, det in enumerate(DETECTORS)
+        for j, reco in enumerate(RECOGNISERS)
+    ],
 )
 def test_architectures_by_name_run(det: str, reco: str, straight: bool) -> None:
     require_weights()
@@ -98,8 +102,7 @@ def test_architectures_by_name_run(det: str, reco: str, straight: bool) -> None:
 def test_default_architecture_of_doctr_runs() -> None:
     torch.manual_seed(0)
     predictor = ocr_predictor("fast_tiny", "crnn_mobilenet_v3_small", pretrained=False, det_bs=1)
-    document = predictor([PAGE, text_page("another size").image])
-    assert len(document.pages) == 2
+    assert len(predictor([text_page("one line").image]).pages) == 1
 
 
 @pytest.mark.parametrize("straight", [True, False])
@@ -240,7 +243,7 @@ def test_a_hook_may_empty_a_class() -> None:
 @pytest.mark.parametrize("straight", [True, False])
 def test_a_recogniser_of_words_reads_crops_of_lines(straight: bool) -> None:
     require_weights()
-    page = text_page()
+    page = text_page("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
     crops: list[tuple[int, ...]] = []
     model = crnn_mobilenet_v3_small()
     original = model.forward

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,13 @@ def lines_of(page: Any) -> list[str]:
 def test_turned_pages_are_read_as_the_upright_one(
     kind: str, turns: tuple[int, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    image = render_page(kind, dpi=75, size=(4, 5), font_size=9).image
+    image = render_page(kind, dpi=75, size=(3.5, 2.5), font_size=9).image
     turned = [np.ascontiguousarray(np.rot90(image, quarters)) for quarters in turns]
     values = [(-90, 180, 90)[quarters - 1] for quarters in turns]
     with caplog.at_level("INFO", logger="mediatensor"):
-        upright, *others = reader(shorter_side=480)([image, *turned]).pages
+        upright, *others = reader(shorter_side=240)([image, *turned]).pages
     assert upright.orientation == {"value": None, "confidence": None}
-    assert len(lines_of(upright)) > 10
+    assert len(lines_of(upright)) > 4
     words = words_of(upright)
     characters = np.array([character.geometry for word in words for character in word.characters])
     assert [record.getMessage() for record in caplog.records] == [
@@ -115,17 +116,15 @@ def test_the_turn_of_sparse_pages(angle: float) -> None:
 
 
 def test_turned_pages_of_a_document_are_read() -> None:
-    pages = [turned_page(angle).image for angle in (0, 180, 0, 90)]
-    for predictor in (reader(), reader(detect_orientation=True)):
-        document = predictor(pages)
-        assert [lines_of(page) for page in document.pages] == [list(LINES)] * 4
-    assert [page.orientation["value"] for page in document.pages] == [0, 180, 0, -90]
+    document = reader(detect_orientation=True)([turned_page(angle).image for angle in (180, 0, 90)])
+    assert [lines_of(page) for page in document.pages] == [list(LINES)] * 3
+    assert [page.orientation["value"] for page in document.pages] == [180, 0, -90]
 
 
 def test_a_line_on_its_head_turns_no_page() -> None:
     body, head = (
         text_page().image,
-        render_text(["Closed on all Sundays"], dpi=100, font_size=14, margin=5).image,
+        render_text(["Closed on Sundays"], dpi=100, font_size=14, margin=5).image,
     )
     sheet = np.full((body.shape[0] + 60, body.shape[1], 3), 255, np.uint8)
     sheet[: body.shape[0]] = body
@@ -133,7 +132,7 @@ def test_a_line_on_its_head_turns_no_page() -> None:
     for quarters in (0, 2):
         (read,) = reader()([np.ascontiguousarray(np.rot90(sheet, quarters))]).pages
         assert read.orientation["value"] == (180 if quarters else None)
-        assert lines_of(read) == [*LINES, "Closed on all Sundays"]
+        assert lines_of(read) == [*LINES, "Closed on Sundays"]
         assert [word.crop_orientation["value"] for word in words_of(read)][-1] == (0 if quarters else 180)
 
 
@@ -194,10 +193,15 @@ def test_exports_of_turned_pages_have_places_of_the_page_as_it_came(tmp_path: Pa
     assert reader()([drawn]).render().split() == TEXT.split()
 
 
+@cache
+def read_quads(angle: float) -> Any:
+    """The words of a turned page, with quads."""
+    return reader(assume_straight_pages=False)([turned_page(angle).image])
+
+
 @pytest.mark.parametrize("angle", ANGLES)
 def test_words_of_turned_pages_begin_where_the_reading_does(angle: float) -> None:
-    page = turned_page(angle)
-    document = reader(assume_straight_pages=False)([page.image])
+    page, document = turned_page(angle), read_quads(angle)
     assert document.render() == TEXT
     quads, expected = pixels(document, page), truth(page)
     assert polygon_iou(expected, quads).diagonal().min() > 0.5
@@ -224,6 +228,12 @@ def test_the_turn_of_a_page_is_reported_clockwise(angle: float) -> None:
     assert 0.5 < page.orientation["confidence"] <= 1
 
 
+@cache
+def boxes_of_upright(straight: bool) -> np.ndarray:
+    page = text_page().image
+    return geometries(words_of(reader(assume_straight_pages=straight, shorter_side=320)([page])))
+
+
 # Each angle once with either kind of boxes, here or in the next test.
 @pytest.mark.parametrize(("angle", "straight"), zip(ANGLES, [True, False] * 3, strict=True))
 def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
@@ -235,10 +245,12 @@ def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
     (result,) = document.pages
     image = np.asarray(result.page)
     assert image.shape[:2] == result.dimensions
+    # Boxes refer to the shown page.
     if angle % 90 == 0:
         np.testing.assert_array_equal(image, text_page().image)
-    # Boxes refer to the shown page.
-    again = geometries(words_of(reader(assume_straight_pages=straight, shorter_side=320)([image])))
+        again = boxes_of_upright(straight)
+    else:
+        again = geometries(words_of(reader(assume_straight_pages=straight, shorter_side=320)([image])))
     np.testing.assert_allclose(geometries(words_of(document)), again, atol=0.01)
 
 
@@ -260,10 +272,10 @@ def test_boxes_refer_to_the_page_as_it_came(angle: float, straight: bool) -> Non
         assert (np.linalg.norm(found - expected, axis=2) < 12).all()
 
 
-@pytest.mark.parametrize("angle", [90, 180, -7])
+@pytest.mark.parametrize("angle", [90, -7])
 def test_straight_boxes_surround_rotated_text(angle: float) -> None:
     page = turned_page(angle)
-    quads = pixels(reader(assume_straight_pages=False)([page.image]), page)
+    quads = pixels(read_quads(angle), page)
     document = reader(assume_straight_pages=False, export_as_straight_boxes=True)([page.image])
     assert [line.render() for block in document.pages[0].blocks for line in block.lines] == list(LINES)
     boxes = pixels(document, page)
@@ -272,7 +284,7 @@ def test_straight_boxes_surround_rotated_text(angle: float) -> None:
     assert np.array(line.geometry).shape == (2, 2)
 
 
-@pytest.mark.parametrize("angle", [0, 90, 180, 270])
+@pytest.mark.parametrize("angle", [90, 180])
 def test_key_information_is_read_on_turned_pages(angle: float) -> None:
     predictor = kie_predictor(pretrained=True, assume_straight_pages=False, detect_orientation=True, shorter_side=192)
     (page,) = predictor([turned_page(angle).image]).pages
@@ -282,16 +294,18 @@ def test_key_information_is_read_on_turned_pages(angle: float) -> None:
 
 def test_key_information_of_turned_pages_has_straight_boxes() -> None:
     predictor = kie_predictor(pretrained=True, shorter_side=192)
-    for angle in (0, 90, 180, 270):
-        (page,) = predictor([turned_page(angle).image]).pages
-        assert page.render(prediction_break=" ").replace("words: ", "") == " ".join(LINES)
+    # The words of shorter lines would be read in columns.
+    lines = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
+    for angle in (0, 270):
+        (page,) = predictor([rotated(text_page(*lines), angle).image]).pages
+        assert page.render(prediction_break=" ").replace("words: ", "") == " ".join(lines)
 
 
 def test_pages_may_be_turned_differently() -> None:
-    pages = [turned_page(angle).image for angle in (0, 90, 180, 270)]
+    pages = [turned_page(angle).image for angle in (0, 270, 180)]
     document = reader(assume_straight_pages=False, detect_orientation=True)(pages)
-    assert [page.orientation["value"] for page in document.pages] == [0, -90, 180, 90]
-    assert [page.render() for page in document.pages] == [TEXT] * 4
+    assert [page.orientation["value"] for page in document.pages] == [0, 90, 180]
+    assert [page.render() for page in document.pages] == [TEXT] * 3
 
 
 def test_without_page_and_line_turns_everything_is_upright() -> None:
@@ -394,7 +408,12 @@ def test_turns_of_real_pages() -> None:
 
 @pytest.mark.parametrize(
     ("degrees", "number", "space"),
-    [(90, "20746569", 4), (270, "20746569", 8), (90, "82254638", 6), (90, "55203818", 6), (270, "55203818", 6)],
+    [
+        (90, "20746569", 4),
+        (270, "20746569", 8),
+        (90, "82254638", 6),
+        *(pytest.param(turn, "55203818", 6, marks=pytest.mark.slow) for turn in (90, 270)),
+    ],
 )
 def test_spaced_numbers_along_a_margin_are_read(degrees: int, number: str, space: int) -> None:
     """The detector breaks such lines into boxes of single letters, some of which look like upright ones."""

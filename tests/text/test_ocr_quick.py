@@ -36,9 +36,8 @@ def num_threads(number: int) -> Iterator[None]:
 
 def drawn_pages() -> list[np.ndarray]:
     return [
-        text_page().image,
         text_page("One line only, 12.50").image,
-        text_page("Second 2", "Third 3,00 and more of it", "4 x 5 = 20", "WIDE CAPITALS, 1999/12/31").image,
+        text_page("Second 2", "Third 3,00 and more", "4 x 5 = 20").image,
     ]
 
 

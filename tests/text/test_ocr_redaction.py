@@ -115,7 +115,9 @@ def inside(shape: tuple[int, ...], quad: np.ndarray) -> np.ndarray:
 # Pixels, and what is read again
 
 
-@pytest.mark.parametrize(("degrees", "straight"), [(0, True), (180, True), (8, False)])
+@pytest.mark.parametrize(
+    ("degrees", "straight"), [pytest.param(0, True, marks=pytest.mark.slow), (180, True), (8, False)]
+)
 def test_ink_of_redacted_words_is_black_and_other_words_stay(degrees: float, straight: bool) -> None:
     page = rotated(render_text(LINES, dpi=100, font_size=14, margin=60), degrees)
     predictor = reader(assume_straight_pages=straight)
@@ -159,8 +161,12 @@ def objects_of(pdf: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("entries", "layer"), [("", True), ("/Rotate 90", False), ("/CropBox[50 150 500 700]", False)],
-    ids=["text layer", "rotated", "cropped"],
+    ("entries", "layer"),
+    [
+        ("", True), ("/Rotate 90", True), ("/CropBox[50 150 500 700]", False),
+        pytest.param("/Rotate 90", False, marks=pytest.mark.slow),
+    ],
+    ids=["text layer", "rotated text layer", "cropped", "rotated"],
 )  # fmt: skip
 def test_pdf_file_is_written_again_without_its_contents(tmp_path: Path, entries: str, layer: bool) -> None:
     pages = DocumentFile.from_pdf(secret_pdf(entries), dpi=108)

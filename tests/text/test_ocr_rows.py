@@ -130,6 +130,7 @@ def test_predictors_read_columns_into_a_tree_that_is_in_order() -> None:
     assert len(reader(keep_reading_order=False)([drawn.image]).pages[0].blocks) == 1
 
 
+@pytest.mark.slow
 def test_original_coordinates_do_not_change_the_order() -> None:
     drawn = small_columns()
 

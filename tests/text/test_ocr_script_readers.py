@@ -92,7 +92,7 @@ def texts_by_line(read: Any, page: Any) -> list[set[str]]:
 def test_several_read_the_lines_of_their_scripts(page: Any, tmp_path: Path) -> None:
     russian = word_marker(tmp_path / "cyrillic.onnx", "\u0448")
     greek = load_line_recognizer(word_marker(tmp_path / "greek.onnx", "\u03c8"))
-    predictor = ocr_predictor(pretrained=True, script_readers={"Cyrillic": russian, "Greek": greek})
+    predictor = ocr_predictor(pretrained=True, shorter_side=192, script_readers={"Cyrillic": russian, "Greek": greek})
     (read,) = predictor([page.image]).pages
     assert texts_by_line(read, page) == [set(ENGLISH.split()), {"\u0448"}, {"\u03c8"}]
     assert not any(line.reason == "script" for line in read.unread)
@@ -104,7 +104,7 @@ def test_several_read_the_lines_of_their_scripts(page: Any, tmp_path: Path) -> N
 
 def test_without_a_reader_of_its_script_a_line_stays_unread(page: Any, tmp_path: Path) -> None:
     greek = word_marker(tmp_path / "greek.onnx", "\u03c8")
-    predictor = ocr_predictor(pretrained=True, script_readers={"Greek": greek, "Cyrillic": None})
+    predictor = ocr_predictor(pretrained=True, shorter_side=192, script_readers={"Greek": greek, "Cyrillic": None})
     (read,) = predictor([page.image]).pages
     assert texts_by_line(read, page) == [set(ENGLISH.split()), set(), {"\u03c8"}]
     assert [line.script for line in read.unread if line.reason == "script"] == ["Cyrillic"]
@@ -112,7 +112,9 @@ def test_without_a_reader_of_its_script_a_line_stays_unread(page: Any, tmp_path:
 
 def test_a_reader_that_does_badly_leaves_the_line_unread(page: Any, tmp_path: Path) -> None:
     unsure = word_marker(tmp_path / "unsure.onnx", "\u0448", sureness=0.01)
-    predictor = ocr_predictor(pretrained=True, script_readers={"Cyrillic": unsure, "Greek": None}, min_confidence=0.7)
+    predictor = ocr_predictor(
+        pretrained=True, shorter_side=192, script_readers={"Cyrillic": unsure, "Greek": None}, min_confidence=0.7
+    )
     (read,) = predictor([page.image]).pages
     assert texts_by_line(read, page) == [set(ENGLISH.split()), set(), set()]
     assert sorted(str(line.script) for line in read.unread) == ["Cyrillic", "Greek"]
@@ -121,7 +123,7 @@ def test_a_reader_that_does_badly_leaves_the_line_unread(page: Any, tmp_path: Pa
 def test_readers_move_with_the_predictor(tmp_path: Path) -> None:
     require_weights()
     path = word_marker(tmp_path / "slavic.onnx", "\u0448")
-    predictor = ocr_predictor(pretrained=True, script_readers={"Cyrillic": path, "Greek": str(path)})
+    predictor = ocr_predictor(pretrained=True, shorter_side=192, script_readers={"Cyrillic": path, "Greek": str(path)})
     readers = predictor.script_readers
     assert readers["Cyrillic"] is readers["Greek"]  # the file was loaded once
     assert next(predictor.to(torch.bfloat16).script_readers["Greek"].parameters()).dtype == torch.bfloat16
@@ -146,7 +148,7 @@ def test_readers_are_checked(readers: dict[str, Any], error: type[Exception], ma
     require_weights()
     own = {script: crnn_mobilenet_v3_small() if reader == "small" else reader for script, reader in readers.items()}
     with pytest.raises(error, match=match):
-        ocr_predictor(pretrained=True, script_readers=own)
+        ocr_predictor(pretrained=True, shorter_side=192, script_readers=own)
 
 
 def test_readers_need_a_recogniser_that_tells_scripts(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_readers_need_a_recogniser_that_tells_scripts(tmp_path: Path) -> None:
     path = word_marker(tmp_path / "greek.onnx", "\u03c8")
     for options in ({"vocab": "abc"}, {"reco_arch": ppocr_v6_small_reco(vocab="abc ")}):
         with pytest.raises(InvalidArgumentError, match="script_readers need the default recogniser"):
-            ocr_predictor(pretrained=True, script_readers={"Greek": path}, **options)
+            ocr_predictor(pretrained=True, shorter_side=192, script_readers={"Greek": path}, **options)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ SENTENCES = {
 
 
 def test_the_built_in_reader_reads_its_languages() -> None:
-    sheet = render_text(list(SENTENCES.values()), dpi=150, font_size=14, margin=30)
-    (page,) = ocr_predictor(pretrained=True)([sheet.image]).pages
+    sheet = render_text(list(SENTENCES.values()), dpi=110, font_size=14, margin=20)
+    (page,) = ocr_predictor(pretrained=True, shorter_side=320)([sheet.image]).pages
     assert page.unread == []
     text = " ".join(page.render().split())
     errors = CharacterErrorRate()

@@ -100,7 +100,9 @@ def both_readings(text: str, face: str, blur: float) -> tuple[str, str]:
     return alone, " ".join(word.value for word in reading.words)
 
 
-@pytest.mark.parametrize("face", ["DejaVuSans", "DejaVuSerif", "DejaVuSansMono"])
+@pytest.mark.parametrize(
+    "face", ["DejaVuSans", *(pytest.param(f"DejaVuS{face}", marks=pytest.mark.slow) for face in ("erif", "ansMono"))]
+)
 def test_faint_letters_are_read_better_than_by_the_network_alone(face: str) -> None:
     readings = [(text, *both_readings(text, face, blur)) for text in SENTENCES for blur in (2.2, 2.5)]
     alone = sum(edit_distance(text, read) for text, read, _ in readings)
