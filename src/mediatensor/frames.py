@@ -426,7 +426,7 @@ class AudioSamplesBatch(_Result):
             shape = getattr(self, name).shape
             if shape != self.data.shape[:1]:
                 raise InvalidArgumentError(
-                    f"{name} must be of shape ({len(self.data)},), as data has clips; got {tuple(shape)}."
+                    f"{name} must be of shape ({len(self.data)},), with one value for each clip; got {tuple(shape)}."
                 )
 
     def __len__(self) -> int:

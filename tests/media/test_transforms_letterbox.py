@@ -408,11 +408,11 @@ def test_image_sizes_must_be_positive_whole_numbers(length: Any) -> None:
 @pytest.mark.parametrize(
     ("fill", "options", "message"),
     [
-        (256, {}, r"fill of torch.uint8 images must be whole numbers of 0 to 255 \(got \(256.0,\)\)"),
-        (0.5, {}, "whole numbers of 0 to 255"),
-        (-1, {}, "whole numbers of 0 to 255"),
-        (114, {"output_dtype": torch.float32}, r"fill of torch.float32 images must be numbers of 0 to 1 \(got"),
-        (-0.1, {"output_dtype": torch.float32}, "numbers of 0 to 1"),
+        (256, {}, r"fill of torch.uint8 images must be whole numbers from 0 to 255 \(got \(256.0,\)\)"),
+        (0.5, {}, "whole numbers from 0 to 255"),
+        (-1, {}, "whole numbers from 0 to 255"),
+        (114, {"output_dtype": torch.float32}, r"fill of torch.float32 images must be numbers from 0 to 1 \(got"),
+        (-0.1, {"output_dtype": torch.float32}, "numbers from 0 to 1"),
         ((1, 2), {}, "1 value or one for each of 3 channels"),
         ((1, 2, 3, 4), {}, "1 value or one for each of 3 channels"),
     ],

@@ -37,8 +37,8 @@ class NotPickled:
 
     def __reduce__(self) -> NoReturn:
         raise InvalidArgumentError(
-            f"{type(self).__name__} cannot be pickled, copied or sent to another process: it holds memory of FFmpeg's "
-            f"that exists only in this process. {self._how_to_send}"
+            f"{type(self).__name__} cannot be pickled, copied or sent to another process, because it refers to memory "
+            f"of FFmpeg in this process. {self._how_to_send}"
         )
 
 

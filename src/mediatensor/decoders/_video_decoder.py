@@ -580,5 +580,5 @@ def _load_given_index(frame_index: FrameIndex | str | os.PathLike[str], *, has_m
     if isinstance(frame_index, (str, os.PathLike)):
         return FrameIndex.load(frame_index)
     raise InvalidArgumentError(
-        f"frame_index must be a FrameIndex or the path of a saved one (got {shown(frame_index)})."
+        f"frame_index must be a FrameIndex or the path of a saved index (got {shown(frame_index)})."
     )

@@ -47,7 +47,7 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
     except (TypeError, ValueError, ArithmeticError):
         raise InvalidArgumentError(f"frame_rate = {shown(frame_rate)} must be a number > 0.") from None
     if not 0 < rate <= _MAX_FRAME_RATE:
-        raise InvalidArgumentError(f"frame_rate = {frame_rate} must be > 0. (At most {_MAX_FRAME_RATE}.)")
+        raise InvalidArgumentError(f"frame_rate = {frame_rate} must be > 0 and at most {_MAX_FRAME_RATE}.")
     simple = rate.limit_denominator(_MAX_DENOMINATOR)
     if abs(simple - rate) <= rate * _MAX_RELATIVE_ERROR:
         return simple

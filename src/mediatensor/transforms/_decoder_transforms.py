@@ -471,7 +471,7 @@ class RandomHorizontalFlip(Transform):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         if not (isinstance(p, int | float) and 0 <= p <= 1):
-            raise InvalidArgumentError(f"p must be a probability, 0 to 1 (got {p!r}).")
+            raise InvalidArgumentError(f"p must be a probability from 0 to 1 (got {p!r}).")
         self.p = float(p)
 
     def make_params(self, images: Sequence[Tensor]) -> bool:

@@ -319,7 +319,7 @@ def check_fill_fits(fill: tuple[float, ...], channels: int, dtype: torch.dtype, 
     is_whole = not dtype.is_floating_point
     if not all(0 <= value <= highest and (value.is_integer() or not is_whole) for value in fill):
         kind = "whole numbers" if is_whole else "numbers"
-        raise InvalidArgumentError(f"fill of {dtype} images must be {kind} of 0 to {highest:g} (got {fill!r}).")
+        raise InvalidArgumentError(f"fill of {dtype} images must be {kind} from 0 to {highest:g} (got {fill!r}).")
 
 
 def check_statistics(mean: object, std: object) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -170,6 +170,6 @@ def whole_indices(indices: Any, count: int) -> list[int]:
     for index in wanted.flat:
         if not -count <= index < count:
             raise OutOfRangeError(
-                f"Index {index} is out of bounds: it must be from {-count} to {count - 1}, because there are {count}."
+                f"Index {index} is out of bounds: it must be from {-count} to {count - 1} (the length is {count})."
             )
     return [int(index) % count for index in wanted.flat]
