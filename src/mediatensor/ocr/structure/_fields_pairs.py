@@ -348,12 +348,6 @@ def _misalignment(upper: _Part, lower: _Part) -> float:
     return min(abs(left), abs(right), abs(left + right) / 2) / max(1e-6, min(upper.height, lower.height))
 
 
-def _is_same_column(upper: _Part, lower: _Part) -> bool:
-    """Return whether two phrases are between the same two vertical rules (straight lines)."""
-    slack = max(upper.height, lower.height)
-    return all(abs(upper.cell[side] - lower.cell[side]) < slack for side in (0, 2))
-
-
 def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[list[_Pair], set[int], set[int]]:
     """Find columns in which a head is above several values, as in tables.
 
@@ -377,19 +371,16 @@ def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[li
             for at in column:
                 shared[parts[at].row] += 1
         whole = [row for row, count in shared.items() if count >= 2]
-        ruled = all(_is_same_column(parts[at], parts[column[0]]) for at, column in columns.items())
         numbers = any(parts[at].has_digits for column in columns.values() for at in column)
-        if len(columns) < 2 or not whole or not (ruled or numbers):
+        if len(columns) < max(2, 0.7 * len(members)) or not whole or not numbers or not _is_head(parts, columns):
             continue
-        # Two columns without rules may be a column of keys and a column of values.
-        if not ruled and len(columns) == 2 and (len(whole) < 2 or len(members) > 2):
-            continue
-        if not ruled and (len(columns) < 0.7 * len(members) or not _is_head(parts, columns)):
+        # Two columns may be a column of keys and a column of values.
+        if len(columns) == 2 and (len(whole) < 2 or len(members) > 2):
             continue
         for at, column in columns.items():
             heads.add(at)
             body.update(column)
-            pairs += [(1.4 + 0.3 * ruled + 0.2 * parts[at].as_key, at, value) for value in column]
+            pairs += [(1.4 + 0.2 * parts[at].as_key, at, value) for value in column]
     return pairs, body, heads
 
 
@@ -403,20 +394,16 @@ def _is_head(parts: Sequence[_Part], columns: dict[int, list[int]]) -> bool:
 
 
 def _values_below_head(parts: Sequence[_Part], below: dict[int, int], head: int) -> list[int]:
-    """Return the values below a column head, which are evenly spaced phrases.
-
-    They must be aligned with the head, or be between the same two vertical rules (straight lines).
-    """
+    """Return the values below a column head: evenly spaced phrases that are aligned with the head."""
     column: list[int] = []
     last, step = head, math.inf
     while (current := below.get(last)) is not None and len(column) < 100:
         upper, lower = parts[last], parts[current]
         distance = lower.box[1] - upper.box[1]
-        ruled = _is_same_column(parts[head], lower)
-        if lower.has_colon or distance > 1.8 * step or not (ruled or _misalignment(parts[head], lower) < 2.5):
+        if lower.has_colon or distance > 1.8 * step or _misalignment(parts[head], lower) >= 2.5:
             break
         # A sentence below the table ends the column.
-        if len(lower.words) > 14 and not ruled:
+        if len(lower.words) > 14:
             break
         column.append(current)
         # The gap below the head may be larger.
@@ -440,9 +427,7 @@ def _pairs_below(
         same_cell = all(math.isclose(a, b) for a, b in zip(key.cell, value.cell, strict=True))
         enclosed = math.isfinite(key.cell[1] + key.cell[3])
         score = -0.2 + key.as_key + value.as_value - 0.35 * gap - 0.25 * _misalignment(key, value)
-        score += 0.7 * (same_cell and enclosed) - 0.5 * (
-            key.cell[3] <= value.middle and not _is_same_column(key, value)
-        )
+        score += 0.7 * (same_cell and enclosed) - 0.5 * (key.cell[3] <= value.middle)
         # A part with a neighbour on its left or right is more likely that neighbour's key or value.
         score -= 0.5 * max(0.0, min(2.0, right.get(other, 0.0))) + 0.3 * max(0.0, min(2.0, left.get(other, 0.0)))
         score -= 0.3 * max(0.0, min(2.0, right.get(at, 0.0)))

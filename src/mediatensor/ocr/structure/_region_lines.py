@@ -35,9 +35,9 @@ _CELLS = 4
 _MAX_CELLS = 2400
 # A gutter has text on both sides within this distance, in cells.
 _BESIDE = 12 * _CELLS
-# Letters with ascenders (capitals and digits also have ascenders), and characters with descenders.
-_ASCENDERS = frozenset("bdfhklt")
+# Characters with descenders, and the largest ratio of the heights of words with and without them.
 _DESCENDERS = frozenset("gjpqyQ,;()[]{}|ßç")
+_MAX_RATIO = 2.5
 # Letter heights are measured only if at least this many words have such letters.
 _MIN_SAMPLE = 6
 # Only this many candidates for the next word are compared. Only piled-up boxes have more.
@@ -95,33 +95,16 @@ def lines_of(page: PageContent, chosen: NDArray[np.int64], walls: Boxes) -> list
 
 
 def _full_extents(boxes: Boxes, texts: list[str]) -> NDArray[np.float64]:
-    """Return the top and bottom of each word as if it had letters with ascenders and descenders, float64 (N, 2).
+    """Return the top and bottom of each word as if it had letters with descenders, float64 (N, 2).
 
-    If boxes enclose only the ink, the box of a word without such letters is too small. The missing height is estimated
-    from the other words of the page.
+    Boxes may enclose only the ink. The missing height is then estimated from the words that have such letters.
     """
     heights = boxes[:, 3] - boxes[:, 1]
-    rises = np.array(
-        [
-            any(character in _ASCENDERS or character.isupper() or character.isdigit() for character in text)
-            for text in texts
-        ]
-    )
     hangs = np.array([any(character in _DESCENDERS for character in text) for text in texts])
-    full = heights[rises & hangs]
-    if len(full) < _MIN_SAMPLE:
-        return boxes[:, 1::2].copy()
-    whole = float(np.median(full))
     extents = boxes[:, 1::2].copy()
-    for rising, hanging in ((True, False), (False, True), (False, False)):
-        own = (rises == rising) & (hangs == hanging)
-        if own.sum() < _MIN_SAMPLE:
-            continue
-        usual = max(float(np.median(heights[own])), 0.4 * whole)
-        missing = (whole / usual - 1) * heights[own]
-        share = 0.5 if not rising and not hanging else float(rising)
-        extents[own, 0] -= missing * (1 - share)
-        extents[own, 1] += missing * share
+    if _MIN_SAMPLE <= hangs.sum() <= len(hangs) - _MIN_SAMPLE:
+        ratio = np.median(heights[hangs]) / max(np.median(heights[~hangs]), 1e-6)
+        extents[~hangs, 1] += (np.clip(ratio, 1, _MAX_RATIO) - 1) * heights[~hangs]
     return extents
 
 
