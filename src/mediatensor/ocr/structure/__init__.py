@@ -4,6 +4,9 @@ All functions are pure: they take arrays, return plain data, and change nothing.
 or PDF files, and convert the results into document elements.
 """
 
+# For the pages that each rule was measured on, its range and its effect, see benchmarks/results/structure_rules.md, and
+# structure_rules_regions.md for regions and reading order.
+
 from ._drawing import content_of_drawing as content_of_drawing
 from ._field_rules import FIELD_KINDS as FIELD_KINDS
 from ._field_rules import FIELD_SETS as FIELD_SETS

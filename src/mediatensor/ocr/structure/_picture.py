@@ -28,10 +28,9 @@ _CELL = 8
 # The smallest difference from the paper, of 255: for the mean of a cell with ink, and for each part of a filled cell.
 _MIN_INK = 10
 _MIN_FILL = 12
-# In ems: the smaller side of the smallest picture and of the smallest piece, then the largest gap between two pieces,
-# and between a piece and a rule of the same picture.
+# In ems: the smaller side of the smallest picture, then the largest gap between two pieces, and between a piece and a
+# rule of the same picture.
 _MIN_SIDE = 1.5
-_MIN_PIECE = 0.6
 _MAX_GAP = 1.5
 _MAX_RULE_GAP = 0.5
 # A piece is flat, like a cell background or a chart bar, if this share of its cells differs by less from the median.
@@ -40,9 +39,8 @@ _MIN_FLAT = 0.6
 # A single flat area is a picture if it is at least this dark, and at least this many ems wide and high.
 _DARK = 150.0
 _MIN_DARK_SIDE = 6.0
-# Axes and frames are added to a picture only if words then cover less than this share, and at most this many are added.
+# Axes and frames are added to a picture only if words then cover less than this share.
 _MAX_TEXT = 0.12
-_MAX_WORDS = 12
 # A framed picture must cover at least this share of its frame.
 _MIN_SHARE = 0.15
 # An area with a larger share of text is text on a tinted or dirty background, not a picture.
@@ -239,7 +237,7 @@ def _find_pieces(
     is_flat = (filled >= 0.3 * count) & (close >= _MIN_FLAT * filled)
     sides = boxes[:, 2:] - boxes[:, :2]
     is_night = (middle[1:] >= _DARK) & (sides.min(axis=1) >= _MIN_DARK_SIDE * em)
-    is_piece = (sides.min(axis=1) >= max(_CELL, _MIN_PIECE * em)) & (count * _CELL**2 >= 0.5 * em * em)
+    is_piece = count * _CELL**2 >= 0.5 * em * em
     # A flat area with words on it is the background of cells, boxes or bands.
     chosen = np.flatnonzero(is_piece)
     chosen = chosen[np.argsort(-sides[chosen].prod(axis=1), kind="stable")[:_MAX_PIECES]]
@@ -268,7 +266,6 @@ def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes]
     The box is not extended if it would then contain too much text.
     """
     lines = np.concatenate(rules)
-    _, num_words = _text_within(box, words)
     for _ in range(3):
         grown = box + _MAX_RULE_GAP * em * np.array([-1, -1, 1, 1])
         meets = np.all(lines[:, :2] <= grown[2:], axis=1) & np.all(lines[:, 2:] >= grown[:2], axis=1)
@@ -276,9 +273,9 @@ def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes]
             break
         whole = np.array([*np.minimum(box[:2], lines[meets, :2].min(axis=0)),
                           *np.maximum(box[2:], lines[meets, 2:].max(axis=0))])  # fmt: skip
-        share, count = _text_within(whole, words)
+        share, _ = _text_within(whole, words)
         is_small = np.prod(box[2:] - box[:2]) < _MIN_SHARE * np.prod(whole[2:] - whole[:2])
-        if is_small or (whole == box).all() or share > _MAX_TEXT or count - num_words > _MAX_WORDS:
+        if is_small or (whole == box).all() or share > _MAX_TEXT:
             break
         box = whole
     return box
