@@ -1,4 +1,4 @@
-"""Documents from words: lines as docTR forms them, nothing lost, nothing mixed up, the same in whatever order."""
+"""Test documents that are built from words: lines as in docTR, no lost words, the same result in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that a recogniser found, and blocks of lines, on pages laid out by hand."""
+"""Test the grouping of words into detected lines and of lines into blocks, on pages laid out by hand."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def blocks_of(words: WordPage, boxes: np.ndarray | None = None, **settings: Any)
     return [[line.render() for line in block.lines] for block in document.pages[0].blocks]
 
 
-def test_words_of_a_detected_line_stay_together_over_gaps_of_justified_text() -> None:
-    # Gaps of about one height of the line, on a page of which most gaps are small.
+def test_justified_gaps_do_not_split_detected_lines() -> None:
+    # The gaps of the line are about one line height; most other gaps of the page are small.
     lines = [(80.0, 100.0 + 24 * row, 16.0, text) for row, text in enumerate(TEXT)]
     words = written([*lines, (80, 300, 40, "VERY  WIDE  TITLE")])
     assert lines_of(words)[-3:] == ["VERY", "WIDE", "TITLE"]
@@ -51,7 +51,7 @@ def test_a_detected_line_that_slopes_is_one_line() -> None:
 def test_words_without_a_known_line_are_arranged_as_usual() -> None:
     words = receipt()
     assert lines_of(words, np.full(len(words.texts), -1)) == lines_of(words)
-    # Ids are names, not numbers: any will do, and ids of single words change nothing.
+    # Any numbers can serve as ids, and ids of single words have no effect.
     assert lines_of(words, np.arange(len(words.texts)) * 10**9) == lines_of(words)
 
 
@@ -101,13 +101,13 @@ def test_much_larger_headings_are_separate_blocks() -> None:
 def test_line_joins_the_only_line_above_or_an_aligned_one() -> None:
     indented = [(80.0, 100.0, 16.0, TEXT[0]), (200.0, 120.0, 16.0, "far in")]
     assert len(blocks_of(written(indented))) == 1
-    # Of two lines under a third, the one that begins where it does goes with it.
+    # Of two lines below another, the one with the same left edge joins its block.
     fork = [(80.0, 100.0, 16.0, TEXT[0]), (80.0, 120.0, 16.0, "under it"), (230.0, 120.0, 16.0, "loose")]
     assert blocks_of(written(fork)) == [[TEXT[0], "under it"], ["loose"]]
 
 
 def test_line_break_is_the_widest_gap_within_a_block() -> None:
-    # Lines 16 high with gaps of 8 between them: half a height.
+    # Lines are 16 high, and the gaps between them 8: half a line height.
     lines = [(80.0, 100.0 + 24 * row, 16.0, text) for row, text in enumerate(TEXT)]
     assert [len(block) for block in blocks_of(written(lines), line_break=0.51)] == [4]
     assert [len(block) for block in blocks_of(written(lines), line_break=0.49)] == [1, 1, 1, 1]

@@ -1,4 +1,4 @@
-"""Pages of words with tables, regions and fields: the tree that is built of them."""
+"""Test the elements that are built from words with tables, regions and fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UPRIGHT = {"value": 0, "confidence": None}
 
 
 def built(boxes: Any, texts: list[str], *, builder: DocumentBuilder | None = None, **arguments: Any) -> Page:
-    """The page of some words, all read with a confidence of 0.9."""
+    """Build the page of some words, all with a confidence of 0.9."""
     places = np.asarray(boxes, dtype=np.float64)
     return (builder or DocumentBuilder())(
         [np.full((100, 200, 3), 255, np.uint8)],
@@ -30,7 +30,7 @@ def built(boxes: Any, texts: list[str], *, builder: DocumentBuilder | None = Non
 
 
 def grid(cells: dict[tuple[int, int, int, int], Any]) -> dict[str, Any]:
-    """A table as a network gives it: places by first row, last row, first column, last column."""
+    """Return a table in a network's format. Keys are first row, last row, first column and last column."""
     keys = ("row_start", "row_end", "col_start", "col_end")
     return {
         "cells": [
@@ -60,7 +60,7 @@ CELLS = {
 
 
 def test_words_in_the_cells_of_a_network_are_a_table() -> None:
-    """Cells count from 0, words come row by row, and are in no block; the words around the table are."""
+    """Check that cells count from 0, and that words in cells are sorted by rows and belong to no block."""
     page = built(list(WORDS.values()), list(WORDS), tables=grid(CELLS))
     (table,) = page.tables
     assert table.to_grid() == [["Item", "Price"], ["Green tea leaf", "2.50"], ["", ""]]
@@ -82,7 +82,7 @@ def test_word_outside_all_cells_belongs_to_the_nearest_cell() -> None:
 
 @pytest.mark.parametrize("angle", [-20.0, 90.0])
 def test_a_turned_table_has_the_same_texts(angle: float) -> None:
-    """Words and cells of four points, turned alike about the middle of the page."""
+    """Turn words and cells by the same angle around the center of the page."""
     turn = np.deg2rad(angle)
     rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
     size = np.array([200.0, 200.0])
@@ -106,7 +106,7 @@ def structure(**found: Any) -> PageStructure:
 
 
 def test_regions_are_the_blocks_in_their_order() -> None:
-    """A narrow column that is read first although it lies to the right, then a title with its level."""
+    """Read a narrow column first, although it is at the right, and then a title with its level."""
     boxes = [(0.1, 0.1, 0.3, 0.15), (0.1, 0.2, 0.3, 0.25), (0.6, 0.1, 0.8, 0.15), (0.6, 0.2, 0.8, 0.25)]
     found = structure(
         regions=(
@@ -160,7 +160,7 @@ def test_tables_and_fields_that_were_found_are_elements() -> None:
 
 
 def test_structure_is_drawn_over_the_page() -> None:
-    """Outlines where regions and cells are, an arrow from key to value; nothing of it unless asked for."""
+    """Check outlines of regions and cells and the arrow from key to value, which are drawn only on request."""
     cells = (FoundCell((20, 10, 80, 30), 0, 0, 0, 0, (0,)), FoundCell((80, 10, 150, 30), 0, 0, 1, 1))
     found = structure(
         regions=(FoundRegion("Table", (20, 10, 150, 30), 0.9), FoundRegion("Text", (20, 60, 180, 90), 0.9, (1, 2))),
@@ -184,7 +184,7 @@ def test_structure_is_drawn_over_the_page() -> None:
 
 
 def test_named_fields_are_predictions_of_their_class() -> None:
-    """Words of all classes count one after the other."""
+    """Number the words of all classes consecutively."""
     fields = (FoundField("total", "Sum", "9.50", (1,), (2,), 0.8), FoundField("", "", "later", (), (0,), 1.0))
     boxes = {"words": np.array([[0.5, 0.5, 0.6, 0.6], [0.1, 0.1, 0.3, 0.2]]), "sums": np.array([[0.6, 0.1, 0.8, 0.2]])}
     document = KIEDocumentBuilder()(
@@ -208,7 +208,7 @@ def test_named_fields_are_predictions_of_their_class() -> None:
 
 
 def test_text_in_a_region_of_a_table_is_in_all_exports() -> None:
-    """Where tables are not asked for, or a word is in none of the cells."""
+    """Check a page without requested tables, and a word outside all cells."""
     found = structure(regions=(FoundRegion("Table", (20, 10, 180, 40), 0.9, (0, 1)),))
     boxes = [(0.1, 0.1, 0.3, 0.2), (0.5, 0.1, 0.7, 0.2)]
     builder = DocumentBuilder(keep_reading_order=True)

@@ -1,4 +1,4 @@
-"""Classifiers against docTR's, with the same weights: ``record_ocr_detection.py`` recorded what those give."""
+"""Compare classifiers with docTR's results for the same weights, recorded by ``record_ocr_detection.py``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_same_weights_give_the_same_scores_as_in_doctr(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(RECORDS))
-def test_configuration_is_that_of_doctr(name: str) -> None:
+def test_configuration_equals_doctr(name: str) -> None:
     cfg, expected = CFGS[name], RECORDS[name]["cfg"]
     assert [list(cfg[key]) for key in ("mean", "std", "input_shape")] == [
         expected[key] for key in ("mean", "std", "input_shape")
@@ -76,7 +76,7 @@ def test_orientation_networks_keep_the_size_that_they_are_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet31", "starnet_s3", "vit_det_s"])
-def test_networks_without_their_head_give_what_it_sees(name: str) -> None:
+def test_networks_without_head_return_its_input(name: str) -> None:
     whole = fill(getattr(classification, name)(num_classes=5))
     features = fill(getattr(classification, name)(num_classes=5, include_top=False))
     images = formula_input((2, 3, 32, 64))
@@ -86,7 +86,7 @@ def test_networks_without_their_head_give_what_it_sees(name: str) -> None:
     torch.testing.assert_close(torch.nn.Sequential(*head)(seen), whole(images))
 
 
-def test_detection_transformers_give_features_of_the_layers_asked_for() -> None:
+def test_detection_transformers_return_features_of_requested_layers() -> None:
     model = classification.VisionDetectionTransformer(
         24, 4, 2, input_shape=(3, 64, 32), window_block_indexes=[0, 2], out_feature_indexes=[1, -1], include_top=False
     )
@@ -136,7 +136,7 @@ def test_published_weights_of_other_classes_keep_the_head(tmp_path: Path, monkey
     torch.testing.assert_close(model.features.state_dict(), published.features.state_dict())
 
 
-def test_heads_of_several_layers_are_left_alone_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_of_several_layers_are_skipped_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save(fill(classification.vit_det_s()).state_dict(), tmp_path / "vit_det_s.pt")
     monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
     model = classification.vit_det_s(pretrained=True, num_classes=2)

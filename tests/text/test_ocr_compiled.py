@@ -1,4 +1,4 @@
-"""Predictors whose networks are compiled: the same words, and no compilation for every page.
+"""Test compiled predictors: they read the same words, and do not compile for every page.
 
 The backend only counts, so that no compiler is needed; torch asks it whenever it has captured a graph for shapes that
 none of its graphs serves.
@@ -44,7 +44,7 @@ VOCAB = "".join(sorted(set("".join(LINES))))
 
 
 class CountingBackend:
-    """Runs graphs as they are, and counts how many there are and how often they run."""
+    """A compiler that runs graphs unchanged, and counts the graphs and their runs."""
 
     def __init__(self) -> None:
         self.graphs = 0
@@ -69,7 +69,7 @@ def backend() -> Iterator[CountingBackend]:
 
 @cache
 def pages() -> tuple[NDArray[np.uint8], ...]:
-    """Twelve of different sizes, with one to seven lines of different lengths."""
+    """Return twelve pages of different sizes, with one to seven lines of different lengths."""
     chosen = [np.random.default_rng(number).permutation(len(LINES))[: 1 + number % 7] for number in range(12)]
     return tuple(
         render_text([LINES[index] for index in order], dpi=100, font_size=12 + number % 4, margin=20 + 5 * number).image
@@ -83,13 +83,13 @@ def summary(document: Any) -> list[tuple[str, float]]:
 
 @cache
 def plainly_read(number: int) -> list[tuple[str, Any]]:
-    """Read a page without a compiler, whose arithmetic has another order."""
+    """Read a page without a compiler; compilers change the order of arithmetic."""
     read = summary(reader(vocab=VOCAB, shorter_side=480)([pages()[number]]))
     return [(text, pytest.approx(confidence, abs=2e-4)) for text, confidence in read]
 
 
 def graphs_by_page(predictor: Any, backend: CountingBackend, numbers: Iterable[int]) -> list[int]:
-    """How many graphs each page brings; words and confidences must be those without a compiler."""
+    """Return the number of new graphs for each page. Words and confidences must equal those without a compiler."""
     counts = []
     for number in numbers:
         before = backend.graphs
@@ -108,14 +108,14 @@ def test_pages_of_all_sizes_share_graphs(backend: CountingBackend) -> None:
     # The detector is compiled already.
     assert predictor.compile(backend=backend) is None
     counts = graphs_by_page(predictor, backend, range(9))
-    # On a CPU convolutions differ for small inputs: up to four graphs of the recogniser.
+    # On a CPU, small inputs use other convolutions, so there are up to four graphs of the recogniser.
     assert 0 < sum(counts) <= 5
     assert sum(counts[6:]) == 0
     # Each page runs the detector and the recogniser at least once.
     assert backend.runs >= 3 + 2 * 9
     assert sum(graphs_by_page(predictor, backend, (0, 3))) == 0
 
-    # As docTR's users do, with the graphs that are there.
+    # The way of docTR's users, with the existing graphs.
     wrapped = copy.deepcopy(reader(vocab=VOCAB, shorter_side=480))
     wrapped.det_predictor.model = torch.compile(wrapped.det_predictor.model, backend=backend)
     wrapped.reco_predictor.model = torch.compile(wrapped.reco_predictor.model, backend=backend)
@@ -140,11 +140,11 @@ def crops(count: int) -> list[NDArray[np.uint8]]:
 
 
 COUNTS = (3, 2, 1, 5, 4, 1, 8)
-"""Several first: a second number of several brings no graph."""
+"""Batch sizes. Another size above 1 needs no new graph."""
 
 
 def graphs_of(predictor: Any, backend: CountingBackend) -> list[int]:
-    """How many graphs inputs of different numbers bring; results must be those without a compiler."""
+    """Return the number of new graphs for each batch size. Check the results against those without a compiler."""
     expected = [predictor(crops(count)) for count in COUNTS]
     predictor.compile(backend=backend)
     counts = []
@@ -182,7 +182,7 @@ def print_graphs_of(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 def test_recognisers_of_words_that_write_share_graphs() -> None:
-    """Each in a separate process: the number of graphs depends on earlier captures."""
+    """Use a separate process for each network, because the number of graphs depends on earlier captures."""
     own = Path(__file__).parent
     program = (
         f"import os, sys; sys.path[:0] = {[str(own), str(own.parent / 'shared')]!r}; import test_ocr_compiled\n"
@@ -198,14 +198,14 @@ def test_recognisers_of_words_that_write_share_graphs() -> None:
     assert len(lines) == 2
     for line in lines:
         *counts, num_runs = map(int, line.split())
-        # Steps are captured one by one, before it is known that their numbers may differ.
+        # The first steps are captured separately, until the compiler treats their number as dynamic.
         assert 3 <= sum(counts[:3]) <= 18
         assert sum(counts[3:]) == 0
         assert num_runs >= len(counts)
 
 
 class Features(nn.Module):
-    """A module outside of torch: torch's own are not captured by themselves."""
+    """A module defined outside of torch, because torch's own modules are not captured alone."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Confidences of words and lines are probabilities, and decide which lines are text."""
+"""Test that confidences of words and lines are probabilities, and that they decide which lines are text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ocr_pages import RenderedPage, render_page
 from ocr_reading import words_of
 
 
-def test_it_grows_with_every_character() -> None:
+def test_word_confidence_grows_with_every_character() -> None:
     generator = np.random.default_rng(3)
     for _ in range(200):
         word = generator.uniform(0, 1, generator.integers(1, 12)) ** 0.2
         surer = word.copy()
         surer[generator.integers(len(word))] += 0.3
         assert 0 <= word_confidence(word.tolist()) <= word_confidence(surer.clip(0, 1).tolist()) < 1
-    # A longer word of equally sure characters is right less often.
+    # A longer word with the same character confidences is right less often.
     assert word_confidence([0.95] * 12) < word_confidence([0.95] * 3)
     assert word_confidence([0.0]) < 0.05
     assert 0.97 < word_confidence([1.0] * 5) < 1
@@ -52,7 +52,7 @@ def read_everything(number: int) -> Page:
     return read(number, 0.0)
 
 
-def test_the_mean_confidence_is_the_share_that_is_right() -> None:
+def test_mean_confidence_equals_the_share_of_right_words() -> None:
     words: list[tuple[float, float, bool]] = []
     lines: list[tuple[float, float, bool]] = []
     for number, sheet in enumerate(damaged_pages()):
@@ -69,7 +69,7 @@ def test_the_mean_confidence_is_the_share_that_is_right() -> None:
     fitted, raw, right = np.array(words, dtype=float).T
     assert 0.2 < right.mean() < 0.97  # else the pages say nothing
     assert abs(fitted.mean() - right.mean()) < 0.05
-    # Wrong words are detected better than by the mean of their characters.
+    # Confidences separate wrong words better than the mean of their characters does.
     assert fitted[right == 0].mean() < raw[right == 0].mean() - 0.1
     fitted, raw, right = np.array(lines, dtype=float).T
     assert abs(fitted.mean() - right.mean()) < min(0.12, raw.mean() - right.mean())
@@ -80,7 +80,7 @@ def line_of(*confidences: float) -> Line:
     return Line([Word("a", value, ((0.1, 0.1), (0.2, 0.2)), 1.0, turn) for value in confidences])
 
 
-def test_that_of_a_line_lies_between_its_least_sure_word_and_the_product() -> None:
+def test_line_confidence_is_between_least_word_and_product() -> None:
     assert 0.9 * 0.5 * 0.8 < line_of(0.9, 0.5, 0.8).confidence < 0.5
     for value in (0.0, 0.2, 0.5, 0.9, 1.0):
         assert line_of(value).confidence == pytest.approx(value)
@@ -92,7 +92,7 @@ def test_that_of_a_line_lies_between_its_least_sure_word_and_the_product() -> No
     assert "confidence" not in line_of(0.9).export()
 
 
-def test_that_of_a_line_grows_with_every_word() -> None:
+def test_line_confidence_grows_with_every_word() -> None:
     generator = np.random.default_rng(4)
     for _ in range(200):
         words = generator.uniform(0, 1, generator.integers(1, 12)) ** 0.2
@@ -101,7 +101,7 @@ def test_that_of_a_line_grows_with_every_word() -> None:
         assert line_of(*words.tolist()).confidence <= line_of(*surer.clip(0, 1).tolist()).confidence <= 1
 
 
-def test_lines_with_fewer_right_words_than_asked_for_are_left_unread() -> None:
+def test_lines_below_the_expected_share_of_right_words_are_unread() -> None:
     page, strict = read_everything(1), read(1, 0.6)
     assert not any(line.reason == "low confidence" for line in page.unread)
     left_out = [line for line in strict.unread if line.reason == "low confidence"]

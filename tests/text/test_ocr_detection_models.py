@@ -1,4 +1,4 @@
-"""Detectors against docTR's, with the same weights: ``record_ocr_detection.py`` recorded what those give."""
+"""Compare detectors with docTR's results for the same weights, recorded by ``record_ocr_detection.py``."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_same_weights_give_the_same_maps_and_losses_as_in_doctr(name: str) -> No
     expected = model.postprocessor(out["out_map"].permute(0, 2, 3, 1).numpy())
     for preds, arrays in zip(out["preds"], expected, strict=True):
         np.testing.assert_array_equal(preds["words"], arrays[0])
-    # docTR draws outlines through whole pixels; turned ones differ by parts of a pixel.
+    # docTR draws outlines on whole pixels, so rotated outlines differ by fractions of a pixel.
     assert abs(float(straight) - record["losses"]["straight"]) < 1e-3
     assert abs(float(rotated) - record["losses"]["rotated"]) < 5e-3
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if name in QUICK])
-def test_two_classes_give_the_loss_of_doctr_whatever_the_order_of_names(name: str) -> None:
+def test_loss_of_two_classes_matches_doctr_in_any_order(name: str) -> None:
     record = RECORDS[name]
     model = fill(getattr(detection, name)(class_names=["total", "date"]), record["gain"])
     assert model.class_names == ["date", "total"]
@@ -81,7 +81,7 @@ def test_folding_gives_the_same_maps_and_the_state_dict_of_doctr(name: str) -> N
 
 
 @pytest.mark.parametrize("name", list(RECORDS))
-def test_configuration_is_that_of_doctr(name: str) -> None:
+def test_configuration_equals_doctr(name: str) -> None:
     cfg, expected = CFGS[name], RECORDS[name]["cfg"]
     for key in ("mean", "std", "input_shape"):
         assert list(cfg[key]) == expected[key]
@@ -101,7 +101,7 @@ def test_arguments_reach_the_postprocessor(name: str) -> None:
     assert (defaults.bin_thresh, defaults.box_thresh, defaults.unclip_ratio) == expected
 
 
-def test_what_is_returned_is_what_was_asked_for() -> None:
+def test_only_requested_entries_are_returned() -> None:
     model = detection.linknet_resnet18().eval()
     images, target = torch.zeros(1, 3, 64, 64), [{"words": boxes(STRAIGHT_BOXES)}]
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_half_precision_gives_boxes() -> None:
     assert out["preds"][0]["words"].shape[1:] == (5,)
 
 
-def test_building_a_model_leaves_running_statistics_alone() -> None:
+def test_building_a_model_keeps_running_statistics() -> None:
     model = detection.fast_tiny()
     assert model.training
     assert all(module.training for module in model.feat_extractor.modules())

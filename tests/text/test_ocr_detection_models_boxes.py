@@ -1,4 +1,4 @@
-"""From maps to boxes: against docTR, against slow references, and on maps that no page gives."""
+"""Compare boxes from maps with docTR and with slow references, also for maps that no page gives."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def found(record: dict[str, Any]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("record", [record for record in RECORDS if record["straight"]])
-def test_straight_boxes_are_those_of_doctr(record: dict[str, Any]) -> None:
+def test_straight_boxes_match_doctr(record: dict[str, Any]) -> None:
     boxes = found(record) * (WIDTH, HEIGHT, WIDTH, HEIGHT, 1)
     np.testing.assert_allclose(sorted(boxes.round(4).tolist()), record["boxes"], atol=2e-4)
 
 
 @pytest.mark.parametrize("record", [record for record in RECORDS if not record["straight"]])
-def test_rotated_boxes_are_those_of_doctr_but_for_its_rounding(record: dict[str, Any]) -> None:
+def test_rotated_boxes_match_doctr_except_for_rounding(record: dict[str, Any]) -> None:
     boxes, expected = found(record), np.array(record["boxes"])
     corners, scores = boxes[:, :4] * (WIDTH, HEIGHT), boxes[:, 4]
     distances = np.abs(corners.mean(1)[:, None] - expected[:, :4].mean(1)).sum(-1)
@@ -68,13 +68,13 @@ def test_opening_is_erosion_then_dilation(smoothing: int) -> None:
 
 
 def outer_regions(bitmap: np.ndarray) -> list[np.ndarray]:
-    """Slow reference: bitmaps of the 8-connected regions with holes filled."""
+    """Return bitmaps of the 8-connected regions with filled holes, as a slow reference."""
     labels, count = ndimage.label(ndimage.binary_fill_holes(bitmap), np.ones((3, 3)))
     return [labels == label for label in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("smoothing", [1, 4, 9])
-def test_bounds_and_means_are_those_of_the_filled_regions(smoothing: int) -> None:
+def test_bounds_and_means_equal_filled_regions(smoothing: int) -> None:
     values = random_map("regions", 70, 90, smoothing)
     regions = find_regions(values > 0.6)
     expected = outer_regions(values > 0.6)
@@ -134,7 +134,7 @@ def test_rotated_box_is_the_rectangle_between_pixel_centers_moved_outwards() -> 
     np.testing.assert_allclose(box[:4] * (60, 40), [[left, top], [right, top], [right, bottom], [left, bottom]])
 
 
-def test_region_inside_a_ring_is_no_region_of_its_own() -> None:
+def test_region_inside_a_ring_is_not_separate() -> None:
     probabilities = np.zeros((60, 60))
     probabilities[10:50, 10:50] = 0.9
     probabilities[15:45, 15:45] = 0
@@ -174,7 +174,7 @@ def test_maps_without_text_give_no_boxes(probabilities: np.ndarray, straight: bo
 def test_nan_harms_no_other_box() -> None:
     probabilities = formula_map(0.0)
     damaged = probabilities.copy()
-    # Left of a word, whose sums must not pass over it.
+    # The NaN is left of a word, and must not affect the sums of its row.
     damaged[105, 5] = np.nan
     options: dict[str, Any] = {"bin_thresh": 0.3, "box_thresh": 0.1, "unclip_ratio": 1.5, "straight": False}
     before, after = boxes_from_map(probabilities, **options), boxes_from_map(damaged, **options)
@@ -187,7 +187,7 @@ def test_of_too_many_regions_the_largest_are_kept() -> None:
     bitmap[::2, ::2] = True
     specks = int(bitmap.sum())
     assert specks > MAX_REGIONS
-    # Nine lines at the bottom and at the right, among specks that come before and after them.
+    # Nine lines at the bottom and at the right, with specks before and after them.
     for index in range(9):
         bitmap[300 + 10 * index : 302 + 10 * index, 40 * index : 40 * index + 30] = True
     bounds = find_regions(bitmap).bounds()

@@ -1,4 +1,4 @@
-"""Targets and losses of detectors: compared with formulas, and without anything to learn."""
+"""Compare targets and losses of detectors with formulas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORD = np.array([[0.25, 0.25, 0.75, 0.5]], dtype=np.float32)
 
 
 def quadrangle(center: tuple[float, float], width: float, height: float, angle: float) -> np.ndarray:
-    """Corners of a turned rectangle, clockwise."""
+    """Return the corners of a rotated rectangle, clockwise."""
     along = np.array([np.cos(angle), np.sin(angle)]) * width / 2
     across = np.array([-np.sin(angle), np.cos(angle)]) * height / 2
     return np.array(center) + np.stack([-along - across, along - across, along + across, across - along])
@@ -41,7 +41,7 @@ def test_straight_box_is_drawn_whole_and_shrunken() -> None:
     expected = np.zeros((100, 200), dtype=bool)
     expected[20:41, 20:121] = True
     np.testing.assert_array_equal(maps.text[0, 0], expected)
-    # Area 2000, perimeter 240: 7 pixels less on every side.
+    # The area is 2000 and the perimeter 240, so each side moves inwards by 7 pixels.
     margin = 2000 * (1 - 0.4**2) / 240
     assert margin == 7.0
     shrunken = np.zeros((100, 200), dtype=bool)
@@ -55,7 +55,7 @@ def test_border_is_one_on_the_outline_and_falls_to_zero_at_the_margin() -> None:
     across = maps.border[0, 0, :, 70]
     expected = [max(0.0, 1 - min(abs(row - 20), abs(row - 40)) / 7) for row in range(100)]
     np.testing.assert_allclose(across, expected, atol=1e-6)
-    # Round at the corners, up to the margin everywhere else.
+    # The border is rounded at the corners.
     assert maps.border_known[0, 0, 13, 70]
     assert not maps.border_known[0, 0, 12, 70]
     assert not maps.border_known[0, 0, 14, 14]
@@ -65,19 +65,19 @@ def test_turned_box_has_the_area_of_the_shrunken_rectangle() -> None:
     corners = quadrangle((100, 50), 100, 20, 0.4)
     maps = draw((corners / (200, 100))[None].astype(np.float32))
     margin = 2000 * (1 - 0.4**2) / 240
-    # Half a pixel more on each side than the shape that the pixels stand for.
+    # Pixels extend half a pixel beyond the shape on each side.
     assert maps.kernel.sum() == pytest.approx((100 - 2 * margin + 1) * (20 - 2 * margin + 1), rel=0.03)
     assert maps.text.sum() == pytest.approx(101 * 21, rel=0.02)
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.3, -0.7])
-def test_boxes_grow_back_to_what_was_shrunken(angle: float) -> None:
+def test_unclipping_restores_shrunken_boxes(angle: float) -> None:
     corners = quadrangle((100, 60), 90, 24, angle)
     maps = draw((corners / (200, 120))[None].astype(np.float32), (120, 200))
     kernel = maps.kernel[0, 0]
     found = boxes_from_bitmap(kernel.astype(float), open_bitmap(kernel), 0.5, unclip_ratio=1.5, straight=False)
     assert len(found) == 1
-    # An unclip ratio of 1.5 gives back a little less than shrinking by 0.4 takes.
+    # An unclip ratio of 1.5 restores slightly less than shrinking by 0.4 removes.
     assert np.abs(found[0, :4] * (200, 120) - corners).max() < 5
 
 
@@ -138,7 +138,7 @@ def test_corner_given_twice_changes_nothing() -> None:
 def test_distance_is_that_to_the_nearest_point_of_the_outline() -> None:
     concave = np.array([[0.0, 0.0], [40.0, 0.0], [40.0, 30.0], [20.0, 10.0], [0.0, 30.0]])
     columns, rows = np.arange(-5.0, 46.0), np.arange(-5.0, 36.0)
-    # Slow reference: the sides as dense points.
+    # As a slow reference, sample the sides densely.
     steps = np.linspace(0, 1, 801)[:, None]
     outline = np.concatenate([a + (b - a) * steps for a, b in zip(concave, np.roll(concave, -1, 0), strict=True)])
     grid = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 1, 2)
@@ -147,7 +147,7 @@ def test_distance_is_that_to_the_nearest_point_of_the_outline() -> None:
     np.testing.assert_allclose(np.abs(signed).ravel(), nearest, atol=0.05)
     inside = signed > 0
     assert inside[10 + 5, 20 + 5 - 10]
-    # In the notch.
+    # A point in the notch.
     assert not inside[20 + 5, 20 + 5]
 
 

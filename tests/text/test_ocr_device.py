@@ -1,4 +1,4 @@
-"""Predictors on a device: the words of the CPU, pages that stay there, and one wait for each stage."""
+"""Test predictors on a device: the same words as on the CPU, no copies of pages, one wait for each stage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = needs_weights
 
 LINES = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "7", "Thank you very much!")
 SPAN_BYTES = 44
-"""Of a line that is cut out, uploaded: corners, width and the size of its page."""
+"""Uploaded bytes for each cropped line: its corners, its width and the size of its page."""
 
 # The steps between the networks, by the function of the library that waits.
 DETECTION, READING, LINE_TURNS = "_locate_batch", "readings_of", "upside_down_probabilities"
@@ -42,7 +42,7 @@ def page() -> RenderedPage:
 
 @cache
 def pages() -> Tensor:
-    """(2, 3, H, W) uint8, two pages that differ."""
+    """Return two different pages, (2, 3, H, W) uint8."""
     return torch.from_numpy(np.stack([page().image, 255 - page().image])).permute(0, 3, 1, 2)
 
 
@@ -55,12 +55,12 @@ def on_cpu(kind: str = "bytes", quarters: int = 0, options: tuple[tuple[str, Any
 
 @cache
 def moved(device: Any, **options: Any) -> Any:
-    """The shared predictor, copied: it is not to move for other tests."""
+    """Return a copy of the shared predictor, which must stay on the CPU for other tests."""
     return copy.deepcopy(reader(**options)).to(device)
 
 
 def waits(seen: Crossings) -> Counter[str]:
-    """By stage; every wait that is not part of one under its own name."""
+    """Count waits by stage. A wait outside all stages has its own name."""
     found: Counter[str] = Counter()
     for wait in seen.waits:
         functions = [place.split()[1] for place in wait.where.split(" < ")]
@@ -69,12 +69,12 @@ def waits(seen: Crossings) -> Counter[str]:
 
 
 def sent(seen: Crossings) -> list[Crossing]:
-    """Uploads, but for constants of the networks, which go up once in the life of a process."""
+    """Return uploads without constants of the networks, which are uploaded once per process."""
     return [crossing for crossing in seen.uploads if " constant" not in crossing.where]
 
 
 def assert_same(read: Any, expected: Any, exact: bool = False) -> None:
-    """The same words; not ``exact`` are pages of bytes, which the CPU resizes by separate kernels.
+    """Check that the words are the same. ``exact`` is false for bytes, which the CPU resizes by other kernels.
 
     Even of floats, the CPU rounds otherwise: it computes a convolution and the next layer together.
     """
@@ -93,9 +93,9 @@ def line_bytes(page: RenderedPage) -> int:
     total = 0
     for line in page.lines:
         width, height = np.ptp(line.quad, axis=0)
-        # Detected lines are higher than their ink, so narrower once they are 48 pixels high.
+        # Detected lines are higher than their ink, so they are narrower at 48 pixels of height.
         columns = padded_width(int(48 * max(width / height, height / width)))
-        # A tall one is read from three sides.
+        # Tall boxes are read at three turns.
         # A class and two probabilities; four alternatives and their scores.
         total += (3 if height > width else 1) * (columns // 8 * (12 + 4 * 4) + 48 * columns // 8)
     return total
@@ -133,21 +133,21 @@ def test_a_video_is_decoded_and_read_on_the_device(fake_device: torch.device, tm
     assert len(sent(seen)) == 2, seen
 
 
-def test_pages_on_the_host_go_up_once(fake_device: torch.device) -> None:
+def test_pages_on_the_host_are_uploaded_once(fake_device: torch.device) -> None:
     arrays = list(pages().permute(0, 2, 3, 1).numpy())
     predictor = moved(fake_device)
     predictor(arrays[:1])  # constants go up once
     with crossings() as seen:
         read = predictor(arrays)
     assert_same(read, on_cpu())
-    # All of them in one piece; then the corners of lines, once a page.
+    # All pages in one transfer, and then the corners of lines, once per page.
     assert [crossing.num_bytes for crossing in sent(seen) if crossing.num_bytes > 1000] == [pages().nbytes], seen
     assert len(sent(seen)) == 3
     assert not any(crossing.blocking for crossing in sent(seen)), seen
     assert waits(seen) == {DETECTION: 1, READING: 2}, seen
 
 
-def test_floating_pages_are_looked_at_once_for_all(fake_device: torch.device) -> None:
+def test_float_pages_are_checked_once_together(fake_device: torch.device) -> None:
     given = (pages().float() / 255).to(fake_device)
     predictor = moved(fake_device)
     with crossings() as seen:
@@ -167,7 +167,7 @@ STRAIGHTENED = {**TURNED, "straighten_pages": True, "detect_orientation": True}
 @pytest.mark.parametrize(
     ("options", "quarters", "stages"),
     [
-        # The turn of each page first; each is looked for text again once it is upright.
+        # First the turn of each page; text is detected again on the upright page.
         pytest.param(TURNED, 1, {DETECTION: 3, LINE_TURNS: 2, READING: 2}, marks=pytest.mark.slow),
         (STRAIGHTENED, 1, {DETECTION: 3, LINE_TURNS: 2, READING: 2}),
     ],
@@ -182,15 +182,15 @@ def test_each_stage_waits_once(
         read = predictor(given.to(fake_device))
     assert_same(read, on_cpu("bytes", quarters, tuple(options.items())))
     found = waits(seen)
-    # Lines that are across, and lines that read badly, are looked at once more, together.
+    # Lines across the page and lines with low confidence are read again together.
     again = {stage: found[stage] - number for stage, number in stages.items()}
     assert set(found) == set(stages), seen
     assert again.pop(DETECTION) == 0
     assert all(0 <= more <= len(pages()) for more in again.values()), seen
 
 
-def test_the_device_may_be_any(fake_device: torch.device) -> None:
-    # From another device pages move to the predictor's, and a predictor may move back.
+def test_pages_and_predictor_may_be_on_any_device(fake_device: torch.device) -> None:
+    # Pages on another device are copied to the predictor's device, and a predictor can move back.
     predictor = copy.deepcopy(reader()).to("fake:1")
     assert_same(predictor(pages().to(fake_device)), on_cpu())
     one_page = [word.value for word in words_of(on_cpu().pages[0])]
@@ -209,7 +209,7 @@ def test_hooks_and_ignored_regions_work_on_the_device(fake_device: torch.device)
     assert torch.equal(given.cpu(), pages()[:1])
 
 
-def test_key_information_waits_as_seldom_as_text(fake_device: torch.device) -> None:
+def test_key_information_waits_like_text(fake_device: torch.device) -> None:
     predictor = kie_predictor(pretrained=True, shorter_side=192)
     (expected,) = predictor(pages()[:1]).pages
     with crossings() as seen:
@@ -232,7 +232,7 @@ def test_detection_waits_once(fake_device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "fake"])
-def test_recognition_of_crops_alone(fake_device: torch.device, device: str) -> None:
+def test_recognition_of_crops_waits_once(fake_device: torch.device, device: str) -> None:
     crops = []
     for line in page().lines:
         (left, top), (right, bottom) = line.quad[0].astype(int) - 4, line.quad[2].astype(int) + 4

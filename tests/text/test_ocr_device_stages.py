@@ -39,7 +39,7 @@ def crops() -> list[Tensor]:
     return [torch.randint(0, 256, (3, 16, width), generator=draw, dtype=torch.uint8) for width in (40, 80, 60)]
 
 
-def test_tensors_come_down_together_as_they_are(fake_device: torch.device) -> None:
+def test_tensors_are_downloaded_together_unchanged(fake_device: torch.device) -> None:
     tensors = [
         torch.rand(2, 3).T,
         torch.arange(5) > 2,
@@ -69,7 +69,7 @@ def test_on_the_cpu_nothing_is_copied() -> None:
     assert upload_images([data], torch.device("cpu"))[0] is data
 
 
-def test_images_go_up_in_one_piece_for_each_type(fake_device: torch.device, crops: list[Tensor]) -> None:
+def test_images_of_each_type_share_one_upload(fake_device: torch.device, crops: list[Tensor]) -> None:
     there = torch.ones(3, 4, 4, device=fake_device)
     given = [crops[0], crops[1].float() / 255, there, crops[2].permute(0, 2, 1), torch.ones(1, device="fake:1")]
     with crossings() as seen:
@@ -80,7 +80,7 @@ def test_images_go_up_in_one_piece_for_each_type(fake_device: torch.device, crop
     assert all(torch.equal(image.cpu(), other.cpu()) for image, other in zip(placed, given, strict=True))
 
 
-def test_constants_go_up_once(fake_device: torch.device) -> None:
+def test_constants_are_uploaded_once(fake_device: torch.device) -> None:
     constant((0.25, 0.125), fake_device)
     with crossings() as seen:
         values = constant((0.25, 0.125), fake_device)
@@ -88,7 +88,7 @@ def test_constants_go_up_once(fake_device: torch.device) -> None:
     assert values.tolist() == [0.25, 0.125]
 
 
-def test_the_end_of_words_is_asked_for_seldom(fake_device: torch.device) -> None:
+def test_end_of_words_is_checked_rarely(fake_device: torch.device) -> None:
     ended = torch.tensor([True, True])
     assert have_all_ended(ended, 0)
     assert not have_all_ended(ended & torch.tensor([True, False]), 0)
@@ -100,7 +100,7 @@ def test_the_end_of_words_is_asked_for_seldom(fake_device: torch.device) -> None
 
 
 @pytest.mark.parametrize("kind", ["noise", "print", "plain"])
-def test_the_ink_of_lines_is_that_of_the_cpu(fake_device: torch.device, kind: str) -> None:
+def test_ink_of_lines_equals_the_cpu(fake_device: torch.device, kind: str) -> None:
     draw = torch.Generator().manual_seed(3)
     lines = torch.rand(6, 3, 48, 96, generator=draw)
     if kind == "print":
@@ -122,7 +122,7 @@ def test_the_ink_of_lines_is_that_of_the_cpu(fake_device: torch.device, kind: st
         assert expected.any() == (kind != "plain")
 
 
-def test_look_alikes_are_told_apart_without_asking(fake_device: torch.device) -> None:
+def test_look_alikes_are_separated_without_a_wait(fake_device: torch.device) -> None:
     torch.manual_seed(2)
     model = ppocr_v6_small_reco(vocab="ab :\N{FULLWIDTH COLON}\N{CJK UNIFIED IDEOGRAPH-4E2D}").eval()
     # Lines of all kinds: with only look-alikes, with letters that go with them, and with neither.

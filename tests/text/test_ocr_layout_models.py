@@ -1,4 +1,4 @@
-"""LW-DETR against docTR's, with the same weights: ``record_ocr_layout_models.py`` recorded its results."""
+"""Compare LW-DETR with docTR's results for the same weights, recorded by ``record_ocr_layout_models.py``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NETWORKS = ["lw_detr_s", pytest.param("lw_detr_m", marks=pytest.mark.slow)]  # d
 
 @pytest.fixture(scope="module")
 def small() -> LWDETR:
-    """The small network with weights by formula."""
+    """Return the small network with weights from a formula."""
     return filled("lw_detr_s")
 
 
@@ -64,7 +64,7 @@ def test_same_weights_give_the_same_regions_as_in_doctr(name: str) -> None:
     assert_regions(out["preds"], record["preds"])
 
 
-def test_losses_are_those_of_doctr(small: LWDETR) -> None:
+def test_losses_match_doctr(small: LWDETR) -> None:
     images, masks, expected = formula_input(LAYOUT_SHAPE), layout_masks(), RECORDS["lw_detr_s"]["losses"]
     targets = {"straight": layout_target(False), "corners": layout_target(True), "nothing": [{}, {}]}
     with torch.no_grad():
@@ -73,7 +73,7 @@ def test_losses_are_those_of_doctr(small: LWDETR) -> None:
 
 
 @pytest.mark.slow  # it takes 1.7 GB
-def test_gradients_of_all_groups_are_those_of_doctr() -> None:
+def test_gradients_of_all_groups_match_doctr() -> None:
     record = RECORDS["lw_detr_s"]
     model = filled("lw_detr_s").double().train()
     model.feat_extractor.eval()  # the groups of training; not its random depth
@@ -95,7 +95,7 @@ def test_of_regions_that_overlap_the_same_are_kept_as_in_doctr(straight: bool) -
 
 
 @pytest.mark.parametrize("name", LAYOUT_GAINS)
-def test_configuration_is_that_of_doctr(name: str) -> None:
+def test_configuration_equals_doctr(name: str) -> None:
     cfg, expected = layout.lw_detr.default_cfgs[name], RECORDS[name]["cfg"]
     for key in ("mean", "std", "input_shape", "class_names"):
         assert list(cfg[key]) == expected[key]
@@ -146,7 +146,7 @@ def test_absent_weights_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         lw_detr_m(pretrained=True)
 
 
-def test_what_does_not_fit_is_refused(small: LWDETR) -> None:
+def test_other_networks_and_targets_are_rejected(small: LWDETR) -> None:
     page, boxes = torch.zeros(1, 3, 256, 256), np.zeros((1, 4), np.float32)
     with pytest.raises(InvalidArgumentError, match="choose one of lw_detr_m, lw_detr_s"):
         layout_predictor("lw_detr_l")

@@ -1,4 +1,4 @@
-"""No letters vanish: ink that the detector misses at first is searched again."""
+"""Test the second detection, which searches ink outside all boxes, and the search for colons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SENTENCES = (
 
 
 @pytest.mark.parametrize(("angle", "is_column"), [(1.5, True), (0.0, False)])
-def test_lines_are_whole_where_the_first_look_passes_over_a_part(angle: float, is_column: bool) -> None:
+def test_second_detection_completes_lines(angle: float, is_column: bool) -> None:
     sheet = rotated(render_text(SENTENCES[:2], dpi=100, font_size=10, margin=30), angle)
     whole = reader(shorter_side=192)([sheet.image]).render()
     blinded = copy.deepcopy(reader(shorter_side=192))
@@ -66,7 +66,7 @@ def test_the_middle_of_a_long_line_is_read() -> None:
 
 
 @pytest.mark.parametrize("kind", ["noise", "halftone", "frames", "speckle"])
-def test_what_is_no_text_gives_no_more_boxes_than_the_first_look(kind: str) -> None:
+def test_second_detection_adds_no_boxes_without_text(kind: str) -> None:
     generator = np.random.default_rng(0)
     page = np.full((600, 800), 240, dtype=np.uint8)
     if kind == "noise":
@@ -88,7 +88,7 @@ def test_what_is_no_text_gives_no_more_boxes_than_the_first_look(kind: str) -> N
 
 
 @pytest.mark.parametrize(("paper", "ink"), [(240, 200), (30, 75)])
-def test_faint_letters_are_shown_with_full_contrast(paper: int, ink: int) -> None:
+def test_window_of_faint_letters_has_full_contrast(paper: int, ink: int) -> None:
     page = np.full((200, 400), paper, dtype=np.uint8)
     for left in range(20, 380, 14):
         page[90:106, left : left + 3] = page[90:93, left : left + 9] = ink
@@ -101,12 +101,12 @@ def test_faint_letters_are_shown_with_full_contrast(paper: int, ink: int) -> Non
 @pytest.mark.parametrize(
     ("width", "other", "is_rule"), [(11, 11, True), (20, 27, True), (20, 13, True), (20, 28, False)]
 )
-def test_a_rule_of_dashes_is_not_looked_at(width: int, other: int, is_rule: bool) -> None:
+def test_dashed_rules_are_not_searched(width: int, other: int, is_rule: bool) -> None:
     page = np.full((200, 800), 240, dtype=np.uint8)
     for left in range(20, 750, 32):
         right = left + (other if left % 64 == 52 else width)
         page[90:95, left:right] = 120
-        page[91:94, left + 1 : right : 2] = 240  # printed badly: less than solid
+        page[91:94, left + 1 : right : 2] = 240  # badly printed
     none = np.zeros((0, 4, 2))
     letters = ink_left_over(page, none).letters
     assert len(letters) > 20
@@ -114,7 +114,7 @@ def test_a_rule_of_dashes_is_not_looked_at(width: int, other: int, is_rule: bool
 
 
 @pytest.mark.parametrize("inverted", [False, True])
-def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
+def test_letters_outside_boxes_get_a_window(inverted: bool) -> None:
     page = np.full((200, 400), 240, dtype=np.uint8)
     for left in range(20, 380, 14):
         page[90:106, left : left + 3] = page[90:93, left : left + 9] = 10
@@ -135,13 +135,13 @@ def test_letters_that_no_box_covers_get_a_window(inverted: bool) -> None:
     assert len(ink_left_over(gray, everything).letters) == 0
 
 
-def _colons_beside(
+def _extend(
     box: tuple[int, int, int, int],
     *dots: tuple[int, int],
     side: int = 4,
     frames: tuple[tuple[int, int, int, int], ...] = (),
 ) -> np.ndarray:
-    """Adjust a box on a page with square dots, given by left and top, and frames of two pixels."""
+    """Return the corners of a box after `extend_to_colons`, on a page with square dots and thin frames."""
     page = np.full((120, 400), 240, np.uint8)
     for left, top, right, bottom in frames:
         page[top:bottom, left:right] = 20
@@ -153,24 +153,24 @@ def _colons_beside(
     return extend_to_colons(boxes, ink_left_over(page, boxes[:, :4]))[0, :4]
 
 
-def test_a_colon_beside_a_box_gets_into_it() -> None:
-    behind = _colons_beside((100, 40, 200, 70), (220, 50), (220, 62))
+def test_box_is_extended_to_a_colon() -> None:
+    behind = _extend((100, 40, 200, 70), (220, 50), (220, 62))
     assert behind[0].tolist() == [100, 40]
     assert 224 <= behind[1][0] <= 240
-    before = _colons_beside((100, 40, 200, 70), (80, 50), (80, 62))
+    before = _extend((100, 40, 200, 70), (80, 50), (80, 62))
     assert 60 <= before[0][0] <= 80
     assert before[2].tolist() == [200, 70]
 
 
 @pytest.mark.parametrize("frame", [(0, 0, 400, 120), (90, 34, 260, 76), (210, 42, 234, 72)])
-def test_a_frame_around_a_colon_is_no_ink_beside_it(frame: tuple[int, int, int, int]) -> None:
+def test_frame_around_a_colon_is_ignored(frame: tuple[int, int, int, int]) -> None:
     dots = (220, 50), (220, 62)
-    assert _colons_beside((100, 40, 200, 70), *dots, frames=(frame,))[1][0] >= 224
-    assert _colons_beside((100, 40, 200, 70), *dots, frames=(frame, (216, 46, 260, 70)))[1][0] == 200
+    assert _extend((100, 40, 200, 70), *dots, frames=(frame,))[1][0] >= 224
+    assert _extend((100, 40, 200, 70), *dots, frames=(frame, (216, 46, 260, 70)))[1][0] == 200
 
 
-def test_small_dots_beside_large_letters_are_a_colon() -> None:
-    assert _colons_beside((100, 30, 200, 91), (220, 52), (220, 72), side=3)[1][0] >= 223
+def test_small_dots_next_to_large_letters_are_a_colon() -> None:
+    assert _extend((100, 30, 200, 91), (220, 52), (220, 72), side=3)[1][0] >= 223
 
 
 @pytest.mark.parametrize(
@@ -179,17 +179,17 @@ def test_small_dots_beside_large_letters_are_a_colon() -> None:
         [(220, 50)],  # one dot
         [(220, 50), (230, 62)],  # askew
         [(220, top) for top in range(37, 80, 7)],  # a dotted rule
-        [(220, top) for top in range(38, 80, 12)],  # another one
+        [(220, top) for top in range(38, 80, 12)],  # a dotted rule
         [(213, 50), (220, 50), (220, 62), (227, 62)],  # dirt
         [(280, 50), (280, 62)],  # far away
         [(220, 80), (220, 92)],  # on another line
     ],
 )
-def test_other_dots_leave_a_box_as_it_is(dots: list[tuple[int, int]]) -> None:
-    assert _colons_beside((100, 40, 200, 70), *dots).tolist() == [[100, 40], [200, 40], [200, 70], [100, 70]]
+def test_other_dots_do_not_extend_a_box(dots: list[tuple[int, int]]) -> None:
+    assert _extend((100, 40, 200, 70), *dots).tolist() == [[100, 40], [200, 40], [200, 70], [100, 70]]
 
 
-def test_colons_in_a_column_of_their_own_are_read() -> None:
+def test_colons_in_their_own_column_are_read() -> None:
     sheet = Image.new("RGB", (620, 308), "white")
     font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSansMono.ttf"), 22)
     draw = ImageDraw.Draw(sheet)
@@ -203,8 +203,8 @@ def test_colons_in_a_column_of_their_own_are_read() -> None:
     assert [line.split() for line in lines] == [[*name.split(), ":", value] for name, value in values.items()]
 
 
-def _counted(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The sizes of the inputs that the detector of a predictor sees from now on."""
+def _record_sizes(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Return a list that collects the sizes of all later inputs of a predictor's detector."""
     network, sizes = predictor.det_predictor.model, list[tuple[int, ...]]()  # type: ignore[attr-defined]
 
     def logits(x: torch.Tensor) -> torch.Tensor:
@@ -215,7 +215,7 @@ def _counted(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tuple[i
     return sizes
 
 
-def test_a_long_strip_of_one_line_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_strip_is_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     picture, text = Image.new("RGB", (3000, 30), "white"), ""
     font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 18)
     for word in itertools.cycle(" ".join(SENTENCES).split()):
@@ -224,7 +224,7 @@ def test_a_long_strip_of_one_line_is_read_whole(monkeypatch: pytest.MonkeyPatch)
         text = f"{text} {word}".strip()
     ImageDraw.Draw(picture).text((20, 4), text, fill="black", font=font)
     predictor = reader(longer_side=1200)
-    sizes = _counted(predictor, monkeypatch)
+    sizes = _record_sizes(predictor, monkeypatch)
     read = predictor([np.array(picture.transpose(Image.Transpose.ROTATE_90))]).render().split()
     assert len([height for height, _ in sizes if height > 400]) > 1  # in tiles
     wanted = text.split()
@@ -233,25 +233,25 @@ def test_a_long_strip_of_one_line_is_read_whole(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_the_lines_of_a_tall_page_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_a_tall_page_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{number}. {SENTENCES[number % 3][:28].strip()}" for number in range(100, 200)]
     sheet = render_text(lines, dpi=100, font_size=12, margin=20)
     predictor = reader(shorter_side=192, longer_side=480)
-    sizes = _counted(predictor, monkeypatch)
+    sizes = _record_sizes(predictor, monkeypatch)
     assert predictor([sheet.image]).render().split() == " ".join(lines).split()
     assert len([height for height, _ in sizes if height > 400]) > 1  # in tiles
 
 
-def test_a_page_of_regular_dots_has_no_lines_and_costs_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_of_regular_dots_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, columns = np.indices((1300, 1000))
     page = np.where((rows % 20 - 10) ** 2 + (columns % 20 - 10) ** 2 <= 16, 0, 255).astype(np.uint8)
     predictor = reader(shorter_side=960)
-    sizes = _counted(predictor, monkeypatch)
+    sizes = _record_sizes(predictor, monkeypatch)
     (read,) = predictor([np.repeat(page[:, :, None], 3, axis=2)]).pages
     assert (read.render(), len(read.unread), len(sizes)) == ("", 0, 1)
 
 
-def test_boxes_of_tiles_are_joined_where_they_meet() -> None:
+def test_boxes_of_overlapping_tiles_are_joined() -> None:
     def box(x0: float, y0: float, x1: float, y1: float) -> list[list[float]]:
         return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [0, 0.9]]
 

@@ -1,4 +1,4 @@
-"""Loading checkpoints, exporting networks, and restricting the characters of a recogniser."""
+"""Test loading of checkpoints, export of networks, and restriction of a recogniser to some characters."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def save_with_checksum(model: nn.Module, folder: Path) -> Path:
     return (folder / "saved.pt").rename(folder / f"model-{digest[:8]}.pt")
 
 
-def test_a_checkpoint_loads_and_its_checksum_is_compared(tmp_path: Path) -> None:
+def test_checkpoint_checksum_is_verified(tmp_path: Path) -> None:
     saved, model = small_crnn(), small_crnn()
     file = save_with_checksum(saved, tmp_path)
     assert not same(saved, model)
@@ -75,7 +75,7 @@ def test_a_checkpoint_loads_and_its_checksum_is_compared(tmp_path: Path) -> None
         load_pretrained_params(model, plain, hash_prefix="abc")
 
 
-def test_a_checkpoint_of_another_vocabulary_loads_without_its_head(tmp_path: Path) -> None:
+def test_checkpoint_of_another_vocabulary_loads_without_its_head(tmp_path: Path) -> None:
     file = str(save_with_checksum(small_crnn("xyz"), tmp_path))
     model = small_crnn()
     with pytest.raises(WeightsError, match=r"linear\.weight"):
@@ -87,7 +87,7 @@ def test_a_checkpoint_of_another_vocabulary_loads_without_its_head(tmp_path: Pat
         small_parseq().from_pretrained(file, ignore_keys=["linear.weight"])
 
 
-def test_parseq_loads_checkpoints_with_the_layers_it_once_had(tmp_path: Path) -> None:
+def test_parseq_loads_checkpoints_with_former_layers(tmp_path: Path) -> None:
     saved, model = small_parseq(), small_parseq()
     old = saved.state_dict() | {
         f"decoder.{name}.bias": torch.zeros(24) for name in ("attention_norm", "cross_attention_norm")
@@ -99,7 +99,7 @@ def test_parseq_loads_checkpoints_with_the_layers_it_once_had(tmp_path: Path) ->
         load_pretrained_params(model, tmp_path / "old.pt")
 
 
-def test_pretrained_takes_the_file_from_the_folder_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pretrained_loads_from_the_models_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
     with pytest.raises(WeightsNotFoundError, match="crnn_mobilenet_v3_small"):
         crnn_mobilenet_v3_small(pretrained=True)
@@ -116,7 +116,7 @@ def read(model: CRNN | PARSeq, count: int = 6) -> list[str]:
 
 
 @pytest.mark.parametrize("build", [small_crnn, small_parseq])
-def test_a_whitelist_masks_until_it_ends(build: Callable[[], CRNN | PARSeq]) -> None:
+def test_whitelist_masks_until_it_is_removed(build: Callable[[], CRNN | PARSeq]) -> None:
     torch.manual_seed(1)
     model = build()
     for parameter in model.parameters():
@@ -132,7 +132,7 @@ def test_a_whitelist_masks_until_it_ends(build: Callable[[], CRNN | PARSeq]) -> 
     assert read(model) == before
 
 
-def test_a_whitelist_takes_the_best_that_is_left() -> None:
+def test_whitelist_keeps_the_scores_of_allowed_characters() -> None:
     torch.manual_seed(1)
     model = small_crnn()
     free = model(images(), return_model_output=True)["out_map"]
@@ -151,7 +151,7 @@ def test_a_whitelist_takes_the_best_that_is_left() -> None:
         ({"1": "b", "ä": "b", "c": "z", "z": "a"}, {"a": "aÄ", "b": "b1ä"}),
     ],
 )
-def test_the_nearest_character_takes_the_score(mapping: Any, expected: dict[str, str]) -> None:
+def test_nearest_character_gets_the_score(mapping: Any, expected: dict[str, str]) -> None:
     torch.manual_seed(1)
     model = small_crnn()
     free = model(images(), return_model_output=True)["out_map"]
@@ -162,7 +162,7 @@ def test_the_nearest_character_takes_the_score(mapping: Any, expected: dict[str,
         torch.testing.assert_close(scores[..., VOCAB.index(target)], best, rtol=0, atol=0)
 
 
-def test_letters_are_near_without_their_marks_and_in_other_scripts() -> None:
+def test_nearest_letters_ignore_marks_and_scripts() -> None:
     model = small_crnn("oOlзłØо0")  # noqa: RUF001
     with add_whitelist(model, "olO", strategy="nearest"):
         model.linear.weight.data.zero_()
@@ -172,7 +172,7 @@ def test_letters_are_near_without_their_marks_and_in_other_scripts() -> None:
             assert read(model, 1) == [target]
 
 
-def test_the_nearest_character_by_weights_has_the_same_direction() -> None:
+def test_nearest_weights_have_the_same_direction() -> None:
     model = small_crnn("abcd")
     weight = model.linear.weight.data
     weight[2], weight[3] = 3 * weight[1], -weight[1]
@@ -183,7 +183,7 @@ def test_the_nearest_character_by_weights_has_the_same_direction() -> None:
     torch.testing.assert_close(scores[..., 0], free[..., 0])
 
 
-def test_a_whitelist_finds_the_recogniser_of_a_predictor() -> None:
+def test_whitelist_finds_the_recogniser_of_a_predictor() -> None:
     class Predictor(nn.Module):
         def __init__(self, model: nn.Module) -> None:
             super().__init__()
@@ -203,7 +203,7 @@ def test_a_whitelist_finds_the_recogniser_of_a_predictor() -> None:
         add_whitelist(nn.Linear(2, 2), "ab")
 
 
-def test_a_recogniser_has_to_name_its_last_layer() -> None:
+def test_whitelist_needs_a_score_layer() -> None:
     class BlankFirst(nn.Module):
         vocab = "abc"
 
@@ -235,12 +235,12 @@ def test_a_recogniser_has_to_name_its_last_layer() -> None:
         ("a", {"strategy": "nearest", "mapping": 3}, "mapping=3"),
     ],
 )
-def test_whitelists_name_what_is_wrong(vocabs: Any, options: dict[str, Any], message: str) -> None:
+def test_whitelist_errors_name_the_argument(vocabs: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         add_whitelist(small_crnn(), vocabs, **options)
 
 
-def test_conv_sequence_makes_the_layers_asked_for() -> None:
+def test_conv_sequence_makes_the_requested_layers() -> None:
     layers = conv_sequence_pt(3, 8, act=True, bn=True, kernel_size=3)
     assert [type(layer).__name__ for layer in layers] == ["Conv2d", "BatchNorm2d", "ReLU"]
     assert isinstance(layers[0], nn.Conv2d)
@@ -264,7 +264,7 @@ def test_masks_move_with_their_batches_and_become_bool() -> None:
     assert next(model.parameters()).dtype == torch.float16
     assert [(batch.dtype, mask.dtype) for batch, mask in pairs] == [(torch.float16, torch.bool)] * 2
     assert [bool(mask.all()) for _, mask in pairs] == [True, False]
-    with pytest.raises(InvalidArgumentError, match="as many"):
+    with pytest.raises(InvalidArgumentError, match="equal length"):
         set_device_and_dtype(nn.Linear(8, 8), (given[0], given[1][:1]), "cpu", torch.float16)
 
 
@@ -299,7 +299,7 @@ EXPORTED = {
 
 @pytest.mark.parametrize("name", EXPORTED)
 @pytest.mark.parametrize("state", ["training", "evaluating"])
-def test_models_are_exported_in_whatever_state_they_are(name: str, state: str, tmp_path: Path) -> None:
+def test_models_are_exported_in_any_mode(name: str, state: str, tmp_path: Path) -> None:
     check_export(name, state, tmp_path)
 
 
@@ -331,7 +331,7 @@ def check_export(name: str, state: str, tmp_path: Path) -> None:
         torch.testing.assert_close(torch.from_numpy(logits), scores, rtol=tolerance, atol=tolerance)
 
 
-def test_networks_of_the_default_predictor_are_exported_as_they_stand_in_it(tmp_path: Path) -> None:
+def test_exported_default_networks_read_the_same_text(tmp_path: Path) -> None:
     """Read a line twice: by the predictor, and by another runtime from the exported networks, with CTC by hand."""
     require_weights()
     predictor = ocr_predictor(pretrained=True)
@@ -353,12 +353,12 @@ def test_networks_of_the_default_predictor_are_exported_as_they_stand_in_it(tmp_
     assert "".join(characters[label - 1] for label in classes if label) == text
 
 
-def test_what_is_exported_needs_an_input_or_a_configuration(tmp_path: Path) -> None:
+def test_export_needs_an_input_or_a_configuration(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="dummy_input"):
         export_model_to_onnx(nn.Linear(2, 2), tmp_path / "linear")
 
 
-def test_names_of_two_inputs_are_those_of_doctr(tmp_path: Path) -> None:
+def test_two_inputs_are_named_as_in_doctr(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx", reason="torch's exporter needs it")
 
     class Two(nn.Module):
@@ -372,6 +372,6 @@ def test_names_of_two_inputs_are_those_of_doctr(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("onnx") is not None, reason="onnx is installed")
-def test_exporting_without_the_package_says_so(tmp_path: Path) -> None:
+def test_export_without_onnx_names_the_package(tmp_path: Path) -> None:
     with pytest.raises(MissingDependencyError, match="onnx"):
         export_model_to_onnx(nn.Linear(2, 2), tmp_path / "linear", torch.zeros(1, 2))

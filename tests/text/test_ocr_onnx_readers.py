@@ -1,4 +1,4 @@
-"""Line recognisers from third-party files: loaded by path, checked, with onnxruntime's results."""
+"""Test line recognisers from ONNX files of others, and compare them with onnxruntime."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def line_model(
         node("AveragePool", ["d5"], ["d6"], kernel_shape=[12, 2], strides=[12, 2]),
         node("Squeeze", ["d6", "axis"], ["e0"]),
         node("Transpose", ["e0"], ["e1"], perm=[0, 2, 1]),
-        # A norm of layers, spelled out.
+        # Layer normalization as basic operations.
         node("ReduceMean", ["e1"], ["n0"], axes=[-1]),
         node("Sub", ["e1", "n0"], ["n1"]),
         node("Pow", ["n1", "two"], ["n2"]),
@@ -110,7 +110,7 @@ def line_model(
         node("Sqrt", ["n4"], ["n5"]),
         node("Div", ["n1", "n5"], ["n6"]),
         node("Mul", ["n6", "norm"], ["n7"]),
-        # Attention of two heads among the steps, with sizes that are computed from the picture's.
+        # Attention with two heads, whose sizes are computed from the size of the image.
         node("Shape", ["n7"], ["z0"]),
         node("Slice", ["z0", "first", "second"], ["z1"]),
         node("Concat", ["z1", "rest", "width"], ["z2"], axis=0),
@@ -122,7 +122,7 @@ def line_model(
         node("MatMul", ["a4", "a1"], ["a5"]),
         node("Transpose", ["a5"], ["a6"], perm=[0, 2, 1, 3]),
         node("Reshape", ["a6", "z2"], ["a7"]),
-        # The error function, as in GELU.
+        # GELU by the error function.
         node("Div", ["a7", "root2"], ["g0"]),
         node("Erf", ["g0"], ["g1"]),
         node("Add", ["g1", "one"], ["g2"]),
@@ -174,7 +174,7 @@ def test_runs_as_onnxruntime_runs_it(file: Path, size: tuple[int, ...]) -> None:
     assert_same(file, load_line_recognizer(file), lines)
 
 
-def test_runs_the_default_recogniser_as_onnxruntime_and_as_its_module() -> None:
+def test_default_recogniser_equals_onnxruntime_and_its_module() -> None:
     require_weights()
     path = find_weights("ppocr_v6_small_reco")
     model, own = load_line_recognizer(path), ppocr_v6_small_reco(pretrained=True)
@@ -195,7 +195,7 @@ def drawn(text: str) -> np.ndarray:
     return np.asarray(picture)
 
 
-def test_is_a_module_like_any_other(file: Path, tmp_path: Path) -> None:
+def test_onnx_reader_is_an_ordinary_module(file: Path, tmp_path: Path) -> None:
     model = load_line_recognizer(file)
     lines = torch.rand(2, 3, 48, 160)
     with torch.inference_mode():
@@ -214,7 +214,7 @@ def test_is_a_module_like_any_other(file: Path, tmp_path: Path) -> None:
     assert all(parameter.is_meta for parameter in copy.deepcopy(model).to("meta").parameters())
 
 
-def test_serves_threads_and_compilers(file: Path) -> None:
+def test_onnx_reader_works_with_threads_and_compilers(file: Path) -> None:
     model = load_line_recognizer(file)
     lines = [torch.rand(2, 3, 48, width, generator=torch.Generator().manual_seed(width)) for width in (64, 160, 320)]
 
@@ -231,7 +231,7 @@ def test_serves_threads_and_compilers(file: Path) -> None:
         torch.testing.assert_close(logits(compiled, batch), own, atol=1e-5, rtol=1e-4)
 
 
-def test_learns(file: Path, training_seed: int) -> None:
+def test_onnx_reader_learns(file: Path, training_seed: int) -> None:
     torch.manual_seed(training_seed)
     model = load_line_recognizer(file).train()
     before = copy.deepcopy(model.state_dict())
@@ -273,12 +273,12 @@ class TestDictionary:
 
     @pytest.mark.parametrize("name", ["cyrillic_rec.txt", "cyrillic_rec_dict.txt", "ppocrv5_cyrillic_dict.txt"])
     @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-    def test_lies_beside_the_file(self, tmp_path: Path, name: str, end: str) -> None:
+    def test_dictionary_next_to_the_file_is_found(self, tmp_path: Path, name: str, end: str) -> None:
         path = self.path(tmp_path)
         (tmp_path / name).write_bytes((end or "\n").join(CYRILLIC).encode() + end.encode())
         assert load_line_recognizer(path).characters == (*CYRILLIC, " ")
 
-    def test_is_given(self, tmp_path: Path) -> None:
+    def test_dictionary_can_be_given(self, tmp_path: Path) -> None:
         path = self.path(tmp_path)
         (tmp_path / "a.txt").write_text("\n".join(CYRILLIC), encoding="utf-8")
         (tmp_path / "b.txt").write_text("another one", encoding="utf-8")
@@ -290,11 +290,11 @@ class TestDictionary:
         with pytest.raises(WeightsError, match=r"neither cyrillic_rec\.txt nor cyrillic_rec_dict\.txt nor a single"):
             load_line_recognizer(path)
 
-    def test_of_another_length_is_refused_with_both_numbers(self, tmp_path: Path) -> None:
+    def test_dictionary_of_another_length_is_rejected(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsError, match=r"lists 3 characters.*has 14 classes: a blank, 12 characters"):
             load_line_recognizer(self.path(tmp_path), ["a", "b", "c"])
 
-    def test_that_is_missing_or_no_text_is_refused(self, tmp_path: Path) -> None:
+    def test_missing_or_binary_dictionary_is_rejected(self, tmp_path: Path) -> None:
         path = self.path(tmp_path)
         with pytest.raises(WeightsError, match="no dictionary"):
             load_line_recognizer(path)
@@ -304,7 +304,7 @@ class TestDictionary:
         with pytest.raises(WeightsError, match="not text in UTF-8"):
             load_line_recognizer(path, tmp_path / "bytes.txt")
 
-    def test_of_arabic_is_read_from_right_to_left(self, tmp_path: Path) -> None:
+    def test_arabic_dictionary_sets_right_to_left(self, tmp_path: Path) -> None:
         arabic = [chr(0x627 + index) for index in range(26)]
         onnx.save(line_model(arabic, metadata=True), tmp_path / "arabic.onnx")
         assert load_line_recognizer(tmp_path / "arabic.onnx").right_to_left
@@ -350,7 +350,7 @@ class TestOtherFiles:
         with pytest.raises(WeightsError, match="in another file"):
             load_line_recognizer(tmp_path / "a.onnx")
 
-    def test_weights_that_are_no_numbers_are_refused(self, tmp_path: Path) -> None:
+    def test_non_finite_weights_are_rejected(self, tmp_path: Path) -> None:
         model = line_model(CYRILLIC, metadata=True)
         (initializer,) = (tensor for tensor in model.graph.initializer if tensor.name == "head")
         array = onnx.numpy_helper.to_array(initializer).copy()
@@ -380,7 +380,7 @@ class TestOtherFiles:
         assert num_refused > 30
 
 
-def test_special_files_beside_a_network_are_no_dictionaries(tmp_path: Path) -> None:
+def test_special_files_next_to_a_network_are_not_dictionaries(tmp_path: Path) -> None:
     path = tmp_path / "lines.onnx"
     onnx.save(line_model(CYRILLIC), path)
     (tmp_path / "folder.txt").mkdir()
@@ -408,7 +408,7 @@ def test_arguments_of_other_types_raise(tmp_path: Path, arguments: dict[str, Any
         load_line_recognizer(path, **arguments)
 
 
-def test_a_name_that_is_too_long_names_no_file() -> None:
+def test_too_long_names_are_missing_files() -> None:
     with pytest.raises(WeightsNotFoundError):
         load_line_recognizer("a" * 5000)
 
@@ -431,6 +431,6 @@ def test_further_characters_are_learned(file: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_model_that_is_a_file_cannot_be_exported(file: Path, tmp_path: Path) -> None:
+def test_onnx_reader_cannot_be_exported(file: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="copy that file"):
         export_model_to_onnx(load_line_recognizer(file), str(tmp_path / "again"), torch.zeros(1, 3, 48, 320))

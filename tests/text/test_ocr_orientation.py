@@ -1,42 +1,40 @@
-"""The turn of a page by the vote of its lines, the turn of each line, and the skew."""
+"""Test the vote of lines on the turn of their page, the turn of each line, and the skew."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
 
-from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models._lines.cutting import lines_are_tall, signed_turn
 from mediatensor.ocr.models._lines.turning import TURNS, LineEvidence, decide_line_turns, line_evidence, vote_page_turn
 from mediatensor.ocr.models._pages.straightening import estimate_page_skew
 
 
 def lines_of_page(turn: int, beliefs: list[float], aspect: float = 12.0) -> list[LineEvidence]:
-    """Equal lines of a page turned by ``turn``; ``beliefs``: how sure the classifier is of the truth, line by line."""
+    """Return equal lines of a turned page. ``beliefs`` is the probability of the truth by the classifier, by line."""
     flipped = turn in (180, 270)
     return [LineEvidence(300.0, turn % 180 == 90, aspect, belief if flipped else 1 - belief) for belief in beliefs]
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_lines_that_agree_decide(turn: int) -> None:
+def test_vote_follows_lines_that_agree(turn: int) -> None:
     voted, confidence = vote_page_turn(lines_of_page(turn, [0.9] * 10))
     assert (voted, confidence > 0.99) == (turn, True)
     assert decide_line_turns(lines_of_page(turn, [0.9] * 10), turn) == [turn] * 10
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_a_few_lines_that_are_sure_and_wrong_do_not_matter(turn: int) -> None:
+def test_vote_ignores_a_few_confident_wrong_lines(turn: int) -> None:
     beliefs = [0.9] * 7 + [0.001] * 3
     assert vote_page_turn(lines_of_page(turn, beliefs))[0] == turn
-    # Nor do notes in the margin, across the page, or one line of enormous length.
+    # Margin notes across the page, or one very long line, do not change the vote either.
     notes = lines_of_page((turn + 90) % 360, [0.9] * 3)
     assert vote_page_turn(lines_of_page(turn, [0.9] * 7) + notes)[0] == turn
     rule = LineEvidence(1e6, turn % 180 == 0, 1000.0, 0.5)
     assert vote_page_turn([*lines_of_page(turn, [0.9] * 7), rule])[0] == turn
 
 
-def test_a_classifier_that_errs_in_one_line_of_five_still_tells_the_page() -> None:
+def test_vote_is_right_if_classifier_errs_in_one_line_of_five() -> None:
     generator = np.random.default_rng(0)
     right = 0
     for page in range(400):
@@ -51,64 +49,64 @@ def test_confidence_falls_when_lines_disagree() -> None:
     mixed = vote_page_turn(lines_of_page(0, [0.95] * 6 + [0.05] * 2))[1]
     split = vote_page_turn(lines_of_page(0, [0.95] * 4 + [0.05] * 4))[1]
     assert sure > mixed > split
-    # However many they are: lines of one page err together.
+    # More lines do not raise the confidence, because errors of lines on one page are correlated.
     assert vote_page_turn(lines_of_page(0, [0.95] * 104 + [0.05] * 96))[1] < 0.95
 
 
-def test_one_line_that_could_not_be_surer_does_not_outvote_four() -> None:
+def test_one_certain_line_does_not_outvote_four() -> None:
     line = LineEvidence(300.0, False, 12.0, 0.01, {0: 1.0, 180: 0.0})
     assert vote_page_turn([*lines_of_page(180, [0.85] * 4), line])[0] == 180
 
 
-def test_nothing_known_says_nothing() -> None:
+def test_vote_without_evidence_has_no_confidence() -> None:
     assert vote_page_turn([]) == (0, 0.0)
     assert vote_page_turn([LineEvidence(0.0, False, 1.0)]) == (0, 0.0)
     assert decide_line_turns([], 90) == []
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_the_recogniser_decides_where_the_classifier_does_not(turn: int) -> None:
+def test_recogniser_decides_if_classifier_is_uncertain(turn: int) -> None:
     tall = turn % 180 == 90
     other = (turn + 180) % 360
     lines = [LineEvidence(300.0, tall, 12.0, 0.5, {turn: 0.97, other: 0.45})] * 5
     voted, confidence = vote_page_turn(lines)
     assert (voted, confidence > 0.95) == (turn, True)
-    # A single reading counts: a good one for its turn, a bad one against it.
+    # A confident reading supports its turn, and a doubtful reading the opposite turn.
     assert vote_page_turn([LineEvidence(300.0, tall, 12.0, None, {turn: 0.97})] * 5)[0] == turn
     assert vote_page_turn([LineEvidence(300.0, tall, 12.0, None, {other: 0.3})] * 5)[0] == turn
 
 
-def test_near_square_lines_have_next_to_no_say_about_the_axis() -> None:
+def test_nearly_square_lines_hardly_affect_the_axis() -> None:
     squares = [LineEvidence(20.0, False, 1.0, 0.5)] * 10
     lines = lines_of_page(90, [0.9] * 4)
     assert vote_page_turn(squares + lines)[0] == 90
-    # On such a page they go with it, although their crops were not turned.
+    # Square lines get the turn of their page, although their crops were not turned.
     assert decide_line_turns([*lines, squares[0]], 90) == [90] * 5
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_notes_in_the_margin_go_their_own_way(turn: int) -> None:
+def test_margin_notes_get_their_own_turn(turn: int) -> None:
     page = lines_of_page(turn, [0.9] * 5)
     for note_turn in ((turn + 90) % 360, (turn + 270) % 360):
         assert decide_line_turns([*page, *lines_of_page(note_turn, [0.8])], turn)[-1] == note_turn
-    # Of a note that nothing is known of, the upright page's bottom is taken for its beginning.
+    # Without evidence, a note is assumed to run from the bottom to the top of the upright page.
     unknown = LineEvidence(300.0, turn % 180 == 0, 12.0)
     assert decide_line_turns([*page, unknown], turn)[-1] == (turn + 270) % 360
 
 
-def test_one_line_needs_much_to_stand_against_its_page() -> None:
+def test_single_line_gets_another_turn_only_with_strong_evidence() -> None:
     page = lines_of_page(0, [0.9] * 5)
     doubtful, stamp = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(300.0, False, 12.0, 0.99, {0: 0.4, 180: 0.9})
     assert decide_line_turns([*page, doubtful, stamp], 0)[-2:] == [0, 180]
 
 
-def test_a_lone_upright_digit_is_taller_than_wide_but_no_note() -> None:
+def test_single_upright_digit_is_not_a_margin_note() -> None:
     digit = LineEvidence(20.0, True, 2.5, 0.5)
     page = [LineEvidence(300.0, False, 15.0, 0.1)] * 5
     assert decide_line_turns([*page, digit], 0) == [0] * 6
 
 
-def test_evidence_is_taken_from_quads_in_pixels() -> None:
+def test_evidence_is_measured_in_pixels() -> None:
     # On a page of 1000 x 500 pixels: 400 wide and 20 high; 20 wide and 300 high.
     quads = np.array(
         [[[0.1, 0.1], [0.9, 0.1], [0.9, 0.12], [0.1, 0.12]], [[0.1, 0.2], [0.14, 0.2], [0.14, 0.5], [0.1, 0.5]]]
@@ -119,23 +117,10 @@ def test_evidence_is_taken_from_quads_in_pixels() -> None:
     assert (tall.tall, tall.upside_down, tall.confidences) == (True, None, {})
     assert (wide.length, wide.aspect) == pytest.approx((400, 20))
     assert (tall.length, tall.aspect) == pytest.approx((300, 15))
-    with pytest.raises(InvalidArgumentError, match="upside_down has 1 items for 2 lines"):
-        line_evidence(quads, (1000, 500), [0.25])
 
 
-def test_turns_are_written_as_doctr_does() -> None:
+def test_turns_have_the_sign_of_doctr() -> None:
     assert [signed_turn(turn) for turn in TURNS] == [0, 90, 180, -90]
-
-
-def test_bad_evidence_is_refused_by_name() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"upside_down=1\.5"):
-        LineEvidence(1.0, False, 1.0, 1.5)
-    with pytest.raises(InvalidArgumentError, match="length and aspect"):
-        LineEvidence(-1.0, False, 1.0)
-    with pytest.raises(InvalidArgumentError, match=r"confidences\[45\]"):
-        LineEvidence(1.0, False, 1.0, None, {45: 0.5})
-    with pytest.raises(InvalidArgumentError, match="page_turn=45"):
-        decide_line_turns([], 45)
 
 
 def skewed_quads(angles: list[float], widths: list[float], shape: tuple[int, int]) -> np.ndarray:
@@ -148,41 +133,26 @@ def skewed_quads(angles: list[float], widths: list[float], shape: tuple[int, int
 
 
 @pytest.mark.parametrize("skew", [-44.0, -10.0, -0.5, 0.0, 0.3, 5.0, 44.0])
-def test_skew_is_that_of_most_of_the_text(skew: float) -> None:
+def test_skew_is_the_angle_of_most_text(skew: float) -> None:
     shape = (1400, 900)
     angles = [skew] * 6 + [skew + 90] * 2 + [skew + 30] * 2  # lines, vertical notes, and noise
     quads = skewed_quads(angles, [400.0] * 6 + [100.0] * 4, shape)
     assert estimate_page_skew(quads, shape) == pytest.approx(skew, abs=1e-6)
-    # Whatever corner a quad begins with.
+    # The first corner of a quad does not matter.
     assert estimate_page_skew(np.roll(quads, 1, axis=1), shape) == pytest.approx(skew, abs=1e-6)
 
 
-def test_skew_is_a_median_by_length() -> None:
+def test_skew_is_the_median_weighted_by_length() -> None:
     # 500 pixels of text at 2 degrees, 400 at 8: the longer half decides.
     quads = skewed_quads([2.0, 2.0, 8.0], [250.0, 250.0, 400.0], (1000, 1000))
     assert estimate_page_skew(quads, (1000, 1000)) == pytest.approx(2.0, abs=1e-6)
     halves = skewed_quads([2.0, 8.0], [250.0, 250.0], (1000, 1000))
     assert estimate_page_skew(halves, (1000, 1000)) == pytest.approx(5.0, abs=1e-6)
-    # Around the edge of its range, angles are compared as directions.
+    # 44 and -44 degrees are only 2 degrees apart.
     edge = skewed_quads([44.0, -44.0, 45.5], [300.0] * 3, (1000, 1000))
     assert abs(estimate_page_skew(edge, (1000, 1000))) == pytest.approx(44.5, abs=0.01)
 
 
-@pytest.mark.parametrize("skew", [-15.0, -2.0, 0.0, 1.5, 8.0])
-def test_skew_of_a_map(skew: float) -> None:
-    image = Image.new("L", (900, 900))
-    draw = ImageDraw.Draw(image)
-    for row in range(12):
-        draw.rectangle((200, 180 + 45 * row, 680, 194 + 45 * row), fill=255)
-    turned = np.asarray(image.rotate(-skew, resample=Image.Resampling.BILINEAR)) > 127
-    assert estimate_page_skew(turned) == pytest.approx(skew, abs=0.2)
-    assert estimate_page_skew(turned[..., None].astype(np.uint8)) == pytest.approx(skew, abs=0.2)
-
-
 def test_no_lines_have_no_skew() -> None:
     assert estimate_page_skew(np.zeros((0, 4, 2)), (100, 100)) == 0.0
-    assert estimate_page_skew(np.zeros((50, 60), bool)) == 0.0
-    assert estimate_page_skew(np.ones((50, 60), bool)) == 0.0
     assert estimate_page_skew(np.zeros((3, 4, 2)), (100, 100)) == 0.0
-    with pytest.raises(InvalidArgumentError, match=r"shape \(5,\)"):
-        estimate_page_skew(np.zeros(5))

@@ -1,4 +1,4 @@
-"""The networks of PP-OCR as modules: shapes, what ``forward`` returns, training, and loading what they saved."""
+"""Test the PP-OCR networks: shapes, results of ``forward``, training, saving and loading."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def recogniser() -> Any:
 
 @pytest.fixture(scope="module")
 def page() -> torch.Tensor:
-    """A page as the detector takes it: BGR, normalised, sides that divide by 32."""
+    """Return a page as input of the detector: BGR, normalised, with sides that are multiples of 32."""
     image = torch.from_numpy(text_page().image).permute(2, 0, 1).flip(0) / 127.5 - 1
     return torch.nn.functional.pad(image, (0, -image.shape[2] % 32, 0, -image.shape[1] % 32), value=1.0)[None]
 
 
-def test_the_number_of_parameters_is_that_of_the_card(detector: Any, recogniser: Any) -> None:
+def test_number_of_parameters_matches_the_card(detector: Any, recogniser: Any) -> None:
     for model, millions in ((detector, 2.5), (recogniser, 5.3), (ppocr_mobile_v2_line_orientation(), 0.13)):
         assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(millions, rel=0.05)
 
 
-def test_what_the_detector_returns(detector: Any, page: torch.Tensor) -> None:
+def test_detector_output_has_the_requested_entries(detector: Any, page: torch.Tensor) -> None:
     with torch.inference_mode():
         assert set(detector(page)) == {"preds"}
         assert set(detector(page, return_model_output=True)) >= {"out_map"}
@@ -75,7 +75,7 @@ def test_boxes_of_the_detector_are_lines(detector: Any, page: torch.Tensor) -> N
 
 
 @pytest.mark.parametrize("which", ["detector", "recogniser", "classifier"])
-def test_a_step_of_training_lowers_the_loss(which: str, training_seed: int) -> None:
+def test_training_step_lowers_the_loss(which: str, training_seed: int) -> None:
     torch.manual_seed(training_seed)
     inputs: dict[str, tuple[Any, torch.Tensor, Any]] = {
         "detector": (ppocr_v6_small_det(), torch.randn(2, 3, 64, 96), [BOXES, BOXES]),
@@ -106,7 +106,7 @@ def test_a_page_without_text_has_a_loss() -> None:
     out = model(page, [{"words": np.zeros((0, 4), np.float32)}])
     out["loss"].backward()
     assert torch.isfinite(out["loss"])
-    # By their formulas: the focal loss of background, whose weight is one half, and a dice loss of 1.
+    # By the formulas, the focal loss of background with weight one half, and a dice loss of 1.
     with torch.no_grad():
         out = model(page, [{}], return_model_output=True)
     p = out["out_map"]
@@ -120,7 +120,7 @@ def test_a_target_that_the_vocabulary_lacks_is_refused() -> None:
         ppocr_v6_small_reco(vocab="")
 
 
-def test_what_the_recogniser_returns(recogniser: Any) -> None:
+def test_recogniser_output_has_the_requested_entries(recogniser: Any) -> None:
     lines = torch.zeros(2, 3, 48, 80)
     with torch.inference_mode():
         out = recogniser(lines, return_model_output=True, return_preds=True)
@@ -130,7 +130,7 @@ def test_what_the_recogniser_returns(recogniser: Any) -> None:
     assert set(recogniser(lines, ["ab", "c"])) == {"loss"}
 
 
-def test_what_a_model_saved_loads_again(recogniser: Any, detector: Any, tmp_path: Path) -> None:
+def test_saved_models_load(recogniser: Any, detector: Any, tmp_path: Path) -> None:
     torch.save(detector.state_dict(), tmp_path / "detector.pt")
     again = ppocr_v6_small_det().eval()
     again.from_pretrained(str(tmp_path / "detector.pt"))
@@ -139,7 +139,7 @@ def test_what_a_model_saved_loads_again(recogniser: Any, detector: Any, tmp_path
         out = {"return_model_output": True}
         torch.testing.assert_close(again(x, **out)["out_map"], detector(x, **out)["out_map"])
     torch.save(recogniser.state_dict(), tmp_path / "recogniser.pt")
-    # A head of other classes does not fit, and says so.
+    # A head with other classes does not fit.
     with pytest.raises(WeightsError, match="does not fit"):
         ppocr_v6_small_reco(vocab="abc").from_pretrained(str(tmp_path / "recogniser.pt"))
     full = ppocr_v6_small_reco(vocab=recogniser.characters).eval()
@@ -149,7 +149,7 @@ def test_what_a_model_saved_loads_again(recogniser: Any, detector: Any, tmp_path
         torch.testing.assert_close(full.features(line), recogniser.features(line))
 
 
-def test_a_line_reads_the_same_alone_and_among_others(recogniser: Any) -> None:
+def test_line_reads_the_same_in_any_batch(recogniser: Any) -> None:
     page = text_page()
     image = torch.from_numpy(page.image).permute(2, 0, 1)
     quads = np.stack([line.quad + np.array([[-4, -5], [4, -5], [4, 5], [-4, 5]]) for line in page.lines])
@@ -164,13 +164,13 @@ def test_a_line_reads_the_same_alone_and_among_others(recogniser: Any) -> None:
             assert [(word.value, word.box, word.boxes) for word in one.words] == [
                 (word.value, word.box, word.boxes) for word in other.words
             ]
-            # The sums of a batch are rounded in another order than a single line.
+            # Rounding differs between a batch and a single line.
             assert one.confidence == pytest.approx(other.confidence, abs=1e-4)
     assert [" ".join(word.value for word in one.words) for one in together[:3]] == [line.text for line in page.lines]
 
 
 @pytest.mark.parametrize("width", [1, 8, 31, 32, 33, 300, 320, 1000, 4096])
-def test_padding_is_little_and_depends_on_the_width_alone(width: int) -> None:
+def test_padding_is_small_and_depends_only_on_the_width(width: int) -> None:
     padded = padded_width(width)
     assert padded >= width
     assert padded % 32 == 0
@@ -196,7 +196,7 @@ def test_crops_are_the_pixels_of_the_page() -> None:
 
 
 def test_large_lines_are_averaged_and_not_sampled() -> None:
-    # Stripes of one pixel, four times too large: their mean is gray, samples would be black or white.
+    # The mean of one-pixel stripes is gray, while single samples are black or white.
     page = torch.zeros(3, 400, 800, dtype=torch.uint8)
     page[:, :, ::2] = 255
     quad = np.array([[[100, 100], [700, 100], [700, 292], [100, 292]]], float)
@@ -226,8 +226,8 @@ def test_crops_of_quads_beyond_and_without_extent(shape: tuple[int, int]) -> Non
     assert sorted(seen) == [0, 1, 2, 3]
 
 
-def test_networks_see_blue_first_from_minus_one_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As PaddleOCR feeds them: BGR, and 0, which is gray, where a line is padded."""
+def test_networks_get_bgr_from_minus_one_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the input as in PaddleOCR: BGR, and 0 (gray) in the padding of a line."""
     require_weights()
     predictor = ocr_predictor(pretrained=True, assume_straight_pages=False, shorter_side=320)
     page = text_page().image.copy()
@@ -251,7 +251,7 @@ def test_networks_see_blue_first_from_minus_one_to_one(monkeypatch: pytest.Monke
     for name, lines in seen.items():
         padding = (lines == 0).all(dim=1, keepdim=True).expand_as(lines)
         blue, green, red = lines.masked_fill(padding, torch.nan).transpose(0, 1)
-        # The paper is 51 in blue and 255 in green and red, the ink 0 in blue and green and 255 in red.
+        # The paper is (255, 255, 51) and the ink (255, 0, 0) in RGB.
         for channel, least, most in ((blue, -1, -0.6), (green, -1, 1), (red, 1, 1)):
             values = channel[~channel.isnan()]
             assert values.min() == pytest.approx(least, abs=0.15), name
@@ -267,12 +267,12 @@ def test_networks_see_blue_first_from_minus_one_to_one(monkeypatch: pytest.Monke
         ("10:O0:0O.5", "10:00:00.5"),
         ("OO0OO", "00000"),
         ("1,0OO.00 EUR", "1,000.00 EUR"),
-        # Possible meanings stay.
+        # These letters can be right.
         ("5O2 OO7 OSO 0", "5O2 OO7 OSO 0"),
         ("A0O1 B00O", "A0O1 B00O"),
         ("0o17 0D 0A 10日", "0o17 0D 0A 10日"),
         ("", ""),
     ],
 )
-def test_what_looks_like_a_zero_beside_one_is_one(read: str, meant: str) -> None:
+def test_letters_like_zero_next_to_zero_become_zero(read: str, meant: str) -> None:
     assert "".join(replace_zeros(read)) == meant

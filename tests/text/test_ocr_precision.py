@@ -1,4 +1,4 @@
-"""Half precision: the same words as in float32, and decisions and reports computed in float32."""
+"""Test half precision: it reads the same words as float32, and scores are computed in float32."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ SHORT = {
 WIDTHS = {"master": 64, "sar_resnet31": 64}
 """Convolutions in float16 take a CPU seconds; these backbones have the most of them, and take pictures of any width."""
 THAT_WRITE = ["small_master", "small_parseq", "small_sar"]
-"""Networks that read one character after the other."""
+"""Networks that decode character by character."""
 
 
 @cache
 def drawn_pages() -> tuple[NDArray[np.uint8], ...]:
-    """Pages as scanners and phones give them: noise, blur, compression, little contrast."""
+    """Return pages like those of scanners and phones: with noise, blur, compression and low contrast."""
     return (
         render_page("letter", seed=3, dpi=75, size=(4.5, 3.5), noise=6).image,
         render_page("form", seed=3, dpi=75, size=(4.5, 3.5), contrast=0.5, noise=3).image,
@@ -64,7 +64,7 @@ def drawn_pages() -> tuple[NDArray[np.uint8], ...]:
 
 @cache
 def scans() -> tuple[NDArray[np.uint8], ...]:
-    """The upper halves of the first form and the first receipt."""
+    """Return the upper halves of the first form and the first receipt."""
     files = [min((OCR_DATA / name / "images").iterdir()) for name in ("funsd", "sroie")]
     pages = [np.asarray(Image.open(file).convert("RGB")) for file in files]
     return tuple(page[: len(page) // 2] for page in pages)
@@ -80,7 +80,7 @@ def in_float32(make: Callable[[], tuple[NDArray[np.uint8], ...]]) -> list[Docume
 
 
 def same_words(expected: Document, read: Document) -> tuple[int, int, list[float]]:
-    """How many words are in both at one place, how many there are at most, and by how much confidences differ."""
+    """Return the number of equal words at the same place, the larger number of words, and confidence differences."""
     left = words_of(read)
     total, differences = max(len(words_of(expected)), len(left)), []
     for word in words_of(expected):
@@ -95,7 +95,7 @@ def same_words(expected: Document, read: Document) -> tuple[int, int, list[float
 def agreement(
     predictor: Any, make: Callable[[], tuple[NDArray[np.uint8], ...]], context: AbstractContextManager[Any]
 ) -> tuple[float, float, float]:
-    """Share of words that are the same as in float32, mean and greatest difference of confidences."""
+    """Return the share of words that equal float32, and the mean and greatest difference of confidences."""
     same, total, differences = 0, 0, []
     for page, expected in zip(make(), in_float32(make), strict=True):
         with context:
@@ -107,7 +107,7 @@ def agreement(
 
 
 def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """The root mean square of the error in standard deviations."""
+    """Return the root mean square error in standard deviations."""
     return float((found - expected).square().mean().sqrt() / expected.std())
 
 
@@ -115,7 +115,7 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
     ("dtype", "make"),
     [(torch.bfloat16, drawn_pages), pytest.param(torch.float16, FIRST_PAGE, marks=pytest.mark.slow)],
 )
-def test_words_on_drawn_pages_are_those_of_float32(dtype: torch.dtype, make: Any) -> None:
+def test_words_on_drawn_pages_equal_float32(dtype: torch.dtype, make: Any) -> None:
     predictor = copy.deepcopy(reader()).to("cpu", dtype)
     rate, mean, greatest = agreement(predictor, make, nullcontext())
     assert rate >= 0.99
@@ -123,7 +123,7 @@ def test_words_on_drawn_pages_are_those_of_float32(dtype: torch.dtype, make: Any
     assert greatest < 0.15
 
 
-def test_words_under_autocast_are_those_of_float32() -> None:
+def test_words_under_autocast_equal_float32() -> None:
     rate, mean, greatest = agreement(reader(), FIRST_PAGE, torch.autocast("cpu", torch.bfloat16))
     assert rate >= 0.99
     assert mean < 0.005
@@ -132,7 +132,7 @@ def test_words_under_autocast_are_those_of_float32() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "least", "make"), [(torch.bfloat16, 0.95, scans), (torch.float16, 0.99, FIRST_SCAN)])
-def test_words_on_scans_are_those_of_float32(dtype: torch.dtype, least: float, make: Any) -> None:
+def test_words_on_scans_equal_float32(dtype: torch.dtype, least: float, make: Any) -> None:
     """On four of each 98.6 % in bfloat16 and 99.8 % in float16; most of the rest have a doubtful character."""
     if not OCR_DATA.is_dir():
         pytest.skip(f"needs scanned pages in {OCR_DATA} (set MEDIATENSOR_TEST_DATA to the folder above)")
@@ -163,7 +163,7 @@ def test_maps_of_detectors_are_computed_in_float32(name: str, dtype: torch.dtype
         found = half(images.to(dtype), return_model_output=True, return_preds=True)
     assert found["out_map"].dtype == torch.float32
     assert float((found["out_map"] - expected).abs().max()) < (0.1 if dtype == torch.bfloat16 else 0.02)
-    # A sigmoid whose result is rounded to half precision gives no other numbers than these.
+    # These are all results of a sigmoid that is rounded to half precision.
     assert (found["out_map"] != found["out_map"].to(dtype).float()).any()
     assert found["preds"][0]["words"].dtype == np.float64
 

@@ -216,21 +216,21 @@ def test_results_do_not_depend_on_grad_mode_and_training_flags() -> None:
     assert not any(module.training for network in networks for module in network.modules())
 
 
-def test_a_smaller_vocabulary_reads_no_other_characters() -> None:
+def test_smaller_vocabulary_reads_only_its_characters() -> None:
     digits = ocr_predictor(pretrained=True, vocab="0123456789", min_confidence=0, shorter_side=192)
     read = digits([text_page().image]).render()
     assert set(read) <= set("0123456789 \n")
     assert "2041" in read
 
 
-def test_words_that_read_badly_are_left_out() -> None:
+def test_lines_below_min_confidence_are_left_out() -> None:
     page = text_page().image
     confidence = [word.confidence for word in words_of(reader()([page]))]
     assert ocr_predictor(pretrained=True, min_confidence=1.0, shorter_side=192)([page]).render() == ""
     assert 0.5 < min(confidence) <= max(confidence) < 1
 
 
-def test_regions_to_ignore() -> None:
+def test_ignored_regions_are_not_read() -> None:
     page = text_page()
     second = page.lines[1].quad / page.image.shape[1::-1]
     region = (*(second.min(0) - 0.02).tolist(), *(second.max(0) + 0.02).tolist())
@@ -327,7 +327,7 @@ def test_recognition_of_crops_of_many_sizes() -> None:
     assert predictor([]) == []
 
 
-def test_key_information_keeps_what_was_found_by_class() -> None:
+def test_key_information_groups_words_by_class() -> None:
     page = text_page().image
     document = kie_predictor(pretrained=True, shorter_side=192)([page, page])
     expected = words_of(reader()([page]))

@@ -56,7 +56,7 @@ def test_pages_without_text_are_empty(name: str, options: str) -> None:
     assert not words_of(document)
 
 
-def test_a_page_with_one_empty_neighbour_is_not_disturbed() -> None:
+def test_empty_page_does_not_affect_the_next_page() -> None:
     pages = [*EMPTY.values(), PAGE]
     pages = [page for page in pages if max(page.shape) <= 1000]
     document = reader()(pages)
@@ -87,7 +87,7 @@ def test_a_very_large_page_is_read() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_full_of_noise_ends() -> None:
+def test_page_of_noise_is_read_in_bounded_time() -> None:
     noise = np.random.default_rng(1).integers(0, 2, (1600, 1200, 1), dtype=np.uint8).repeat(3, 2) * 255
     ocr_predictor(pretrained=True, assume_straight_pages=False, detect_orientation=True)([noise])
 
@@ -126,7 +126,7 @@ FILES = ("path", "bytes", "paths")
 
 
 @pytest.mark.parametrize("name", NO_PAGES)
-def test_what_is_no_page_is_refused(name: str) -> None:
+def test_non_pages_are_rejected(name: str) -> None:
     predictor = reader()
     parts = (predictor.det_predictor, predictor.reco_predictor)
     for ask in parts if name in FILES else (predictor, *parts):
@@ -146,7 +146,7 @@ def files() -> list[bytes]:
 
 
 @pytest.mark.parametrize(("options", "hooked"), zip(PREDICTORS, (True, False, True), strict=True))
-def test_a_page_that_cannot_be_read_does_not_lose_the_others(options: str, hooked: bool) -> None:
+def test_unreadable_page_does_not_affect_other_pages(options: str, hooked: bool) -> None:
     predictor = ocr_predictor(pretrained=True, shorter_side=192, **PREDICTORS[options])
     if hooked:
         predictor.add_hook(lambda boxes: boxes)
@@ -164,7 +164,7 @@ def test_a_page_that_cannot_be_read_does_not_lose_the_others(options: str, hooke
         document.export_as({"txt": "text", "md": "markdown"}.get(name, name))
 
 
-def test_a_page_that_cannot_be_read_raises_where_that_is_wanted() -> None:
+def test_unreadable_page_raises_on_request() -> None:
     predictor = ocr_predictor(pretrained=True, on_error="raise", shorter_side=192)
     with pytest.raises(PageError):
         predictor(DocumentFile.from_images(files()))

@@ -149,7 +149,7 @@ def test_hooks_follow_each_other() -> None:
 
 @pytest.mark.parametrize("kept", [[1], [2, 0], [1, 2], [2, 1, 0], []])
 @pytest.mark.parametrize("straight", [True, False])
-def test_scores_stay_with_the_boxes_that_a_hook_leaves(kept: list[int], straight: bool) -> None:
+def test_boxes_that_a_hook_keeps_have_their_scores(kept: list[int], straight: bool) -> None:
     require_weights()
     read, whole = predictor(assume_straight_pages=straight), predictor(assume_straight_pages=straight)
     seen: list[np.ndarray] = []
@@ -276,7 +276,7 @@ def test_the_recogniser_of_lines_reads_boxes_of_words() -> None:
     assert [word.value for word in words_of(read([page.image]))] == [word.text for word in page.words]
 
 
-def test_doctrs_detectors_and_recognisers_run_alone() -> None:
+def test_doctr_detectors_and_recognisers_run_separately() -> None:
     out = detection_predictor(detector(), preserve_aspect_ratio=False)([PAGE])
     assert out[0]["words"].shape == (3, 5)
     rotated = detection_predictor(detector(False), assume_straight_pages=False, preserve_aspect_ratio=False)([PAGE])
@@ -335,7 +335,7 @@ def test_a_hook_may_move_boxes_in_place(make: str, straight: bool) -> None:
     ],
     ids=["nothing", "a page less", "three numbers", "flat", "not a number", "text"],
 )
-def test_what_a_hook_must_not_return(returned: Any) -> None:
+def test_hook_results_of_another_form_are_rejected(returned: Any) -> None:
     require_weights()
     for read in (predictor(), ocr_predictor(pretrained=True, shorter_side=192)):
         read.add_hook(returned)

@@ -62,7 +62,7 @@ def content(document: Any, page: int = 0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_a_page_is_the_same_page(form: str, expected: dict[str, Any]) -> None:
+def test_all_forms_of_a_page_give_the_same_words(form: str, expected: dict[str, Any]) -> None:
     assert content(reader()(FORMS[form]())) == expected
 
 
@@ -75,12 +75,12 @@ FILES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("form", FILES)
-def test_a_file_is_its_pages(form: str, tmp_path: Path, expected: dict[str, Any]) -> None:
+def test_file_gives_its_pages(form: str, tmp_path: Path, expected: dict[str, Any]) -> None:
     Image.fromarray(PAGE).save(tmp_path / "page.png")
     assert content(reader()(FILES[form](tmp_path / "page.png"))) == expected
 
 
-def test_files_and_pictures_in_one_list(tmp_path: Path, expected: dict[str, Any]) -> None:
+def test_list_may_mix_files_and_images(tmp_path: Path, expected: dict[str, Any]) -> None:
     Image.fromarray(PAGE).save(tmp_path / "page.png")
     Image.fromarray(PAGE).save(tmp_path / "pages.tif", save_all=True, append_images=[Image.fromarray(PAGE)])
     for sources, num_pages in (
@@ -91,13 +91,13 @@ def test_files_and_pictures_in_one_list(tmp_path: Path, expected: dict[str, Any]
         assert [content(document, i) for i in range(len(document.pages))] == [expected] * num_pages
 
 
-def test_a_pdf_file_is_told_by_what_is_in_it(tmp_path: Path) -> None:
+def test_pdf_is_recognised_by_its_content(tmp_path: Path) -> None:
     path = tmp_path / "document"
     Image.fromarray(PAGE).save(path, "PDF", resolution=144)
     assert content(reader()(path)) == content(reader()(DocumentFile.from_pdf(path)))
 
 
-def test_a_file_that_is_not_there_or_no_document(tmp_path: Path) -> None:
+def test_missing_file_and_other_file_raise(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("This is a letter and no page.")
     with pytest.raises(SourceNotFoundError, match="missing"):
         reader()(tmp_path / "missing.png")
@@ -116,7 +116,7 @@ def test_floats_from_0_to_1_are_read(dtype: torch.dtype) -> None:
     np.testing.assert_allclose(ours, theirs, atol=0.02)
 
 
-def test_inputs_are_left_as_they_were() -> None:
+def test_inputs_are_not_changed() -> None:
     page = PAGE.copy()
     tensor = CHANNELS_FIRST.clone()
     ocr_predictor(pretrained=True, ignore_regions=[(0, 0, 1, 0.5)], shorter_side=192)([page, tensor])
@@ -168,7 +168,7 @@ def test_pages_of_a_pdf_are_read() -> None:
 
 
 @pytest.mark.parametrize(("det_bs", "straight"), [(4, True), (3, False)])
-def test_a_page_reads_the_same_in_any_company(det_bs: int, straight: bool) -> None:
+def test_page_reads_the_same_in_any_batch(det_bs: int, straight: bool) -> None:
     alone = content(reader(assume_straight_pages=straight)([PAGE]))
     predictor = reader(assume_straight_pages=straight, det_bs=det_bs)
     blank, other = np.full_like(PAGE, 255), np.ascontiguousarray(PAGE[::-1])
@@ -181,7 +181,7 @@ def test_the_batch_size_of_the_recogniser_changes_nothing(expected: dict[str, An
     assert content(ocr_predictor(pretrained=True, reco_bs=1, shorter_side=192)([PAGE])) == expected
 
 
-def test_twice_is_the_same(expected: dict[str, Any]) -> None:
+def test_reading_twice_gives_the_same(expected: dict[str, Any]) -> None:
     assert [content(reader()([PAGE])) for _ in range(2)] == [expected] * 2
 
 

@@ -66,7 +66,7 @@ def lines_of(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "turns"), [("form", (1,)), ("receipt", (2, 3))])
-def test_turned_pages_are_read_as_the_upright_one(
+def test_turned_pages_read_like_the_upright_page(
     kind: str, turns: tuple[int, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     image = render_page(kind, dpi=75, size=(3.5, 2.5), font_size=9).image
@@ -79,7 +79,7 @@ def test_turned_pages_are_read_as_the_upright_one(
     words = words_of(upright)
     characters = np.array([character.geometry for word in words for character in word.characters])
     assert [record.getMessage() for record in caplog.records] == [
-        f"page {page} is turned by {value} degrees, and was read so" for page, value in enumerate(values, start=1)
+        f"page {page} is turned by {value} degrees, and is read upright" for page, value in enumerate(values, start=1)
     ]
     for quarters, value, picture, read in zip(turns, values, turned, others, strict=True):
         assert read.orientation["value"] == value
@@ -96,12 +96,12 @@ def test_turned_pages_are_read_as_the_upright_one(
         np.testing.assert_allclose(placed, turned_boxes(characters, quarters), atol=1e-9)
 
 
-def test_upright_pages_are_left_alone() -> None:
+def test_upright_pages_are_not_turned() -> None:
     document = reader()([text_page().image])
     assert document.export() == reader(disable_page_orientation=True)([text_page().image]).export()
 
 
-def test_pages_are_taken_as_they_lie_where_that_is_asked_for() -> None:
+def test_page_turns_can_be_disabled() -> None:
     (page,) = reader(disable_page_orientation=True, disable_crop_orientation=True)([turned_page(180).image]).pages
     assert page.orientation == {"value": None, "confidence": None}
     assert not set(page.render().split()) & set(TEXT.split())
@@ -121,7 +121,7 @@ def test_turned_pages_of_a_document_are_read() -> None:
     assert [page.orientation["value"] for page in document.pages] == [180, 0, -90]
 
 
-def test_a_line_on_its_head_turns_no_page() -> None:
+def test_upside_down_line_does_not_turn_the_page() -> None:
     body, head = (
         text_page().image,
         render_text(["Closed on Sundays"], dpi=100, font_size=14, margin=5).image,
@@ -151,7 +151,7 @@ def test_unreadable_text_is_not_turned() -> None:
     assert page.orientation["value"] is None
 
 
-def test_hooks_see_boxes_of_the_page_as_it_came() -> None:
+def test_hooks_get_boxes_of_the_original_page() -> None:
     predictor = ocr_predictor(pretrained=True, shorter_side=192)
     predictor.add_hook(lambda pages: [boxes[boxes[:, 1] > 0.5] for boxes in pages])
     (page,) = predictor([turned_page(180).image]).pages
@@ -162,7 +162,7 @@ def test_hooks_see_boxes_of_the_page_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("quarters", [1, 2])
-def test_exports_of_turned_pages_have_places_of_the_page_as_it_came(tmp_path: Path, quarters: int) -> None:
+def test_exports_of_turned_pages_refer_to_the_original_page(tmp_path: Path, quarters: int) -> None:
     page = turned_page(90 * quarters)
     (read,) = reader()([page.image]).pages
     expected = np.array([[*quad.min(0), *quad.max(0)] for quad in truth(page)])
@@ -200,7 +200,7 @@ def read_quads(angle: float) -> Any:
 
 
 @pytest.mark.parametrize("angle", ANGLES)
-def test_words_of_turned_pages_begin_where_the_reading_does(angle: float) -> None:
+def test_quads_of_turned_words_start_where_the_text_starts(angle: float) -> None:
     page, document = turned_page(angle), read_quads(angle)
     assert document.render() == TEXT
     quads, expected = pixels(document, page), truth(page)
@@ -255,7 +255,7 @@ def test_straightened_pages_are_upright(angle: float, straight: bool) -> None:
 
 
 @pytest.mark.parametrize(("angle", "straight"), zip(ANGLES, [False, True] * 3, strict=True))
-def test_boxes_refer_to_the_page_as_it_came(angle: float, straight: bool) -> None:
+def test_boxes_refer_to_the_original_page(angle: float, straight: bool) -> None:
     page = turned_page(angle)
     predictor = reader(assume_straight_pages=straight, straighten_pages=True, preserve_original_coords=True)
     document = predictor([page.image])
@@ -308,7 +308,7 @@ def test_pages_may_be_turned_differently() -> None:
     assert [page.render() for page in document.pages] == [TEXT] * 3
 
 
-def test_without_page_and_line_turns_everything_is_upright() -> None:
+def test_disabled_turns_leave_everything_upright() -> None:
     options = {"assume_straight_pages": False, "disable_page_orientation": True, "disable_crop_orientation": True}
     upright = ocr_predictor(pretrained=True, **options, shorter_side=192)
     assert upright([turned_page(0).image]).render() == TEXT

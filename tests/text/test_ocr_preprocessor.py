@@ -1,4 +1,4 @@
-"""Images to batches of one size: shapes, padding and values, against formulas."""
+"""Compare batches of images with formulas: shapes, padding and values."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_nothing_gives_no_batches() -> None:
         ["page"],
     ],
 )
-def test_what_is_no_list_of_images_is_refused(images: Any) -> None:
+def test_other_inputs_than_lists_of_images_are_rejected(images: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         PreProcessor(SIZE, 2)(images)
 

@@ -1,4 +1,4 @@
-"""The quick ways on a CPU, fused convolutions and pages and lines on threads, against the slow ones."""
+"""Compare fused convolutions, and pages and lines on threads, with the slow ways on a CPU."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def drawn_pages() -> list[np.ndarray]:
         (nn.Conv2d(6, 12, 3, 2, 1), (24, 40)),
     ],
 )
-def test_a_fused_convolution_is_that_of_the_layers(layer: nn.Conv2d, size: tuple[int, int], threads: int) -> None:
+def test_fused_convolution_equals_the_layers(layer: nn.Conv2d, size: tuple[int, int], threads: int) -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 6, *size).contiguous(memory_format=torch.channels_last)
     plain = layer(x).double()
@@ -69,7 +69,7 @@ def test_a_fused_convolution_is_that_of_the_layers(layer: nn.Conv2d, size: tuple
         torch.testing.assert_close(convolve(layer, x, added=other), plain.float() + other, rtol=1e-4, atol=1e-5)
 
 
-def test_convolutions_with_gradients_hooks_or_half_precision_go_through_the_layers() -> None:
+def test_gradients_hooks_and_half_precision_use_the_layers() -> None:
     layer, x = nn.Conv2d(4, 4, 1), torch.randn(1, 4, 5, 5)
     convolve(layer, x, "gelu").sum().backward()
     assert layer.weight.grad is not None
@@ -82,7 +82,7 @@ def test_convolutions_with_gradients_hooks_or_half_precision_go_through_the_laye
         assert convolve(half, x.to(torch.bfloat16), "relu").dtype == torch.bfloat16
 
 
-def test_a_fused_product_is_that_of_linear() -> None:
+def test_fused_product_equals_linear() -> None:
     torch.manual_seed(0)
     rows, weight, bias = torch.randn(50, 24), torch.randn(301, 24), torch.randn(301)
     bias[7] = -torch.inf  # a class that is not to be read
@@ -183,7 +183,7 @@ def same_words(document: Any, expected: Any) -> None:
 
 def test_every_quick_way_reads_the_words_of_the_slow_one() -> None:
     predictor, pages = reader(), drawn_pages()
-    # The slow way: one thread, and the layers themselves, without oneDNN.
+    # The slow way has one thread and ordinary layers without oneDNN.
     with num_threads(1), torch.backends.mkldnn.flags(enabled=False):
         slow = predictor(pages)
     with num_threads(1):
@@ -211,7 +211,7 @@ def test_lines_of_one_page_are_seen_on_several_threads() -> None:
     assert threading.main_thread() not in seen
 
 
-def test_pages_that_cannot_be_read_come_in_their_order_from_threads() -> None:
+def test_unreadable_pages_keep_their_order_with_threads() -> None:
     file = io.BytesIO()
     Image.fromarray(text_page().image).save(file, "PNG")
     whole = file.getvalue()

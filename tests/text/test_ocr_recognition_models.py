@@ -1,4 +1,4 @@
-"""The recognition networks give what docTR's give with the same weights, recorded in ``tests/records/ocr``."""
+"""Compare recognisers with docTR's results for the same weights, recorded in ``tests/records/ocr``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKBONES: dict[str, dict[str, Any]] = read_record("recognition_backbones")
 
 
 def with_formula_weights(name: str, **kwargs: Any) -> RecognitionModel:
-    """A network with the weights that the recording one had."""
+    """Return a network with the weights of the recorded one."""
     model: RecognitionModel = getattr(recognition, name)(**kwargs)
     fill(model, RECORDED[name]["gain"])
     model.score_layer()[0].bias.data[len(model.vocab)] += RECORDED[name]["end_bias"]

@@ -1,4 +1,4 @@
-"""Decode words from scores, and join the words of pieces of a wide crop."""
+"""Test the decoding of scores into words, and the joining of texts of overlapping pieces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDED: dict[str, Any] = read_record("recognition_merging")
 
 
 def slowly(best: torch.Tensor, labels: torch.Tensor, blank: int) -> list[list[tuple[int, int, int, float]]]:
-    """Label, first step, step after the last and greatest probability of each run, one step at a time."""
+    """Return label, start, stop and greatest probability of each run, computed step by step."""
     sequences = []
     for probabilities, row in zip(best.tolist(), labels.tolist(), strict=True):
         characters, step = [], 0
@@ -38,7 +38,7 @@ def slowly(best: torch.Tensor, labels: torch.Tensor, blank: int) -> list[list[tu
 
 
 def test_best_path_equals_a_slow_one() -> None:
-    # Few classes, so that runs are long and also reach to the end of a row.
+    # With few classes, runs are long and also reach the end of a row.
     probabilities = torch.rand(40, 23, 4, generator=torch.Generator().manual_seed(1)).softmax(dim=-1)
     expected = slowly(*probabilities.max(dim=-1), blank=2)
     for given in (probabilities, tuple(probabilities.max(dim=-1))):
@@ -77,7 +77,7 @@ def test_best_path_names_wrong_shapes(wrong: Any) -> None:
 
 
 def log_scores(rows: list[list[float]]) -> torch.Tensor:
-    """Scores whose softmax is the given probabilities."""
+    """Return scores whose softmax is the given probabilities."""
     return torch.tensor([rows]).log()
 
 

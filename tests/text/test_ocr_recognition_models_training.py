@@ -1,4 +1,4 @@
-"""Targets and losses of the recognition networks, and options of a call, on networks of a few weights."""
+"""Test targets, losses and call options of recognition networks with few weights."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_everything_stays_on_the_device_of_the_model(build: Build) -> None:
 
 
 @SMALL
-def test_what_a_call_returns(build: Build) -> None:
+def test_call_returns_the_requested_entries(build: Build) -> None:
     model = build().eval()
     crops = images()
     assert set(model(crops)) == {"preds"}
@@ -156,7 +156,7 @@ def test_labels_are_checked(build: Build) -> None:
         model(images(), target=["a", "X"])
 
 
-def test_the_height_of_crnn_is_that_of_its_input_shape() -> None:
+def test_crnn_height_equals_its_input_shape() -> None:
     tall = crnn_mobilenet_v3_small(vocab=VOCAB, input_shape=(3, 64, 256)).eval()
     assert tall.cfg["input_shape"] == (3, 64, 256)
     assert len(tall(torch.zeros(1, 3, 64, 100))["preds"]) == 1
@@ -239,7 +239,7 @@ def test_orders_come_in_pairs_and_are_all_different(length: int) -> None:
     assert len({tuple(order) for order in orders}) == (len(orders) if length else 1)
 
 
-def test_a_character_sees_what_was_read_before_it() -> None:
+def test_characters_attend_only_to_earlier_characters() -> None:
     order = [0, 3, 1, 2, 4]
     visible = visible_positions(torch.tensor(order))
     for row, column in itertools.product(range(4), range(4)):
@@ -256,7 +256,7 @@ def test_a_seed_fixes_the_loss_of_parseq() -> None:
 
 
 def test_parseq_never_sees_the_character_it_predicts() -> None:
-    # The loss with respect to the embedded target: a character that leaked would give it away at no cost.
+    # If a character leaked into its own prediction, its embedding would have a gradient.
     torch.manual_seed(0)
     model = parseq(vocab=VOCAB, max_length=8, dropout_prob=0.0).eval()
     features = torch.rand(1, 5, 384)

@@ -1,4 +1,4 @@
-"""Lines in scripts that the default recogniser cannot read go to recognisers of these scripts."""
+"""Test that lines in other scripts are read by the recognisers of these scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ onnx = pytest.importorskip("onnx", reason="makes the files that are read here")
 pytest.importorskip("onnxruntime", reason="runs them")
 
 ENGLISH = "All people are born free"
-# "All people are born free" by the letters of the alphabet, and "good day to all".
+# The two lines mean "All people are born free" and "good day to all".
 RUSSIAN = " ".join(
     "".join(chr(0x430 + letter) for letter in word)
     for word in ((2, 17, 5), (11, 30, 4, 8), (16, 14, 6, 4, 0, 30, 18, 17, 31), (17, 2, 14, 1, 14, 4, 13, 27, 12, 8))
@@ -39,7 +39,7 @@ WIDTH = 8
 
 
 def levels_model(path: Path, characters: list[str], weight: np.ndarray, bias: np.ndarray) -> Path:
-    """The file of a network that scores classes at each 8 columns by how dark these are, from 0 to 1."""
+    """Write an ONNX file of a network that scores classes by the darkness, from 0 to 1, of each 8 columns."""
     helper = onnx.helper
     arrays = {
         "w": np.full((1, 3, 1, 1), -1 / 6, np.float32),
@@ -71,7 +71,7 @@ def levels_model(path: Path, characters: list[str], weight: np.ndarray, bias: np
 
 
 def word_marker(path: Path, character: str, sureness: float = 1e4) -> Path:
-    """A reader that sees its character where there is ink, and a space where there is none."""
+    """Return a reader that reads its character where there is ink, and a space elsewhere."""
     # Classes: the blank, the character, the space.
     return levels_model(path, [character], np.array([0, sureness, 0]), np.array([-1e4, -0.02 * sureness, 0]))
 
@@ -83,13 +83,13 @@ def page() -> Any:
 
 
 def texts_by_line(read: Any, page: Any) -> list[set[str]]:
-    """The words that were found on each line that was drawn."""
+    """Return the words found on each drawn line."""
     bands = [line.quad[:, 1] / len(page.image) for line in page.lines]
     middles = [(word.value, (word.geometry[0][1] + word.geometry[1][1]) / 2) for word in words_of(read)]
     return [{value for value, middle in middles if band.min() < middle < band.max()} for band in bands]
 
 
-def test_several_read_the_lines_of_their_scripts(page: Any, tmp_path: Path) -> None:
+def test_readers_read_the_lines_of_their_scripts(page: Any, tmp_path: Path) -> None:
     russian = word_marker(tmp_path / "cyrillic.onnx", "\u0448")
     greek = load_line_recognizer(word_marker(tmp_path / "greek.onnx", "\u03c8"))
     predictor = ocr_predictor(pretrained=True, shorter_side=192, script_readers={"Cyrillic": russian, "Greek": greek})
@@ -102,7 +102,7 @@ def test_several_read_the_lines_of_their_scripts(page: Any, tmp_path: Path) -> N
     assert again.render() == read.render()
 
 
-def test_without_a_reader_of_its_script_a_line_stays_unread(page: Any, tmp_path: Path) -> None:
+def test_line_without_a_reader_stays_unread(page: Any, tmp_path: Path) -> None:
     greek = word_marker(tmp_path / "greek.onnx", "\u03c8")
     predictor = ocr_predictor(pretrained=True, shorter_side=192, script_readers={"Greek": greek, "Cyrillic": None})
     (read,) = predictor([page.image]).pages
@@ -110,7 +110,7 @@ def test_without_a_reader_of_its_script_a_line_stays_unread(page: Any, tmp_path:
     assert [line.script for line in read.unread if line.reason == "script"] == ["Cyrillic"]
 
 
-def test_a_reader_that_does_badly_leaves_the_line_unread(page: Any, tmp_path: Path) -> None:
+def test_low_confidence_of_a_reader_leaves_the_line_unread(page: Any, tmp_path: Path) -> None:
     unsure = word_marker(tmp_path / "unsure.onnx", "\u0448", sureness=0.01)
     predictor = ocr_predictor(
         pretrained=True, shorter_side=192, script_readers={"Cyrillic": unsure, "Greek": None}, min_confidence=0.7
@@ -129,7 +129,7 @@ def test_readers_move_with_the_predictor(tmp_path: Path) -> None:
     assert next(predictor.to(torch.bfloat16).script_readers["Greek"].parameters()).dtype == torch.bfloat16
 
 
-def test_reads_everything_as_the_only_recogniser(page: Any, tmp_path: Path) -> None:
+def test_onnx_reader_can_be_the_only_recogniser(page: Any, tmp_path: Path) -> None:
     model = load_line_recognizer(word_marker(tmp_path / "all.onnx", "\u0448"))
     predictor = ocr_predictor(reco_arch=model, pretrained=True)
     assert {word.value for word in words_of(predictor([page.image]).pages[0])} == {"\u0448"}
@@ -151,7 +151,7 @@ def test_readers_are_checked(readers: dict[str, Any], error: type[Exception], ma
         ocr_predictor(pretrained=True, shorter_side=192, script_readers=own)
 
 
-def test_readers_need_a_recogniser_that_tells_scripts(tmp_path: Path) -> None:
+def test_readers_need_a_recogniser_that_detects_scripts(tmp_path: Path) -> None:
     require_weights()
     path = word_marker(tmp_path / "greek.onnx", "\u03c8")
     for options in ({"vocab": "abc"}, {"reco_arch": ppocr_v6_small_reco(vocab="abc ")}):
@@ -162,7 +162,7 @@ def test_readers_need_a_recogniser_that_tells_scripts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seen", "read"),
     [
-        # In visual order, from the left: letters A, B, C of Arabic, and in reading order.
+        # Three Arabic letters in visual order, from the left, and in reading order.
         ("CBA", "ABC"),
         ("C BA", "AB C"),
         ("BA 12 C", "C 12 AB"),
@@ -171,7 +171,7 @@ def test_readers_need_a_recogniser_that_tells_scripts(tmp_path: Path) -> None:
         ("x12 y", "x12 y"),
     ],
 )
-def test_lines_from_right_to_left_come_in_reading_order(seen: str, read: str, tmp_path: Path) -> None:
+def test_right_to_left_lines_are_in_reading_order(seen: str, read: str, tmp_path: Path) -> None:
     arabic = {letter: chr(0x628 + place) for place, letter in enumerate("ABC")}
     characters = [*arabic.values(), *"123xy.", *map(chr, range(0x634, 0x634 + 18))]
     levels = np.linspace(0, 1, len(characters) + 2)

@@ -1,4 +1,4 @@
-"""Lines in Cyrillic, Greek and Vietnamese letters are read by the built-in reader of these scripts."""
+"""Test the built-in reader of Cyrillic, Greek and Vietnamese lines."""
 # ruff: noqa: RUF001 - letters of several scripts
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_letters_of_a_line_are_of_one_script() -> None:
     assert len(bodies) == 1, "the readers share their layers"
 
 
-def test_pages_without_its_scripts_are_read_as_without_it() -> None:
+def test_reader_does_not_affect_other_pages() -> None:
     pages = [render_page(kind, seed).image for kind, seed in (("letter", 1), ("form", 2), ("receipt", 3))]
     without = ocr_predictor(pretrained=True, script_readers=dict.fromkeys(("Cyrillic", "Greek", "Vietnamese")))
     assert len(without.script_readers) == 0
@@ -67,7 +67,7 @@ def test_pictures_of_other_projects_are_read(name: str, text: str) -> None:
     assert ocr_predictor(pretrained=True)(DocumentFile.from_images(file)).render() == text
 
 
-def test_a_line_that_two_models_read_alike_is_kept() -> None:
+def test_line_that_two_models_read_alike_is_kept() -> None:
     sheet = render_text([SENTENCES["Vietnamese"], SENTENCES["Vietnamese"]], dpi=150, font_size=14, margin=30)
     (unread,) = ocr_predictor(pretrained=True, script_readers={"Vietnamese": None})([sheet.image]).pages
     assert {line.reason for line in unread.unread} == {"script"}
@@ -77,7 +77,7 @@ def test_a_line_that_two_models_read_alike_is_kept() -> None:
     assert page.render().split() == " ".join(line.value for line in unread.unread).split()
 
 
-def test_the_state_of_a_predictor_is_without_the_reader() -> None:
+def test_state_of_a_predictor_excludes_the_reader() -> None:
     full, without = ocr_predictor(pretrained=True), ocr_predictor(pretrained=True, vocab="0123456789")
     assert not any("script_readers" in name for name in full.state_dict())
     full.load_state_dict(full.state_dict())

@@ -1,4 +1,4 @@
-"""Spaces that the recogniser almost detected: lines drawn by hand and in fonts, compared with their truth."""
+"""Test the search for missed spaces, on lines drawn by hand and in fonts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEP, LETTER, GAP, SPACE = 8, 12, 3, 11
 
 
 def drawn(text: str, chance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Block letters: peaks, middles, probabilities of spaces, and ink. ``|`` is a space that the network left out."""
+    """Draw block letters, with peaks, centers, probabilities of spaces, and ink. ``|`` is a missed space."""
     ink = np.zeros((48, 16 + len(text) * (LETTER + SPACE)), bool)
     middles, spaces, x = [], np.full(ink.shape[1] // STEP, 1e-6), 16
     for character in text:
@@ -53,7 +53,7 @@ def test_the_inside_of_a_word_is_not_split_without_a_gap() -> None:
 @pytest.mark.parametrize(
     ("text", "num_found"), [('some words here.|"', 0), ('some words!|" he said', 0), ('some words.|"And here', 1)]
 )
-def test_a_closing_quotation_mark_stays_with_its_full_stop(text: str, num_found: int) -> None:
+def test_closing_quotation_mark_is_not_separated_from_its_full_stop(text: str, num_found: int) -> None:
     assert len(find_missing_spaces(text.replace("|", ""), *drawn(text, 0.4))) == num_found
 
 
@@ -63,7 +63,7 @@ def test_lines_without_letters_have_no_spaces() -> None:
 
 
 def line_of(text: str, name: str, size: int, tracking: float = 0.0) -> np.ndarray:
-    """A picture of a line as detectors cut it out: half as high again as its letters."""
+    """Draw a line as detectors crop it, 1.5 times as high as its letters."""
     matplotlib = pytest.importorskip("matplotlib", reason="brings the fonts")
     font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf", size)
     width = round(font.getlength(text) + (2 + len(text) * max(tracking, 0)) * size)
@@ -71,14 +71,14 @@ def line_of(text: str, name: str, size: int, tracking: float = 0.0) -> np.ndarra
     pen, x = ImageDraw.Draw(image), 0.4 * size
     for place, character in enumerate(text):
         pen.text((x, 0.3 * size), character, font=font, fill="black")
-        # Kerned, as the whole text would be.
+        # The letters are kerned like the whole text.
         x += font.getlength(text[place : place + 2]) - font.getlength(text[place + 1 : place + 2]) + tracking * size
     pixels = np.asarray(image)
     columns = np.flatnonzero((pixels < 128).any(axis=(0, 2)))
     return pixels[: round(1.75 * size), max(0, columns[0] - size // 4) : columns[-1] + size // 4]
 
 
-# Each of these lost a space, or several, before the ink was asked.
+# Without the ink, each of these texts lacks one or more spaces.
 @pytest.mark.parametrize(
     ("text", "name", "size", "tracking"),
     [
@@ -97,7 +97,7 @@ def test_lines_drawn_in_fonts_keep_their_spaces(text: str, name: str, size: int,
 
 @pytest.mark.parametrize("name", ["DejaVuSans", "DejaVuSerif-Italic", "STIXGeneral"])
 @pytest.mark.parametrize("tracking", [0.0, 0.08])
-def test_long_compounds_and_numbers_stay_whole(name: str, tracking: float) -> None:
+def test_long_compounds_and_numbers_are_not_split(name: str, tracking: float) -> None:
     require_weights()
     lines = [
         "Die Straßenverkehrszulassungsordnung gilt",

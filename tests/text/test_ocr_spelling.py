@@ -1,4 +1,4 @@
-"""Uncertain characters: choices that fit the rest of the word, and characters that must stay."""
+"""Test the correction of uncertain characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ocr_reading import reader
 
 
 def decided(line: str, doubts: dict[int, dict[str, float]]) -> str:
-    """``line`` as it is spelled if the characters at some places have these probabilities, and the rest 0.99."""
+    """Return ``line`` after correction. ``doubts`` has probabilities at some places; all others are 0.99."""
     confidences = [doubts[place][value] if place in doubts else 0.99 for place, value in enumerate(line)]
     likely = {place: [(value, math.log(share)) for value, share in own.items()] for place, own in doubts.items()}
     return "".join(correct_spelling(list(line), confidences, likely))
@@ -40,9 +40,9 @@ def decided(line: str, doubts: dict[int, dict[str, float]]) -> str:
         ("CTS40o", 5, "0", "CTS400"),
     ],
 )
-def test_a_doubtful_character_becomes_what_fits_in(line: str, place: int, other: str, meant: str) -> None:
+def test_uncertain_character_is_replaced_to_fit_its_word(line: str, place: int, other: str, meant: str) -> None:
     assert decided(line, {place: {line[place]: 0.5, other: 0.35}}) == meant
-    # The same word, clearly seen; or the other character hardly.
+    # Confident characters stay, and improbable ones are not chosen.
     assert decided(line, {place: {line[place]: 0.92, other: 0.07}}) == line
     assert decided(line, {place: {line[place]: 0.8, other: 0.002}}) == line
 
@@ -50,24 +50,24 @@ def test_a_doubtful_character_becomes_what_fits_in(line: str, place: int, other:
 @pytest.mark.parametrize(
     ("line", "place", "other"),
     [
-        ("A0O1", 2, "0"),  # the number of a part: letters and digits
+        ("A0O1", 2, "0"),  # a part number has letters and digits
         ("X5S", 2, "5"),
         ("Mo100o", 5, "0"),
         ("anna1@example.com", 4, "l"),  # an address
-        ("O", 0, "0"),  # a word that has nothing else
-        ("U.S", 1, ","),  # stops stand for each other nearly everywhere
-        ("漢字O", 2, "0"),  # letters that were not counted
+        ("O", 0, "0"),  # the word has no other character
+        ("U.S", 1, ","),  # either mark fits
+        ("漢字O", 2, "0"),  # there are no counts for these letters
     ],
 )
-def test_a_word_that_does_not_say_stays(line: str, place: int, other: str) -> None:
+def test_ambiguous_words_are_not_changed(line: str, place: int, other: str) -> None:
     assert decided(line, {place: {line[place]: 0.5, other: 0.45}}) == line
 
 
-def test_two_doubts_are_decided_together() -> None:
+def test_several_uncertain_characters_are_decided_together() -> None:
     assert decided("lnvolce", {0: {"l": 0.5, "I": 0.4}, 5: {"c": 0.6, "o": 0.3}, 4: {"l": 0.5, "i": 0.4}}) == "Invoice"
 
 
-def test_only_latin_letters_digits_and_plain_signs_take_part() -> None:
+def test_only_latin_letters_digits_and_common_signs_are_spelled() -> None:
     assert all(map(is_spelled, "aZéßł09$%&"))
     assert not any(map(is_spelled, ["\u041e", "Σ", "漢", "\uff1a", " ", "→", "ab"]))
 
@@ -103,16 +103,16 @@ def both_readings(text: str, face: str, blur: float) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "face", ["DejaVuSans", *(pytest.param(f"DejaVuS{face}", marks=pytest.mark.slow) for face in ("erif", "ansMono"))]
 )
-def test_faint_letters_are_read_better_than_by_the_network_alone(face: str) -> None:
+def test_spelling_correction_improves_faint_lines(face: str) -> None:
     readings = [(text, *both_readings(text, face, blur)) for text in SENTENCES for blur in (2.2, 2.5)]
     alone = sum(edit_distance(text, read) for text, read, _ in readings)
     ours = sum(edit_distance(text, read) for text, _, read in readings)
-    assert alone >= 4  # or there is nothing to do
+    assert alone >= 4  # the lines are hard enough
     assert ours < alone
 
 
 @pytest.mark.parametrize("text", CODES)
 @pytest.mark.parametrize("blur", [0.0, 1.5])
-def test_codes_and_addresses_are_read_as_the_network_reads_them(text: str, blur: float) -> None:
+def test_spelling_correction_leaves_codes_and_addresses(text: str, blur: float) -> None:
     alone, ours = both_readings(text, "DejaVuSans", blur)
     assert ours.replace(" ", "") == alone.replace(" ", "")

@@ -1,4 +1,4 @@
-"""TableCenterNet against docTR's, with the same weights: ``record_ocr_layout_models.py`` recorded its results."""
+"""Compare TableCenterNet with docTR's results, recorded by ``record_ocr_layout_models.py``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORD: dict[str, Any] = read_record("table_models")
 
 @pytest.fixture
 def model() -> Any:
-    """The network with weights by formula, in float64: they make rounding of float32 grow too much."""
+    """Return the network with weights from a formula, in float64, because rounding errors of float32 would grow."""
     filled: Any = fill(tablecenternet(), TABLE_GAIN).double()
     filled.postprocessor.center_thresh = filled.postprocessor.corner_thresh = TABLE_SCORE
     return filled
@@ -56,7 +56,7 @@ def test_same_weights_give_the_same_cells_as_in_doctr(model: TableCenterNet) -> 
     assert_cells(out["preds"], RECORD["preds"])
 
 
-def test_losses_and_gradients_are_those_of_doctr(model: TableCenterNet) -> None:
+def test_losses_and_gradients_match_doctr(model: TableCenterNet) -> None:
     images = formula_input(TABLE_SHAPE).double()
     empty = [{"cells": np.zeros((0, 4), np.float32), "logic": np.zeros((0, 4), np.int64)}] * 2
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_maps_give_the_cells_of_doctr(way: str, straight: bool) -> None:
 
 
 def test_predictor_gives_the_cells_of_the_picture_as_doctr_does(model: TableCenterNet) -> None:
-    # With smaller weights, as bytes become floats in float32.
+    # Smaller weights, because bytes become float32.
     fill(model, 1.0)
     model.cfg = {**(model.cfg or {}), "input_shape": (3, 192, 192)}
     model.postprocessor.center_thresh, model.postprocessor.not_relocate = TABLE_PAGE_SCORE, True
@@ -90,7 +90,7 @@ def test_predictor_gives_the_cells_of_the_picture_as_doctr_does(model: TableCent
     assert len(found["cells"]) == len(expected["cells"]) > 0
     scores = [cell["score"] for cell in found["cells"]]
     assert scores == sorted(scores, reverse=True)
-    # Scores that hardly differ may be in another order.
+    # Nearly equal scores may be in another order.
     pairs = (sorted(cells, key=lambda cell: cell["geometry"]) for cells in (found["cells"], expected["cells"]))
     for cell, record in zip(*pairs, strict=True):
         assert list(cell) == list(record)
@@ -98,7 +98,7 @@ def test_predictor_gives_the_cells_of_the_picture_as_doctr_does(model: TableCent
         assert cell == pytest.approx(record, abs=1e-4)
 
 
-def test_configuration_is_that_of_doctr() -> None:
+def test_configuration_equals_doctr() -> None:
     cfg, expected = tablecenternet().cfg or {}, RECORD["cfg"]
     for key in ("mean", "std", "input_shape"):
         assert list(cfg[key]) == expected[key]
@@ -116,7 +116,7 @@ def test_a_state_dict_loads_by_path(model: TableCenterNet, tmp_path: Path, monke
         torch.testing.assert_close(predictor.model.state_dict(), model.state_dict())
 
 
-def test_what_does_not_fit_is_refused(model: TableCenterNet) -> None:
+def test_other_networks_and_targets_are_rejected(model: TableCenterNet) -> None:
     images, boxes = torch.zeros(1, 3, 64, 64, dtype=torch.float64), np.array([[0.1, 0.1, 0.4, 0.2]], np.float32)
     with pytest.raises(InvalidArgumentError, match="choose one of tablecenternet"):
         table_predictor("tablenet")

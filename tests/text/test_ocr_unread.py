@@ -1,4 +1,4 @@
-"""Unread lines: their reasons and their exports."""
+"""Test lines that are found but not read: their reasons and exports."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_lines_of_scripts_that_cannot_be_read_are_named() -> None:
 def test_unreadable_scripts_are_read_as_look_alikes_on_request() -> None:
     page = read_page(unreadable_scripts="read", min_confidence=0.0)
     assert {line.reason for line in page.unread} <= {"no text", "gaps"}
-    with pytest.raises(ValueError, match="unreadable_scripts='leave'"):
+    with pytest.raises(ValueError, match=r"unreadable_scripts \(leave\)"):
         reader(unreadable_scripts="leave")
 
 
@@ -275,7 +275,7 @@ def test_other_weights_and_vocabularies_do_not_report_scripts() -> None:
     assert model.script_classifier is None
 
 
-def test_a_model_claims_the_languages_whose_letters_it_knows() -> None:
+def test_languages_need_all_letters() -> None:
     model = reader().reco_predictor.model
     languages = model.languages
     assert set(SENTENCES) - {"Norwegian", "Slovak", "Turkish"} <= set(languages.values())
@@ -287,10 +287,10 @@ def test_a_model_claims_the_languages_whose_letters_it_knows() -> None:
     assert digits.scripts == {}
 
 
-def test_a_model_claims_the_scripts_of_its_languages() -> None:
+def test_scripts_follow_from_languages() -> None:
     model = reader().reco_predictor.model
     assert model.scripts == {"Latn": "Latin", "Hani": "Han", "Hira": "Hiragana", "Kana": "Katakana"}
-    # By the names of Unicode, the vocabulary has all letters of the scripts in use.
+    # The vocabulary has all common letters of these scripts, according to their Unicode names.
     known = {unicodedata.name(character, "").split(" ")[0] for character in model.characters if len(character) == 1}
     assert {"LATIN", "CJK", "HIRAGANA", "KATAKANA"} <= known
     assert not set(model.scripts.values()) & set(model.script_classifier.names)

@@ -1,4 +1,4 @@
-"""Captions as SubRip, WebVTT and ASS: FFmpeg and `SubtitleDecoder` read back the times, texts and places."""
+"""Read captions back from SubRip, WebVTT and ASS with FFmpeg and `SubtitleDecoder`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def track(text: str, start: float, end: float, box: Any = BOTTOM, **more: Any) -
 
 
 def read_by_ffmpeg(rendered: str, format: str) -> list[tuple[Fraction, Fraction, str]]:
-    """Start, end and plain text of each subtitle, as FFmpeg demuxes and decodes them."""
+    """Return start, end and plain text of each subtitle, decoded by FFmpeg."""
     found = []
     with av.open(io.BytesIO(rendered.encode()), format=FORMATS[format][0]) as container:
         stream = container.streams.subtitles[0]
@@ -51,7 +51,7 @@ def read_by_ffmpeg(rendered: str, format: str) -> list[tuple[Fraction, Fraction,
 
 
 def plain_ass(line: str) -> str:
-    """The text of a line of ASS without override codes, its line breaks as such, and without word joiners."""
+    """Return the text of an ASS line with line breaks, without override codes and word joiners."""
     line = re.sub(r"(?<!\\)\{[^}]*\}", "", line)
     return line.replace("\\N", "\n").replace("\\{", "{").replace("\\}", "}").replace(JOINER, "")
 
@@ -64,7 +64,7 @@ def read_by_decoder(rendered: str) -> list[tuple[float, float, str]]:
 
 
 def random_tracks(generator: random.Random, rate: float, count: int) -> list[TextTrack]:
-    """Captions that follow each other, some frame by frame, and some of a single frame."""
+    """Return captions without gaps between them, some of a single frame."""
     words = ["Good", "evening", "we", "are", "not", "alone", "Grüße", "日本", "1 < 2", "R&D"]
     tracks, frame = [], generator.randrange(5)
     for _ in range(count):

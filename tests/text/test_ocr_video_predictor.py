@@ -1,4 +1,4 @@
-"""Text in videos: drawn clips, whose captions are known to the frame."""
+"""Test text in videos, on generated clips whose captions are known to the frame."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from mediatensor.ocr.video import VideoReading
 SIZE = (640, 360)
 FPS = 25
 FACE = font_manager.findfont("DejaVu Sans:bold")
-# Text, first frame, frame after the last.
+# Each caption has its text, its first frame, and the frame after its last.
 CAPTIONS = (("The river is high today.", 10, 42), ("We should turn back.", 42, 70), ("Wait for me!", 85, 110))
 
 
 class StopError(Exception):
-    """Breaks a reading off."""
+    """Interrupts a reading."""
 
 
 def background(number: int) -> np.ndarray:
-    """Waves that run across the picture, so that nothing in it is still."""
+    """Return moving waves, so that nothing in a frame is still."""
     y, x = np.mgrid[0 : SIZE[1], 0 : SIZE[0]]
     waves = [np.sin(x * (0.02 + 0.01 * k) + y * 0.03 * (k - 1) + number * (0.35 + 0.1 * k)) for k in range(3)]
     return np.stack([110 + 60 * wave for wave in waves], axis=2).round().astype(np.uint8)
@@ -61,7 +61,7 @@ def write(path: Path, pictures: list[np.ndarray]) -> Path:
 
 
 def film(path: Path, num_frames: int, *shown: tuple[Any, ...]) -> Path:
-    """Write waves with texts: each has its first frame, the frame after its last, and perhaps its place."""
+    """Write waves with texts. Each text has its first frame, the frame after its last, and perhaps its position."""
     pictures = []
     for number in range(num_frames):
         picture = background(number)
@@ -73,7 +73,7 @@ def film(path: Path, num_frames: int, *shown: tuple[Any, ...]) -> Path:
 
 
 def copied(source: Path, target: Path, degrees: int = 0, **options: str) -> Path:
-    """Write the packets of a video into another container, to be turned by an angle, with options of the container."""
+    """Copy the packets of a video into another container, with a display rotation and options of the container."""
     with av.open(str(source)) as read, av.open(str(target), "w", options=options) as written:
         stream = written.add_stream_from_template(read.streams.video[0])
         if degrees:
@@ -86,13 +86,13 @@ def copied(source: Path, target: Path, degrees: int = 0, **options: str) -> Path
 
 
 def num_handles() -> int:
-    """Open files of this process; 0 if the system does not report them."""
+    """Count the open files of this process; 0 if the system does not report them."""
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
 
 
 def state_after_one(predictor: VideoTextPredictor, clip: Path) -> Any:
-    """The state of a stream that has given one track."""
+    """Return the state of a stream that has yielded one track."""
     with closing(predictor.stream(clip)) as stream:
         next(stream)
         return stream.state_dict()
@@ -119,7 +119,7 @@ def test_captions_are_exact_to_the_frame(reading: VideoReading) -> None:
     assert found == list(CAPTIONS)
 
 
-def test_times_are_those_of_the_frames(reading: VideoReading, clip: Path) -> None:
+def test_times_equal_frame_times(reading: VideoReading, clip: Path) -> None:
     pts = VideoDecoder(clip).frame_index.pts_seconds
     for track in reading.captions:
         assert track.start_seconds == pts[track.first_frame]
@@ -127,7 +127,7 @@ def test_times_are_those_of_the_frames(reading: VideoReading, clip: Path) -> Non
     assert reading.num_frames == 125
 
 
-def test_a_logo_is_no_caption(reading: VideoReading) -> None:
+def test_logo_is_an_overlay(reading: VideoReading) -> None:
     (logo,) = reading.of_kind("overlay")
     assert (logo.text, logo.first_frame, logo.last_frame) == ("NINE", 0, 124)
     (left, top), (right, bottom) = logo.geometry
@@ -135,7 +135,7 @@ def test_a_logo_is_no_caption(reading: VideoReading) -> None:
     assert top < 0.07 < bottom < 0.15
 
 
-def test_places_are_where_the_text_was_drawn(reading: VideoReading) -> None:
+def test_geometries_match_the_drawn_text(reading: VideoReading) -> None:
     for track in reading.captions:
         (left, top), (right, bottom) = track.geometry
         assert abs((left + right) / 2 - 0.5) < 0.02
@@ -151,14 +151,14 @@ def test_ass_has_the_size_that_was_drawn(reading: VideoReading) -> None:
     assert "\\fs" not in reading.captions.render("ass")
 
 
-def test_a_stream_gives_the_same_and_resumes(predictor: VideoTextPredictor, clip: Path, reading: VideoReading) -> None:
+def test_stream_equals_reading_and_resumes(predictor: VideoTextPredictor, clip: Path, reading: VideoReading) -> None:
     stream = predictor.stream(clip)
     taken, states = [], []
     for track in stream:
         taken.append(track)
         states.append(pickle.dumps(stream.state_dict()))
     assert sorted(taken, key=lambda track: track.start_seconds) == list(reading.tracks)
-    # The last two end together, with the film: a state between them has the other one.
+    # The last two texts end together, so a state between them contains the second.
     assert taken[-2].last_frame == 124 or taken[-1].last_frame == 124
     for number, state in enumerate(states):
         resumed = predictor.stream(clip, state=pickle.loads(state))
@@ -184,7 +184,7 @@ def test_states_that_do_not_fit_are_refused_and_leave_nothing_open(
         state = stream.state_dict()
     without = {name: value for name, value in state.items() if name != "judge"}
     handles = num_handles()
-    # The traceback of an error holds the stream: its video must be closed all the same.
+    # The traceback of an error refers to the stream, but its video must be closed.
     errors = []
     for video, wrong in ((clip, {}), (clip, 5), (clip, without), (clip, {**state, "lines": None}), (other, state)):
         with pytest.raises(InvalidArgumentError, match="give what state_dict") as error:
@@ -193,7 +193,7 @@ def test_states_that_do_not_fit_are_refused_and_leave_nothing_open(
     assert num_handles() == handles
 
 
-def test_a_state_of_the_end_repeats_no_problem(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_state_at_the_end_does_not_repeat_problems(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     path = film(tmp_path / "doors.mp4", 40, ("Բոլոր մարդիկ ծնվում են ազատ", 0, 40))
     stream = predictor.stream(path)
     assert list(stream) == []
@@ -203,7 +203,7 @@ def test_a_state_of_the_end_repeats_no_problem(predictor: VideoTextPredictor, tm
     assert resumed.problems == stream.problems
 
 
-def test_a_state_does_not_grow_with_the_film(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_state_does_not_grow_with_the_video(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pictures = []
     for number in range(1200):
         picture = np.full((180, 320, 3), 30 + number // 40 % 2 * 60, np.uint8)
@@ -220,7 +220,7 @@ def test_a_state_does_not_grow_with_the_film(predictor: VideoTextPredictor, tmp_
     assert max(sizes[10:]) < 1.2 * max(sizes[5:10])
 
 
-def test_fades_begin_where_the_text_can_be_read(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_fades_start_when_the_text_is_readable(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     def strength(number: int) -> float:
         return float(np.clip(min(number - 19, 50 - number) / 5, 0, 1))
 
@@ -234,18 +234,18 @@ def test_fades_begin_where_the_text_can_be_read(predictor: VideoTextPredictor, t
     assert 47 <= caption.last_frame <= 49
 
 
-def test_text_that_moves_is_of_the_scene(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_moving_text_belongs_to_the_scene(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pictures = [with_text(background(number), "PLATFORM 7", place=(1.1 - number * 0.012, 0.5)) for number in range(75)]
     reading = predictor(write(tmp_path / "sign.mp4", pictures))
     assert len(reading.captions) == 0
     assert all(track.kind == "scene" for track in reading.tracks)
 
 
-def test_no_text_is_no_track(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_video_without_text_has_no_tracks(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     assert predictor(film(tmp_path / "waves.mp4", 50)).tracks == ()
 
 
-def test_a_region_leaves_out_the_rest(clip: Path, reading: VideoReading) -> None:
+def test_region_limits_the_texts(clip: Path, reading: VideoReading) -> None:
     top = video_text_predictor(pretrained=True, region=(0, 0, 1, 0.3))(clip)
     assert [track.text for track in top.tracks] == ["NINE"]
     (logo,), (whole,) = top.tracks, reading.of_kind("overlay")
@@ -270,7 +270,7 @@ def test_kinds_limit_the_tracks(clip: Path) -> None:
         ({"speed": 3}, "speed"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
+def test_invalid_options_raise(options: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidArgumentError, match=named):
         video_text_predictor(pretrained=True, **options)
 
@@ -281,7 +281,7 @@ def test_turned_videos_are_read_upright(predictor: VideoTextPredictor, tmp_path:
     for number in range(30):
         picture = background(number)
         picture = with_text(picture, "Wait for me!") if 5 <= number < 25 else picture
-        # As it lies in the file, turned clockwise; the file says to turn it back.
+        # The stored frames are turned clockwise, and the container's metadata turns them back.
         pictures.append(np.ascontiguousarray(np.rot90(picture, -degrees // 90)))
     reading = predictor(copied(write(tmp_path / "stored.mp4", pictures), tmp_path / "turned.mp4", degrees))
     assert (reading.width, reading.height) == SIZE
@@ -291,7 +291,7 @@ def test_turned_videos_are_read_upright(predictor: VideoTextPredictor, tmp_path:
 
 
 @pytest.mark.parametrize("is_centred", [True, False])
-def test_text_that_is_written_word_by_word_is_one_caption(
+def test_text_written_word_by_word_is_one_caption(
     predictor: VideoTextPredictor, tmp_path: Path, is_centred: bool
 ) -> None:
     words = ["We", "have", "to", "leave", "before", "the", "rain"]
@@ -320,8 +320,8 @@ def test_captions_in_cyrillic_letters_are_read(predictor: VideoTextPredictor, tm
     assert (track.text, track.kind) == ("Осторожно, двери закрываются", "caption")
 
 
-def test_a_file_that_breaks_off_gives_what_is_there(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
-    # Frames are listed before them, so that the beginning of the file is of use.
+def test_truncated_file_gives_its_texts(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
+    # The index is at the start of the file, so a truncated file can be read.
     whole = copied(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes()
     reading = predictor(whole[: len(whole) // 2])
     assert 42 < reading.num_frames < 125
@@ -332,7 +332,7 @@ def test_a_file_that_breaks_off_gives_what_is_there(predictor: VideoTextPredicto
     assert "promises 5.000 seconds" in problem
 
 
-def test_a_file_without_a_length_in_its_header_breaks_off_too(
+def test_truncation_is_reported_without_a_duration_in_the_header(
     predictor: VideoTextPredictor, clip: Path, tmp_path: Path
 ) -> None:
     whole = copied(clip, tmp_path / "clip.mkv").read_bytes()
@@ -345,7 +345,7 @@ def test_a_file_without_a_length_in_its_header_breaks_off_too(
 
 def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
     data = bytearray(copied(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes())
-    # The second half is lost: zeros are not slices of a picture.
+    # Zeros are not valid slices, so the second half cannot be decoded.
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     reading = predictor(bytes(data))
     assert reading.captions[0].text == CAPTIONS[0][0]
@@ -356,7 +356,7 @@ def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredicto
     assert reading.problems[-1].split()[-6] == "4.960"
 
 
-def test_two_who_speak_side_by_side_have_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_captions_of_two_speakers_side_by_side_are_found(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     texts = ("Where is he?", 10, 40, (0.25, 0.9)), ("I do not know.", 20, 50, (0.72, 0.9))
     captions = predictor(film(tmp_path / "two.mp4", 60, *texts)).captions
     found = [(track.text, track.first_frame, track.last_frame) for track in captions]
@@ -373,13 +373,13 @@ def test_languages_keep_the_spaces_between_words(clip: Path) -> None:
     assert [track.text for track in found] == [text for text, _, _ in CAPTIONS]
 
 
-def test_an_open_file_gives_the_reading_its_name(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_open_file_names_the_reading(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     path = write(tmp_path / "short film.mp4", [background(0)] * 4)
     with path.open("rb") as file:
         assert predictor(file).name == "short film.mp4"
 
 
-def test_a_picture_is_said_to_be_none(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_single_image_is_reported(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     picture = with_text(background(0), CAPTIONS[0][0])
     (problem,) = predictor(write(tmp_path / "one.mp4", [picture])).problems
     assert "1 frame" in problem
@@ -389,16 +389,14 @@ def test_a_picture_is_said_to_be_none(predictor: VideoTextPredictor, tmp_path: P
 
 @pytest.mark.parametrize(("width", "height"), [(2, 200), (200, 2), (2, 2)])
 @pytest.mark.filterwarnings("error")
-def test_pictures_of_two_pixels_make_no_warning(
-    predictor: VideoTextPredictor, tmp_path: Path, width: int, height: int
-) -> None:
+def test_tiny_frames_do_not_warn(predictor: VideoTextPredictor, tmp_path: Path, width: int, height: int) -> None:
     frames = torch.arange(20, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, height, width) * 10
     VideoEncoder(frames.contiguous(), frame_rate=10).to_file(tmp_path / "thin.mov", codec="png")
     assert predictor(tmp_path / "thin.mov").tracks == ()
 
 
-def test_frames_of_one_time_are_not_missing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    # The clock of a transport stream starts again where recordings were joined.
+def test_frames_with_equal_times_are_not_missing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    # Times of a transport stream restart where recordings were joined.
     path = tmp_path / "part.ts"
     with av.open(str(path), "w", format="mpegts") as output:
         stream = output.add_stream("mpeg2video", rate=25)
@@ -413,7 +411,7 @@ def test_frames_of_one_time_are_not_missing(predictor: VideoTextPredictor, tmp_p
     assert reading.problems == ()
 
 
-def test_an_interrupted_stream_says_so(predictor: VideoTextPredictor, clip: Path) -> None:
+def test_interrupted_stream_raises(predictor: VideoTextPredictor, clip: Path) -> None:
     stream = predictor.stream(clip)
     next(stream)
     state = stream.state_dict()
@@ -427,30 +425,30 @@ def test_an_interrupted_stream_says_so(predictor: VideoTextPredictor, clip: Path
             list(stream)
     finally:
         hook.remove()
-    # A loop would otherwise take the stream for complete.
+    # Otherwise, a loop would treat the stream as complete.
     for use in (lambda: list(stream), stream.state_dict):
         with pytest.raises(ClosedError, match="state_dict"):
             use()
     assert [track.text for track in predictor.stream(clip, state=state)][-1] == "NINE"
 
 
-def test_a_stream_is_stored_by_its_state(predictor: VideoTextPredictor, clip: Path) -> None:
+def test_streams_cannot_be_pickled(predictor: VideoTextPredictor, clip: Path) -> None:
     with closing(predictor.stream(clip)) as stream, pytest.raises(TypeError, match="state_dict"):
         pickle.dumps(stream)
 
 
-def test_a_state_is_of_one_video(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
+def test_state_belongs_to_one_video(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
     frames = VideoDecoder(clip)[:]
     faster = tmp_path / "faster.mp4"
     VideoEncoder(torch.cat((frames, frames)), frame_rate=2 * FPS).to_file(faster, codec="libx264", preset="veryfast")
     state = state_after_one(predictor, clip)
-    # It is as large and as long.
+    # The other video has the same size and duration.
     with pytest.raises(InvalidArgumentError, match="over this video"):
         predictor.stream(faster, state=state)
 
 
 @pytest.mark.parametrize("options", [{"kinds": ["caption"]}, {"languages": "german"}])
-def test_states_of_readers_that_want_others_are_refused(
+def test_states_with_other_settings_are_rejected(
     predictor: VideoTextPredictor, clip: Path, options: dict[str, Any]
 ) -> None:
     state = state_after_one(predictor, clip)
@@ -468,7 +466,7 @@ SAID = (
 
 
 def rolling(number: int, *, rows: int) -> list[str]:
-    """The lines that a live caption shows, the newest one last: another comes every twenty frames."""
+    """Return the lines of a live caption, the newest last. A line is added every twenty frames."""
     newest = (number - 10) // 20
     if newest < 0 or newest >= len(SAID) + 1:
         return []
@@ -477,7 +475,7 @@ def rolling(number: int, *, rows: int) -> list[str]:
 
 
 def on_the_left(picture: np.ndarray, lines: list[str], bottom: int) -> np.ndarray:
-    """Lines that begin below each other, the last one at the bottom."""
+    """Place lines below each other, the last one at the bottom."""
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
     for row, line in enumerate(reversed(lines)):
@@ -486,7 +484,7 @@ def on_the_left(picture: np.ndarray, lines: list[str], bottom: int) -> np.ndarra
     return np.asarray(image)
 
 
-def test_lines_that_roll_up_are_a_caption_each(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_each_rolling_line_is_a_caption(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     rows = 3
     pictures = [on_the_left(background(number), rolling(number, rows=rows), SIZE[1] - 30) for number in range(140)]
     reading = predictor(write(tmp_path / "live.mp4", pictures))
@@ -505,7 +503,7 @@ def test_lines_that_roll_up_are_a_caption_each(predictor: VideoTextPredictor, tm
     assert len(events) == sum(max(len(track.places), 1) for track in reading.tracks) > len(SAID)
 
 
-def test_a_screen_that_scrolls_has_no_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_scrolling_screen_has_no_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     lines = [f"{name} was built in {year} minutes" for name, year in zip("abcdefghijkl", range(31, 43), strict=True)]
     blank = np.full((SIZE[1], SIZE[0], 3), 20, np.uint8)
     pictures = [on_the_left(blank, lines[: 1 + number // 8], SIZE[1] - 10) for number in range(8 * len(lines))]
@@ -516,7 +514,7 @@ SONG = ["Over ", "the ", "hills ", "and ", "far ", "away ", "we ", "go"]
 
 
 def karaoke(picture: np.ndarray, num_sung: int, sung: str, unsung: str | None) -> np.ndarray:
-    """A line whose first words are sung; the rest have another colour, or are missing."""
+    """Draw a line whose first words are sung. The rest have another colour, or are missing."""
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
     face = ImageFont.truetype(FACE, 24)
@@ -531,9 +529,7 @@ def karaoke(picture: np.ndarray, num_sung: int, sung: str, unsung: str | None) -
 
 
 @pytest.mark.parametrize(("sung", "unsung"), [("yellow", None), ("white", "orange")])
-def test_words_that_are_sung_one_after_the_other(
-    predictor: VideoTextPredictor, tmp_path: Path, sung: str, unsung: str | None
-) -> None:
+def test_sung_words_are_detected(predictor: VideoTextPredictor, tmp_path: Path, sung: str, unsung: str | None) -> None:
     first, end = 10, 90
     pictures = [
         karaoke(background(number), 1 + (number - first) // 8, sung, unsung)
@@ -546,7 +542,7 @@ def test_words_that_are_sung_one_after_the_other(
     assert (track.first_frame, track.last_frame) == (first, end - 1)
 
 
-def test_a_light_that_passes_is_no_singing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_passing_light_is_not_singing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     x = np.arange(SIZE[0])
     pictures = []
     for number in range(80):
@@ -565,7 +561,7 @@ def test_lines_between_music_notes_are_captions(predictor: VideoTextPredictor, t
     assert (track.first_frame, track.last_frame) == (10, 49)
 
 
-def test_a_blinking_cursor_does_not_split_typed_text(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_blinking_cursor_does_not_split_typed_text(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     command = "$ git clone https://example.org/lantern.git"
     face = ImageFont.truetype(font_manager.findfont("DejaVu Sans Mono"), 18)
     pictures = []
@@ -582,9 +578,7 @@ def test_a_blinking_cursor_does_not_split_typed_text(predictor: VideoTextPredict
     assert [track.text for track in tracks if track.text.startswith(command)]
 
 
-def test_credits_that_run_through_the_picture_do_not_roll_up_as_captions(
-    predictor: VideoTextPredictor, tmp_path: Path
-) -> None:
+def test_credits_are_not_rolling_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     names = ("ANNA KOWALSKI", "PETER NG", "MIGUEL SANTOS", "CLARA HUANG", "PRIYA NAIR")
     face = ImageFont.truetype(FACE, 26)
     pictures = []
@@ -598,7 +592,7 @@ def test_credits_that_run_through_the_picture_do_not_roll_up_as_captions(
     assert [track.text for track in captions if track.places] == []
 
 
-def test_a_reading_that_was_broken_off_at_any_frame_goes_on(
+def test_interrupted_reading_resumes_at_any_frame(
     predictor: VideoTextPredictor, clip: Path, reading: VideoReading
 ) -> None:
     kept = []
@@ -610,7 +604,7 @@ def test_a_reading_that_was_broken_off_at_any_frame_goes_on(
 
     for _ in range(6):
         with suppress(StopError):
-            # With the command, another process resumes.
+            # The command resumes in another process.
             last = predictor._read_on(clip, pickle.loads(kept[-1]) if kept else None, keep)
     assert len(kept) == 125
     assert last == reading

@@ -180,7 +180,7 @@ def test_impossible_tracks_are_refused(changes: dict[str, Any], message: str) ->
         a_track(**changes)
 
 
-def test_numpy_numbers_become_plain() -> None:
+def test_numpy_numbers_become_python_numbers() -> None:
     track = a_track(
         start_seconds=np.float64(1), first_frame=np.int64(30), confidence=np.float32(0.5), geometry=np.array(BOX)
     )

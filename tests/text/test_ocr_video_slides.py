@@ -130,7 +130,7 @@ def test_slide_may_have_a_moving_corner(predictor: VideoTextPredictor, tmp_path:
     assert spans(reading) == [(first, end) for _, first, end in TALK]
 
 
-def test_slide_that_is_built_up_is_one(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_slide_with_added_content_is_one_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pages: list[Span] = [(HEAT[:2], 0, 24), (HEAT[:3], 24, 48), (HEAT, 48, 72), (COST, 72, 100)]
     reading = predictor(lecture(tmp_path / "bullets.mp4", pages))
     assert spans(reading) == [(0, 72), (72, 100)]
@@ -144,7 +144,7 @@ def test_returning_slide_is_not_repeated(predictor: VideoTextPredictor, tmp_path
     assert {track.kind for track in reading.tracks} == {"slide"}
 
 
-def test_captions_over_slides_stay_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_captions_over_slides_are_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     said = (("Can you hear me?", 8, 22), ("Then let us begin.", 40, 56))
     reading = predictor(lecture(tmp_path / "said.mp4", TALK, captions=said))
     assert spans(reading) == [(first, end) for _, first, end in TALK]

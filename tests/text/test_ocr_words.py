@@ -1,4 +1,4 @@
-"""From a line's characters and its ink to words with boxes: lines drawn by hand, and words of drawn pages."""
+"""Test how lines are split into words with boxes, on lines of block letters and on generated pages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ocr_pages import RenderedPage, render_page
 from ocr_reading import geometries, reader, words_of
 
 HEIGHT = 48
-#: A letter is 12 pixels of ink and 4 of nothing; its ink goes from row 12 to row 36.
+#: A letter has 12 columns of ink and 4 empty columns. Its ink is in rows 12 to 35.
 LETTER, INK, TOP, BOTTOM = 16, 12, 12, 36
 
 
 def drawn(text: str, margin: int = 16, space: int = LETTER) -> tuple[LineCharacters, np.ndarray, list[tuple[int, int]]]:
-    """A line of block letters: its characters as a recogniser sees them, its ink, and each character's columns."""
+    """Draw a line of block letters. Return its characters, its ink, and the columns of each character."""
     width = 2 * margin + sum(space if character == " " else LETTER for character in text)
     ink = np.zeros((HEIGHT, width), bool)
     columns, x = [], margin
@@ -42,7 +42,7 @@ def extents(words: list[LineWord], width: int) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("text", ["word", "two words", "a b c", "1 22 333 4444", "x"])
-def test_words_are_as_wide_as_their_ink_and_a_little(text: str) -> None:
+def test_word_boxes_have_a_small_margin_around_the_ink(text: str) -> None:
     line, ink, columns = drawn(text)
     words = split_line(line, ink)
     assert [word.value for word in words] == text.split()
@@ -57,7 +57,7 @@ def test_words_are_as_wide_as_their_ink_and_a_little(text: str) -> None:
         position += len(word.value) + 1
 
 
-def test_confidences_stay_with_their_characters() -> None:
+def test_characters_keep_their_confidences() -> None:
     line, ink, _ = drawn("ab cd")
     words = split_line(line, ink)
     assert [word.confidences for word in words] == [
@@ -67,7 +67,7 @@ def test_confidences_stay_with_their_characters() -> None:
 
 
 def assert_consistent(words: list[LineWord]) -> None:
-    """Boxes are inside the line and in order, characters inside their word and in order."""
+    """Check that boxes are inside the line, characters inside their word, and both in order."""
     for word in words:
         left, top, right, bottom = word.box
         assert 0 <= left <= right <= 1
@@ -81,7 +81,7 @@ def assert_consistent(words: list[LineWord]) -> None:
     assert [word.box[0] for word in words] == sorted(word.box[0] for word in words)
 
 
-def test_characters_are_cut_between_their_middles() -> None:
+def test_character_boxes_meet_halfway_between_centers() -> None:
     line, ink, columns = drawn("abc de")
     words = split_line(line, ink)
     assert_consistent(words)
@@ -90,12 +90,12 @@ def test_characters_are_cut_between_their_middles() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "   "])
-def test_nothing_but_spaces_has_no_words(text: str) -> None:
+def test_line_of_spaces_has_no_words(text: str) -> None:
     line, ink, _ = drawn(text)
     assert split_line(line, ink) == []
 
 
-def test_spaces_at_the_ends_and_several_in_a_row() -> None:
+def test_repeated_spaces_separate_words_once() -> None:
     line, ink, columns = drawn("  a   b ")
     words = split_line(line, ink)
     assert [word.value for word in words] == ["a", "b"]
@@ -104,7 +104,7 @@ def test_spaces_at_the_ends_and_several_in_a_row() -> None:
 
 
 def spread(text: str, gap: int, places: tuple[int, ...]) -> tuple[LineCharacters, np.ndarray]:
-    """A line of block letters with a gap before the characters at some places, where no space was seen."""
+    """Draw a line of block letters with a gap, but no space, before the characters at some places."""
     _, ink, columns = drawn(text)
     shifts = [gap * sum(place <= index for place in places) for index in range(len(text))]
     wider = np.zeros((HEIGHT, ink.shape[1] + gap * len(places)), bool)
@@ -116,22 +116,22 @@ def spread(text: str, gap: int, places: tuple[int, ...]) -> tuple[LineCharacters
     return LineCharacters(text, found[:, 0], found[:, 1], np.ones(len(text))), wider
 
 
-def test_a_wide_gap_parts_words_though_no_space_was_seen() -> None:
+def test_wide_gap_ends_a_word_without_a_space() -> None:
     assert [word.value for word in split_line(*spread("Date12.05", 32, (4,)))] == ["Date", "12.05"]
     assert [word.value for word in split_line(*spread("abcdefghi", 32, (3, 6)))] == ["abc", "def", "ghi"]
-    # The space between two words may be narrower; a full stop, and letters set wide apart, stay together.
+    # Narrow gaps, gaps before a full stop, and gaps between widely spaced letters do not end a word.
     assert [word.value for word in split_line(*spread("Date12.05", 8, (4,)))] == ["Date12.05"]
     assert [word.value for word in split_line(*spread("Total.", 32, (5,)))] == ["Total."]
     assert [word.value for word in split_line(*spread("TOTAL", 32, (1, 2, 3, 4)))] == ["TOTAL"]
 
 
-def test_a_rule_in_a_wide_gap_joins_no_words() -> None:
+def test_rule_in_a_wide_gap_does_not_join_words() -> None:
     line, ink = spread("Nameabcde", 160, (4,))
     ink[34:37, 84:236] = True
     assert [word.value for word in split_line(line, ink)] == ["Name", "abcde"]
 
 
-def test_words_without_a_gap_between_them_are_cut_where_the_space_was_seen() -> None:
+def test_words_without_a_gap_are_cut_at_the_recognised_space() -> None:
     line, ink, columns = drawn("ab cd")
     ink[TOP + 8 : TOP + 10] = True
     words = split_line(line, ink)
@@ -141,7 +141,7 @@ def test_words_without_a_gap_between_them_are_cut_where_the_space_was_seen() -> 
     assert columns[1][0] <= second <= columns[3][1]
 
 
-def test_a_line_without_ink_has_boxes_where_the_characters_are() -> None:
+def test_boxes_without_ink_are_at_the_characters() -> None:
     line, ink, columns = drawn("ab cd")
     words = split_line(line, np.zeros_like(ink))
     assert [word.value for word in words] == ["ab", "cd"]
@@ -151,7 +151,7 @@ def test_a_line_without_ink_has_boxes_where_the_characters_are() -> None:
         assert right == pytest.approx(columns[b][1], abs=LETTER / 2)
 
 
-def test_a_line_full_of_ink_stays_in_the_picture() -> None:
+def test_boxes_stay_inside_a_line_full_of_ink() -> None:
     line, ink, _ = drawn("ab cd")
     words = split_line(line, np.ones_like(ink))
     assert [word.value for word in words] == ["ab", "cd"]
@@ -162,14 +162,14 @@ def test_a_line_full_of_ink_stays_in_the_picture() -> None:
     ("text", "options", "specks"),
     [
         ("ab cd", {"margin": 80}, [np.s_[20:26, 4:8], np.s_[20:26, -8:-4]]),  # far from the characters
-        # Between words specks, and the side of a frame: the widest gap is next to them.
+        # Specks and the side of a frame between words; the widest gap is next to them.
         ("ab cdef", {"space": 64}, [np.s_[16:36, x : x + 3] for x in (66, 78, 90)]),
         # The descender of the line above, and an accent of the line below.
         ("abcdefgh", {}, [np.s_[:4, 40:42], np.s_[-4:, 60:62]]),
     ],
     ids=["far", "between", "above and below"],
 )
-def test_specks_are_part_of_no_word(text: str, options: dict[str, int], specks: list[Any]) -> None:
+def test_specks_do_not_change_words(text: str, options: dict[str, int], specks: list[Any]) -> None:
     line, ink, _ = drawn(text, **options)
     clean = split_line(line, ink)
     for speck in specks:
@@ -178,7 +178,7 @@ def test_specks_are_part_of_no_word(text: str, options: dict[str, int], specks: 
 
 
 @pytest.mark.parametrize("sign", list("□☐☑☒"))
-def test_a_check_box_is_a_word_beside_its_answer(sign: str) -> None:
+def test_check_box_is_a_separate_word(sign: str) -> None:
     line, ink, columns = drawn(f"{sign}Yes {sign}No")
     words = split_line(line, ink)
     assert [word.value for word in words] == [sign, "Yes", sign, "No"]
@@ -187,7 +187,7 @@ def test_a_check_box_is_a_word_beside_its_answer(sign: str) -> None:
     np.testing.assert_allclose(extents(words, ink.shape[1]), places, atol=3)
 
 
-def test_a_dash_has_a_box_about_as_high_as_its_line() -> None:
+def test_box_of_a_dash_is_nearly_as_high_as_its_line() -> None:
     line, ink, columns = drawn("ab - cd")
     ink[:, columns[3][0] : columns[3][1]] = False
     ink[23:26, columns[3][0] + 2 : columns[3][1] - 2] = True
@@ -198,7 +198,7 @@ def test_a_dash_has_a_box_about_as_high_as_its_line() -> None:
     assert dash.box[3] * HEIGHT > 26
 
 
-def test_a_rule_across_the_line_does_not_heighten_a_word() -> None:
+def test_vertical_rule_does_not_change_the_height_of_words() -> None:
     line, ink, columns = drawn("abcdefgh ijkl")
     clean = split_line(line, ink)
     # The frame of a table's cell.
@@ -209,7 +209,7 @@ def test_a_rule_across_the_line_does_not_heighten_a_word() -> None:
         assert word.box[1::2] == other.box[1::2]
 
 
-def test_a_rule_below_a_line_is_not_part_of_its_words() -> None:
+def test_rule_below_a_line_hardly_changes_words() -> None:
     line, ink, _ = drawn("ab cd")
     clean = split_line(line, ink)
     ink[44:46] = True
@@ -220,10 +220,10 @@ def test_a_rule_below_a_line_is_not_part_of_its_words() -> None:
 
 @pytest.mark.parametrize("slope", [0, 1 / 80])
 @pytest.mark.parametrize("row", [2, 9, 34, 38, 43])
-def test_a_long_rule_is_no_part_of_any_word(row: int, slope: float) -> None:
+def test_long_rule_does_not_belong_to_words(row: int, slope: float) -> None:
     line, ink, _ = drawn("ab cdefg hi", margin=60)
     clean, width = split_line(line, ink), ink.shape[1]
-    # Above the line, along the tops of its letters, below, and through their feet; three pixels strong.
+    # The rule is above or below the letters, or through their tops or feet. It is three pixels thick.
     for column in range(width):
         first = row + int(column * slope)
         ink[first : first + 3, column] = True
@@ -234,14 +234,14 @@ def test_a_long_rule_is_no_part_of_any_word(row: int, slope: float) -> None:
         np.testing.assert_allclose(word.box * size, other.box * size, atol=4)
 
 
-def test_an_underlined_word_is_as_large_as_without_its_underline() -> None:
+def test_underline_does_not_change_word_boxes() -> None:
     line, ink, columns = drawn("ab cdefg hi")
     clean = split_line(line, ink)
     ink[39:42, columns[3][0] - 6 : columns[7][1] + 6] = True
     np.testing.assert_allclose([word.box for word in split_line(line, ink)], [word.box for word in clean], atol=1e-6)
 
 
-def test_the_frame_of_a_cell_is_no_part_of_its_words() -> None:
+def test_frame_of_a_cell_does_not_change_word_boxes() -> None:
     line, ink, _ = drawn("abc de", margin=24)
     clean = split_line(line, ink)
     ink[:4], ink[44:], ink[:, 8:11], ink[:, -12:-9] = True, True, True, True
@@ -249,7 +249,7 @@ def test_the_frame_of_a_cell_is_no_part_of_its_words() -> None:
 
 
 @pytest.mark.parametrize("stroke", [3, 5])
-def test_words_that_are_themselves_a_rule_keep_their_place(stroke: int) -> None:
+def test_word_of_dashes_keeps_its_box(stroke: int) -> None:
     line, ink, columns = drawn("ab ---------- cd")
     ink[:, columns[3][0] : columns[12][1]] = False
     ink[24 : 24 + stroke, columns[3][0] : columns[12][1]] = True
@@ -259,7 +259,7 @@ def test_words_that_are_themselves_a_rule_keep_their_place(stroke: int) -> None:
 
 
 @pytest.mark.parametrize("shift", [-5, 5])
-def test_places_of_characters_may_be_off_by_half_a_character(shift: int) -> None:
+def test_character_positions_may_be_off_by_half_a_character(shift: int) -> None:
     line, ink, _ = drawn("abc def")
     width = ink.shape[1]
     moved = LineCharacters(line.values, line.starts + shift / width, line.stops + shift / width, line.confidences)
@@ -267,7 +267,7 @@ def test_places_of_characters_may_be_off_by_half_a_character(shift: int) -> None
 
 
 @pytest.mark.parametrize("stroke", [3, 4])
-def test_the_dot_of_an_i_belongs_to_the_line(stroke: int) -> None:
+def test_dot_of_an_i_is_in_the_box(stroke: int) -> None:
     line, ink, columns = drawn("iii")
     ink[:] = False
     for left, right in columns:
@@ -284,7 +284,7 @@ def test_the_dot_of_an_i_belongs_to_the_line(stroke: int) -> None:
     width=st.integers(1, 200),
     density=st.floats(0, 1),
 )
-def test_any_ink_gives_boxes_in_order(text: str, seed: int, height: int, width: int, density: float) -> None:
+def test_boxes_are_ordered_for_any_ink(text: str, seed: int, height: int, width: int, density: float) -> None:
     generator = np.random.default_rng(seed)
     edges = np.sort(generator.random(2 * len(text)))
     line = LineCharacters(text, edges[::2], edges[1::2], generator.random(len(text)))
@@ -298,7 +298,7 @@ def test_any_ink_gives_boxes_in_order(text: str, seed: int, height: int, width: 
         assert 0 <= top < bottom <= 1
 
 
-def test_lines_are_cut_at_wide_gaps_alone() -> None:
+def test_unread_lines_are_cut_at_wide_gaps() -> None:
     _, ink, columns = drawn("ab cde f")
     found = np.array(boxes_between_gaps(ink))[:, [0, 2]] * ink.shape[1]
     expected = [(columns[a][0] + 2, columns[b][1] - 2) for a, b in ((0, 1), (3, 5), (7, 7))]
@@ -307,7 +307,7 @@ def test_lines_are_cut_at_wide_gaps_alone() -> None:
 
 
 @pytest.mark.parametrize("paper", [1.0, 0.8, 0.0, 0.3])
-def test_ink_is_what_differs_from_the_paper(paper: float) -> None:
+def test_ink_differs_from_the_paper(paper: float) -> None:
     _, ink, _ = drawn("some text")
     pen = 0.0 if paper > 0.5 else 1.0
     gray = np.where(ink, pen, paper)
@@ -324,7 +324,7 @@ def test_plain_paper_has_no_ink(gray: float) -> None:
 
 
 def truth(page: RenderedPage) -> np.ndarray:
-    """Boxes of words as people draw them: as wide as the word's ink, as high as its line's."""
+    """Return boxes of words as people draw them: as wide as the ink of the word, and as high as its line."""
     boxes, position = page.boxes().copy(), 0
     for line in page.lines:
         count = len(line.text.split())
@@ -344,13 +344,13 @@ def assert_words_are_placed(page: RenderedPage, share: float = 0.95, **options: 
 
 
 @pytest.mark.parametrize("options", [{}, {"inverted": True}, {"noise": 8, "blur": 0.5}, {"contrast": 0.3}])
-def test_words_of_a_drawn_receipt_are_placed(options: dict[str, Any]) -> None:
+def test_receipt_words_have_the_right_boxes(options: dict[str, Any]) -> None:
     require_weights()
     assert_words_are_placed(render_page("receipt", 3, size=(3.5, 4), **options))
 
 
 @pytest.mark.parametrize("rotation", [0.0, 0.6])
-def test_words_on_rules_and_in_tight_cells_are_placed(rotation: float) -> None:
+def test_words_on_rules_have_the_right_boxes(rotation: float) -> None:
     require_weights()
     assert_words_are_placed(render_page("ruled", 4, rotation=rotation), 0.98, shorter_side=960)
 
@@ -358,6 +358,6 @@ def test_words_on_rules_and_in_tight_cells_are_placed(rotation: float) -> None:
 @pytest.mark.parametrize(
     ("kind", "seed", "size"), [("letter", 0, (5, 5)), ("form", 1, None), ("columns", 0, (5, 5)), ("receipt", 1, None)]
 )
-def test_words_of_drawn_pages_are_placed(kind: str, seed: int, size: tuple[float, float] | None) -> None:
+def test_page_words_have_the_right_boxes(kind: str, seed: int, size: tuple[float, float] | None) -> None:
     require_weights()
     assert_words_are_placed(render_page(kind, seed, size=size, noise=6, blur=0.4), shorter_side=960)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from ...errors import InvalidArgumentError, MissingDependencyError
+from ...errors import InvalidArgumentError
+from ..utils.geometry import min_area_rect
 from ._pages.preprocessing import get_language
-from ._pages.straightening import elongated_shapes
+from .detection._boxes import image_tools
 
 __all__ = [
     "estimate_orientation",
@@ -21,6 +22,9 @@ __all__ = [
     "rectify_crops",
     "rectify_loc_preds",
 ]
+
+# Elongations are estimated by moments; for each requested shape, this many of the most elongated are measured exactly.
+_MEASURED_PER_SHAPE = 2
 
 
 def estimate_orientation(
@@ -71,7 +75,7 @@ def estimate_orientation(
     inked = np.rot90(inked) if known and turn % 180 else inked
     if not known:
         inked = _words_merged(inked)
-    angles, lengths, breadths = elongated_shapes(inked, n_ct, lower_area)
+    angles, lengths, breadths = _elongated_shapes(inked, n_ct, lower_area)
     lines = angles[lengths > ratio_threshold_for_lines * breadths]
     skew = round(median_low(lines.tolist())) if len(lines) else 0
     # Exactly vertical lines are letters or rules rather than text.
@@ -102,12 +106,55 @@ def _words_merged(inked: np.ndarray) -> np.ndarray:
     """
     height, width = inked.shape
     size = (max(1, height // 100), max(1, width // 100))
-    try:
-        from scipy import ndimage
-    except ImportError:
-        raise MissingDependencyError('Measuring a page\'s skew needs SciPy: pip install "mediatensor[ocr]".') from None
-    grown: np.ndarray = ndimage.maximum_filter(np.ascontiguousarray(inked, dtype=np.uint8), size=size) > 0
+    grown: np.ndarray = image_tools().maximum_filter(np.ascontiguousarray(inked, dtype=np.uint8), size=size) > 0
     return grown
+
+
+def _elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Measure the most elongated connected shapes in a map ``inked``, bool (H, W).
+
+    At most ``number`` shapes are measured. Shapes whose area is at most ``lower_area`` pixels, and shapes of a single
+    row of pixels, are ignored. Return three arrays, in the order of descending elongation: the angles of the long sides
+    in degrees clockwise, in (-90, 90], and the lengths and the widths in pixels.
+    """
+    ndimage = image_tools()
+    labels, count = ndimage.label(inked, structure=np.ones((3, 3), dtype=bool))
+    # Area within the contour through pixel centers, the usual measure of contours (Pick's theorem).
+    rim = inked & ~ndimage.binary_erosion(inked)
+    inked_count = np.bincount(labels[inked], minlength=count + 1)
+    areas = inked_count - np.bincount(labels[rim], minlength=count + 1) / 2 - 1
+    rows, columns = np.nonzero(rim & (areas > lower_area)[labels])
+    own = labels[rows, columns]
+    order = np.argsort(own, kind="stable")
+    points, own = np.stack([columns, rows], axis=1)[order], own[order]
+    if len(own) == 0:
+        return np.empty(0), np.empty(0), np.empty(0)
+    shapes = np.split(points, np.flatnonzero(np.diff(own)) + 1)
+    likely = np.argsort(-_elongations(points, own), kind="stable")[: number * _MEASURED_PER_SHAPE]
+    rectangles = [min_area_rect(shapes[index]) for index in likely]
+    measured = np.array(
+        [(np.degrees(np.arctan2(one.axis[1], one.axis[0])), one.width, one.height) for one in rectangles]
+    ).reshape(-1, 3)
+    measured = measured[measured[:, 2] > 0]
+    longest = np.argsort(-measured[:, 1] / measured[:, 2], kind="stable")[:number]
+    angles, lengths, breadths = measured[longest].T
+    return np.where(angles <= -90, angles + 180, angles), lengths, breadths
+
+
+def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Estimate the elongation of each shape from the second moments of its rim.
+
+    ``points`` are the rim pixels of all shapes. ``own`` has the number of the shape to which each pixel belongs.
+    """
+    _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
+    x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
+    x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))
+    xx, yy, xy = (np.bincount(index, values) / sizes for values in (x * x, y * y, x * y))
+    spread = np.hypot((xx - yy) / 2, xy)
+    middle = (xx + yy) / 2
+    # A rim of one row of pixels has no width; adding 1/12 of a squared pixel keeps the ratio finite.
+    ratios: np.ndarray = (middle + spread) / (middle - spread + 1 / 12)
+    return ratios
 
 
 def rectify_crops(crops: Sequence[np.ndarray], orientations: Sequence[int]) -> list[np.ndarray]:

@@ -144,7 +144,7 @@ def add_whitelist(
     vocab: str = recognizer.vocab
     if allowed.isdisjoint(vocab):
         raise InvalidArgumentError(
-            f"vocabs has none of the {len(vocab)} characters of {type(recognizer).__name__}; expected some of them"
+            f"vocabs has none of the {len(vocab)} characters of {type(recognizer).__name__}; give at least one of them"
         )
     if not hasattr(recognizer, "score_layer"):
         raise InvalidArgumentError(
@@ -158,7 +158,7 @@ def add_whitelist(
         closest = _find_closest_weights(vocab, allowed, layer.weight.detach()[offset : offset + len(vocab)])
     else:
         closest = _find_closest_letters(vocab, allowed) | (dict(mapping) if isinstance(mapping, Mapping) else {})
-    restriction = _restriction(vocab, allowed, closest, layer.out_features, offset)
+    restriction = _make_restriction(vocab, allowed, closest, layer.out_features, offset)
     return WhitelistHandle([layer.register_forward_hook(restriction)])
 
 
@@ -180,7 +180,7 @@ def _recognizer_of(model: nn.Module) -> Any:
     )
 
 
-def _restriction(
+def _make_restriction(
     vocab: str, allowed: frozenset[str], closest: Mapping[str, str], classes: int, offset: int
 ) -> _Restriction:
     class_of = {char: offset + index for index, char in enumerate(vocab)}
@@ -270,8 +270,8 @@ def set_device_and_dtype(
         return model, [batch.to(device=device, dtype=dtype) for batch in batches]
     if len(batches) != 2 or len(batches[0]) != len(batches[1]):
         raise InvalidArgumentError(
-            "a tuple of batches holds a list of batches and one of masks, as many "
-            f"(got {' and '.join(str(len(part)) for part in batches)})."
+            "batches: a tuple must have two lists of equal length, the batches and their masks "
+            f"(got {' and '.join(str(len(part)) for part in batches)} items)."
         )
     return model, [
         (batch.to(device=device, dtype=dtype), mask.to(device=device, dtype=torch.bool))
@@ -334,7 +334,7 @@ def export_model_to_onnx(
         axes[in_names[0]] |= open_input
         axes[out_names[0]] |= open_output
     if importlib.util.find_spec("onnx") is None:
-        raise MissingDependencyError("Exporting to ONNX needs another package: pip install onnx.")
+        raise MissingDependencyError("Exporting to ONNX needs the package onnx: pip install onnx.")
 
     # Other threads may use the model at the same time.
     exported = copy.deepcopy(network).eval()

@@ -271,7 +271,7 @@ def video_text_predictor(
         if unknown_names or not names or vocab is not None:
             raise InvalidArgumentError(
                 f"languages={languages!r}: give one or more names of mediatensor.ocr.datasets.VOCABS, such as "
-                '"english" or "german", and no vocab beside them.'
+                '"english" or "german", and leave out vocab.'
             )
         # The space is needed to separate words.
         allowed = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names))) + " "}
@@ -283,8 +283,8 @@ def video_text_predictor(
         unread = [name for name in names if 2 * len(known.intersection(_letters(name))) < len(_letters(name))]
         if unread:
             raise InvalidArgumentError(
-                f"languages={languages!r}: the recogniser has not half of the letters of {', '.join(unread)}. Leave it "
-                "out, or pass a reco_arch that reads them."
+                f"languages={languages!r}: the recogniser lacks most letters of {', '.join(unread)}. Leave these "
+                "languages out, or pass a reco_arch that reads them."
             )
     recogniser = recognition_predictor(reco_arch, pretrained=pretrained, **allowed)
     _warn_of_random_weights(pretrained, det_arch, reco_arch)
@@ -338,6 +338,6 @@ def _warn_of_random_weights(pretrained: bool, *archs: str | os.PathLike[str] | n
     names = [arch for arch in archs if isinstance(arch, str) and not is_checkpoint(arch)]
     if names and not pretrained:
         warn_once(
-            f"random weights for {' and '.join(names)}: nothing of use is read. Give pretrained=True, or load weights "
-            "with from_pretrained()."
+            f"random weights for {' and '.join(names)}: the predictor cannot read. Give pretrained=True, or load "
+            "weights with from_pretrained()."
         )

@@ -219,11 +219,7 @@ def fold_character(character: str) -> str:
 
 
 def shape_of(character: str) -> str:
-    """Return a symbol for the kind of a character.
-
-    The symbol is ``U`` for a capital, ``l`` for any other letter, ``0`` for a digit, and otherwise the character
-    itself.
-    """
+    """Return ``U`` for a capital, ``l`` for any other letter, ``0`` for a digit, and otherwise the character itself."""
     if character.isalpha():
         return "U" if character.isupper() else "l"
     return "0" if character.isdecimal() else character
@@ -276,11 +272,7 @@ def _place(ordered: npt.NDArray[np.int64], key: int) -> int | None:
 
 @lru_cache(maxsize=1)
 def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
-    """Load the counts, and return (numbers, characters, shapes).
-
-    ``numbers`` maps each symbol to the number that encodes it. ``characters`` gives the probability that a symbol of
-    `fold_character` follows other such symbols. ``shapes`` does the same for the symbols of `shape_of`.
-    """
+    """Load the counts: the number of each symbol, and the sequences of `fold_character` and of `shape_of` symbols."""
     with np.load(Path(__file__).with_name("letters.npz"), allow_pickle=False) as file:
         symbols = {chr(point): number for number, point in enumerate(file["symbols"].tolist(), 1)}
         parts = [
@@ -294,10 +286,7 @@ def _load_counts() -> tuple[dict[str, int], _Sequences, _Sequences]:
 
 
 def is_spelled(character: str) -> bool:
-    """Return whether `correct_spelling` has counts for a character.
-
-    It has counts for Latin letters, digits and common signs. The result is false for a space.
-    """
+    """Return whether there are counts for a character, such as a Latin letter, a digit or a common sign."""
     return len(character) == 1 and character != " " and fold_character(character) in _load_counts()[0]
 
 

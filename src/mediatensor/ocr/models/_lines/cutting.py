@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....errors import InvalidArgumentError
+from ...utils.geometry import boxes_to_polygons
 from .._networks.transfers import constant, upload
 
 FloatArray = npt.NDArray[np.float64]
@@ -38,15 +38,10 @@ Small batches are efficient on a CPU core; other devices are faster with large b
 MAX_OVERSAMPLING = 8
 
 
-def box_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Convert upright boxes (N, 4) to quads (N, 4, 2)."""
-    corners: npt.NDArray[np.float64] = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]].astype(np.float64)
-    return corners
-
-
 def as_quads(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """Convert boxes with scores, upright (N, 5) or rotated (N, 5, 2), to quads (N, 4, 2) without scores."""
-    return box_quads(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4].astype(np.float64)
+    quads: npt.NDArray[np.floating] = boxes_to_polygons(boxes[:, :4]) if boxes.ndim == 2 else boxes[:, :4]
+    return quads.astype(np.float64)
 
 
 def scores_of(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
@@ -54,11 +49,8 @@ def scores_of(boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 
 def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.float64]:
-    """Return the quads (N, 4, 2) of all classes as one array.
-
-    ``boxes`` maps the name of each class to its rotated boxes with scores, (N, 5, 2).
-    """
-    return np.concatenate([np.asarray(found, dtype=np.float64)[:, :4] for found in boxes.values()])
+    """Return the quads (N, 4, 2) of all classes as one array; ``boxes`` are as for `as_quads`, by class."""
+    return np.concatenate([as_quads(found) for found in boxes.values()])
 
 
 def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
@@ -73,10 +65,7 @@ def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray
 
 
 def scale_to_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """Convert quads (N, 4, 2) from fractions of the page to pixels.
-
-    ``shape`` is (height, width) of the page in pixels.
-    """
+    """Convert quads (N, 4, 2) from fractions of a page to pixels. ``shape`` is its (height, width)."""
     scaled: FloatArray = quads * np.array([shape[1], shape[0]], dtype=np.float64)
     return scaled
 
@@ -96,17 +85,15 @@ def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.nda
 
     Only the two sides that meet at the first corner are measured. ``page_shape`` is (height, width) of the page.
     """
-    if quads.ndim != 3 or quads.shape[1:] != (4, 2):
-        raise InvalidArgumentError(f"quads must be (N, 4, 2), got shape {quads.shape}")
     points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)
     rights, downs = points[:, 1] - points[:, 0], points[:, 3] - points[:, 0]
     return np.hypot(rights[:, 0], rights[:, 1]), np.hypot(downs[:, 0], downs[:, 1])
 
 
-def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int], ratio: float = TALL_RATIO) -> np.ndarray:
+def lines_are_tall(quads: np.ndarray, page_shape: tuple[int, int]) -> np.ndarray:
     """Return for each quad (N, 4, 2) whether the line is so tall that it must be turned by 90 degrees to be read."""
     widths, heights = side_lengths(quads, page_shape)
-    tall: np.ndarray = heights >= ratio * widths
+    tall: np.ndarray = heights >= TALL_RATIO * widths
     return tall
 
 
@@ -135,17 +122,11 @@ def signed_turn(turn: int) -> int:
 
 @dataclass(frozen=True)
 class LineBatch:
-    """A batch of line images, all padded to the same width.
+    """A batch of line images, all padded to the same width."""
 
-    Attributes:
-        data: The images, (N, 3, height, padded width), RGB in [0, 1]. The padding after each line is NaN.
-        indices: Index of each line among the lines of the page.
-        widths: Width of each line in columns, without padding.
-    """
-
-    data: Tensor
-    indices: list[int]
-    widths: list[int]
+    data: Tensor  # (N, 3, height, padded width), RGB in [0, 1]; the padding after each line is NaN
+    indices: list[int]  # the index of each line among the lines of the page
+    widths: list[int]  # the width of each line in columns, without padding
 
 
 def padded_width(width: int) -> int:
@@ -198,15 +179,13 @@ def line_cuts(
 class _Cut:
     """Lines that are cropped together as a batch.
 
-    They are sampled at ``factor`` times the resolution of the result and then averaged down. ``padded`` is their padded
-    width.
+    They are sampled at ``factor`` times the resolution of the result and then averaged down.
     """
 
     indices: list[int]
-    padded: int
+    padded: int  # the width after padding
     factor: int
-    part: Tensor
-    """The part of the page that contains the lines, or the whole page."""
+    part: Tensor  # the part of the page that contains the lines, or the whole page
     spans: FloatArray
 
 
@@ -254,10 +233,7 @@ def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, 
 
 
 def _sample(picture: Tensor, spans: Tensor, height: int, padded: int, factor: int) -> Tensor:
-    """Crop lines from ``picture`` by sampling it, and return them as (N, 3, height, padded), with NaN after each line.
-
-    Lines that are scaled down are sampled at ``factor`` times the resolution, and then averaged.
-    """
+    """Crop lines from ``picture``, and return them as (N, 3, height, padded), with NaN after each line."""
     rows, columns = height * factor, padded * factor
     grid = sampling_grid(spans, rows, columns, factor).reshape(1, len(spans) * rows, columns, 2)
     sampled = F.grid_sample(picture[None], grid, padding_mode="border", align_corners=False)[0]
@@ -325,10 +301,7 @@ def cut_words(
 
 
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
-    """Crop quads (N, 4, 2), in pixels, from a page without changing their size.
-
-    Each quad is treated as the parallelogram that its first, second and last corners define.
-    """
+    """Crop quads (N, 4, 2), in pixels, from a page without changing their size."""
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
     kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]

@@ -129,11 +129,7 @@ def ink_of_line(inks: npt.NDArray[np.generic], position: int, width: int) -> npt
 
 
 def _map_ink(grays: Tensor) -> Tensor:
-    """Compute `ink_map` for lines of different widths at once.
-
-    Medians and percentiles are computed by sorting the pixel values, because the lines differ in their number of
-    pixels.
-    """
+    """Compute `ink_map` for lines of different widths at once, with medians and percentiles from sorted pixels."""
     rows, columns = grays.shape[1:]
     flat = grays.flatten(1)
     # Floats, because all devices support them and they represent these counts exactly.

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from ...io._elements.elements import line_confidence
 from ...io.elements import Character, UnreadLine
-from ...utils.geometry import box_around, boxes_around, to_corners
+from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners
 from .._networks.transfers import download
 from .cutting import (
-    box_quads,
     cut_lines,
     cut_words,
     place_boxes,
@@ -30,10 +29,10 @@ from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibili
 from .words import boxes_between_gaps
 
 FloatingArray = npt.NDArray[np.floating]
+FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 CUT_HEIGHT, CUT_WIDTH = 48, 4096
 """Height and maximum width of the crops in which lines are cut into words, in pixels."""
-FloatArray = npt.NDArray[np.float64]
 WEAK_READING = 0.8
 """Lines with a lower confidence are also read upside down; on upright pages this is one line in fifty."""
 READS_SURELY = 0.95
@@ -181,7 +180,7 @@ def join_sideways_letters(
     stacks = _stacks_of_letters(boxes_around(pixels))
     if not stacks:
         return quads, scores, readings
-    joined = box_quads(np.stack([boxes_around(quads[stack].reshape(1, -1, 2))[0] for stack in stacks]))
+    joined = boxes_to_polygons(np.stack([boxes_around(quads[stack].reshape(1, -1, 2))[0] for stack in stacks]))
     turns = np.tile([0, 90, 270], len(stacks))
     read = read_lines(model, page, scale_to_pixels(turn_quads(np.repeat(joined, 3, axis=0), turns), shape), split_after)
     kept, added, more = np.ones(len(quads), dtype=bool), [], []
@@ -288,20 +287,19 @@ def read_page_lines(
     """
     shape = (page.shape[1], page.shape[2])
     known = dict(readings or {})
-    open_lines = np.array([index for index in range(len(quads)) if index not in known], dtype=np.int64)
+    open_lines = [index for index in range(len(quads)) if index not in known]
     lines = turn_quads(quads, turns)
     read = read_lines(model, page, scale_to_pixels(lines[open_lines], shape), split_after)
-    for index, reading in zip(open_lines, read, strict=True):
-        known[int(index)] = reading
+    known |= zip(open_lines, read, strict=True)
     if second_chance:
         turns = _turn_bad_lines(model, page, quads, turns, known, split_after)
         lines = turn_quads(quads, turns)
     for script, reader in (script_readers or {}).items():
-        own = np.array([index for index, reading in known.items() if reading.script == script], dtype=np.int64)
-        if not len(own):
+        own = [index for index, reading in known.items() if reading.script == script]
+        if not own:
             continue
         read = read_lines(reader, page, scale_to_pixels(lines[own], shape), split_after)
-        for index, reading in zip(own.tolist(), read, strict=True):
+        for index, reading in zip(own, read, strict=True):
             first = known[index]
             has_letters = any(character.isalpha() and not character.isascii() for character in reading.text)
             is_better = reading.confidence >= READS_SURELY or _num_right(reading) >= _num_right(first)
@@ -326,10 +324,7 @@ def read_page_lines(
 
 
 def _num_right(reading: LineReading) -> float:
-    """Return how many characters of a reading are expected to be right.
-
-    The number is low even for a confident reading if the model left out letters that it does not know.
-    """
+    """Return how many characters are expected to be right; few if the model left out letters that it does not know."""
     return reading.confidence * len(reading.text)
 
 
@@ -353,14 +348,10 @@ def _turn_bad_lines(
     split_after: str,
 ) -> IntArray:
     # Upright text in an unknown script yields no text, and upside-down text yields other letters.
-    weak = np.array(
-        [index for index, reading in known.items() if reading.words and reading.confidence < WEAK_READING], np.int64
-    )
-    shape = (page.shape[1], page.shape[2])
+    weak = [index for index, reading in known.items() if reading.words and reading.confidence < WEAK_READING]
     result = turns.copy()
-    other = turn_quads(quads[weak], turns[weak] + 180)
-    read = read_lines(model, page, scale_to_pixels(other, shape), split_after)
-    for index, reading in zip(weak.tolist(), read, strict=True):
+    other = scale_to_pixels(turn_quads(quads[weak], turns[weak] + 180), (page.shape[1], page.shape[2]))
+    for index, reading in zip(weak, read_lines(model, page, other, split_after), strict=True):
         if legibility(reading) >= max(READS_TURNED, known[index].confidence + MIN_ADVANTAGE):
             known[index] = reading
             result[index] = (result[index] + 180) % 360

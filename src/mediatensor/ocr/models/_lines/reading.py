@@ -105,7 +105,7 @@ def script_of(names: Sequence[str], scores: npt.NDArray[np.floating], num_steps:
 
 
 def fingerprint(*parameters: Tensor) -> str:
-    """Return a checksum of a network's float32 parameters, which serves to recognise published weights."""
+    """Return a checksum of a network's float32 parameters, to recognise published weights."""
     digest = hashlib.sha256()
     for parameter in parameters:
         digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
@@ -250,7 +250,7 @@ def readings_of(
 ) -> list[LineReading]:
     """Copy the network outputs of all batches to the host in one transfer, and decode them.
 
-    ``number`` is the number of lines on the page. A line that is in none of the batches gets an empty reading.
+    ``number`` is the number of lines. A line that is in none of the batches gets an empty reading.
     """
     readings: list[LineReading] = [LineReading([], 0.0)] * number
     arrays = iter(download(*(array for batch in seen for array in batch.arrays)))

@@ -21,7 +21,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ....errors import InvalidArgumentError
 from .._networks.transfers import download, mark_open_sizes
 from .characters import is_east_asian
 from .cutting import (
@@ -53,7 +52,7 @@ _OUTLIERS = 0.1
 # Errors of lines on one page are correlated, so any number of lines counts as at most this many independent lines.
 _INDEPENDENT_LINES = 8.0
 # Pages are upright more often than not.
-_PRIOR = np.array([0.55, 0.15, 0.15, 0.15])
+_PRIOR = (0.55, 0.15, 0.15, 0.15)
 # Prior probability that a line along the page's axis is upside down relative to the page.
 _STRAY_LINE = 0.02
 # A line across the page is at least this many times as long as ordinary lines are high. A single upright "1" or "I" is
@@ -107,20 +106,11 @@ class LineEvidence:
     upside_down: float | None = None
     confidences: Mapping[int, float] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.length) and self.length >= 0 and np.isfinite(self.aspect) and self.aspect > 0):
-            raise InvalidArgumentError(f"length and aspect must be positive, got {self.length} and {self.aspect}")
-        if self.upside_down is not None and not 0 <= self.upside_down <= 1:
-            raise InvalidArgumentError(f"upside_down={self.upside_down}: it must be a probability in [0, 1]")
-        for turn, confidence in self.confidences.items():
-            if turn not in TURNS or not 0 <= confidence <= 1:
-                raise InvalidArgumentError(f"confidences[{turn}]={confidence}: turns are {TURNS}, values in [0, 1]")
-
 
 def line_evidence(
     quads: np.ndarray,
     page_shape: tuple[int, int],
-    upside_down: Sequence[float | None] | np.ndarray | None = None,
+    upside_down: Sequence[float | None] | None = None,
     confidences: Sequence[Mapping[int, float]] | None = None,
 ) -> list[LineEvidence]:
     """Collect the evidence of each line about the page's turn.
@@ -129,20 +119,13 @@ def line_evidence(
     ``upside_down`` and ``confidences`` are results for each line, as in `LineEvidence`. For lines that `lines_are_tall`
     selects, ``upside_down`` must be the probability for the rotated crop.
     """
-    for name, argument in (("upside_down", upside_down), ("confidences", confidences)):
-        if argument is not None and len(argument) != len(quads):
-            raise InvalidArgumentError(f"{name} has {len(argument)} items for {len(quads)} lines")
     widths, heights = (sides.clip(1e-6) for sides in side_lengths(quads, page_shape))
     tall = lines_are_tall(quads, page_shape)
     aspects = np.where(tall, heights / widths, widths / heights)
-    known = [None] * len(quads) if upside_down is None else upside_down
-    lengths, of_lines = np.maximum(widths, heights), confidences or [{}] * len(quads)
-    return [
-        LineEvidence(length, is_tall, aspect, None if probability is None else float(probability), own)
-        for length, is_tall, aspect, probability, own in zip(
-            lengths.tolist(), tall.tolist(), aspects.tolist(), known, of_lines, strict=True
-        )
-    ]
+    columns = (np.maximum(widths, heights).tolist(), tall.tolist(), aspects.tolist())
+    flipped = upside_down or [None] * len(quads)
+    read = confidences or [{}] * len(quads)
+    return [LineEvidence(*line) for line in zip(*columns, flipped, read, strict=True)]
 
 
 def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
@@ -181,8 +164,6 @@ def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[
     >>> decide_line_turns([page, note], page_turn=0)
     [0, 270]
     """
-    if page_turn not in TURNS:
-        raise InvalidArgumentError(f"page_turn={page_turn}: it must be one of {TURNS}")
     if not evidence:
         return []
     along = np.array([line.tall == bool(page_turn % 180) for line in evidence])
@@ -251,14 +232,9 @@ def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch
         lines = []
         for crop in crops[start : start + batch_size]:
             height, width = crop.shape[1:]
-            corners = turn_quads(WHOLE_CROP, np.where(lines_are_tall(WHOLE_CROP, (height, width)), 90, 0)) * (
-                width,
-                height,
-            )
-            lines += [
-                F.pad(line.data, (0, columns), value=torch.nan)[..., :columns]
-                for line in cut_lines(crop, corners, rows, columns)
-            ]
+            turn = np.where(lines_are_tall(WHOLE_CROP, (height, width)), 90, 0)
+            for line in cut_lines(crop, turn_quads(WHOLE_CROP, turn) * (width, height), rows, columns):
+                lines.append(F.pad(line.data, (0, columns), value=torch.nan)[..., :columns])
         found.append(_compute_upside_down(classifier, torch.cat(lines)))
     (probabilities,) = download(torch.cat(found)) if found else (np.zeros(0),)
     return probabilities.astype(np.float64)
@@ -412,7 +388,7 @@ def page_turn(
     """
     shape = (page.shape[1], page.shape[2])
     sample = quads[longest_lines(quads, shape)]
-    flipped = upside_down_probabilities(classifier, page, sample)
+    flipped = upside_down_probabilities(classifier, page, sample).tolist()
     turn, confidence = vote_page_turn(line_evidence(sample, shape, flipped))
     if model is None or (turn == 0 and confidence >= SURE_OF_TURN) or not len(sample):
         return turn, confidence
@@ -435,6 +411,7 @@ def turns_on_turned_page(classifier: LineClassifier, page: Tensor, quads: FloatA
     shape = (page.shape[1], page.shape[2])
     across = np.flatnonzero(lines_are_tall(quads, shape) != bool(turn % 180))
     known: list[float | None] = [None] * len(quads)
-    for index, probability in zip(across, upside_down_probabilities(classifier, page, quads[across]), strict=True):
-        known[index] = float(probability)
+    probabilities = upside_down_probabilities(classifier, page, quads[across]).tolist()
+    for index, probability in zip(across.tolist(), probabilities, strict=True):
+        known[index] = probability
     return np.array(decide_line_turns(line_evidence(quads, shape, known), turn), dtype=np.int64).reshape(-1)

@@ -255,10 +255,7 @@ def _split_at_gaps(
     height: int,
     pitch: float,
 ) -> list[list[int]]:
-    """Split groups of characters at wide ink gaps, but never before a comma, full stop or semicolon.
-
-    Each group is a word, given by the indices of its characters.
-    """
+    """Split words, given by the indices of their characters, at wide ink gaps."""
     empty = runs_of_true(~inside)
     wide = empty[empty[:, 1] - empty[:, 0] > max(WIDE_GAP * height, WIDER_THAN_LETTERS * pitch)]
     if not len(wide):
@@ -268,8 +265,7 @@ def _split_at_gaps(
         own, begin = middles[group], 0
         for start, stop in wide.tolist():
             end = int(np.searchsorted(own, (start + stop) / 2))
-            # Character positions are accurate to a part of a character; a character far inside the gap is not its
-            # neighbour.
+            # A character far inside the gap is not its neighbour; positions are off by a part of a character.
             near = 0 < end < len(own) and own[end - 1] <= start + 0.3 * pitch and own[end] >= stop - 0.3 * pitch
             if near and end > begin and values[group[end]] not in ",.;":
                 cut.append(group[begin:end])

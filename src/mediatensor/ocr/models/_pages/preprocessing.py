@@ -16,28 +16,27 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
+from ...._engine.common.checks import whole_number
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ....frames import Frame, FrameBatch
 from ...io.reader import Pages, open_document
 from ...transforms import Resize
 from ...utils._page_images import Letterbox, resized
+from .._networks.registry import refuse_unknown
 from .._networks.transfers import constant, download, upload_images
 
 Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
 """A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a Pillow image."""
 _FILES = (str, os.PathLike, bytes, bytearray)
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-# Texts up to this length, in characters, get a language only if its probability is high.
+# Texts up to this length, in characters, get a language only if its probability is high, as in docTR.
 _SHORT_TEXT = 5
 _SHORT_TEXT_CONFIDENCE = 0.2
-LEAST_SCALE, TILE_OVERLAP = 0.6, 0.25
-"""Strips that would be scaled by less than the first value are cut into tiles. Tiles overlap by the second value, as a
-share of their length.
-"""
+LEAST_SCALE = 0.6  # strips that would be scaled by less than this are cut into tiles
+TILE_OVERLAP = 0.25  # overlap of two tiles, as a share of their length
+# Greatest factor by which pages are enlarged. Large letters, as in small video frames, get blurred edges, which mislead
+# detectors.
 MAX_ENLARGEMENT = 2.0
-"""Greatest factor by which pages are enlarged. Large letters, as in small video frames, get blurred edges, which
-mislead detectors.
-"""
 
 
 def page_sources(pages: Any) -> Sequence[Any]:
@@ -62,19 +61,19 @@ def page_sources(pages: Any) -> Sequence[Any]:
 
 
 def single_images(images: Any) -> Iterator[Image]:
-    """Yield the images in a list, a batch, a `FrameBatch` or a document. Pages of a document are loaded one by one."""
+    """Yield the images in a list, a batch, a `FrameBatch` or a document."""
     if isinstance(images, FrameBatch):
         images = images.data
     if isinstance(images, Frame) or (isinstance(images, Tensor | np.ndarray) and images.ndim == 3):
-        raise InvalidArgumentError("one image was given where several belong: put it into a list, as in [page].")
+        raise InvalidArgumentError("got one image instead of several: put it into a list, as in [page].")
     if isinstance(images, Tensor | np.ndarray) and images.ndim != 4:
         raise InvalidArgumentError(
             f"incorrect input shape: {tuple(images.shape)}; a batch of images is (N, H, W, 3) or (N, 3, H, W)."
         )
     if isinstance(images, (str, bytes)) or not hasattr(images, "__iter__"):
         raise InvalidArgumentError(
-            f"images of type {type(images).__name__}: give a list of arrays or tensors, a FrameBatch, or what "
-            "DocumentFile.from_pdf and DocumentFile.from_images return."
+            f"images of type {type(images).__name__}: give a list of arrays or tensors, a FrameBatch, or a document "
+            "from DocumentFile.from_pdf or DocumentFile.from_images."
         )
     yield from images
 
@@ -141,10 +140,7 @@ def _wrong_type(dtype: Any) -> InvalidArgumentError:
 
 @lru_cache(maxsize=1)
 def _language_profiles() -> Any:
-    """Load langdetect's language profiles into a separate factory.
-
-    Changing langdetect's shared factory would affect other code that uses it.
-    """
+    """Load langdetect's profiles into a separate factory, because its shared factory belongs to other code."""
     try:
         from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
     except ImportError:
@@ -295,7 +291,7 @@ class PreProcessor(nn.Module):
         return_padding_mask: bool = False,
     ) -> None:
         super().__init__()
-        self.batch_size = check_positive("batch_size", batch_size)
+        self.batch_size = whole_number("batch_size", batch_size, at_least=1)
         self.resize = Resize(
             output_size,
             preserve_aspect_ratio=preserve_aspect_ratio,
@@ -436,9 +432,9 @@ class FlexiblePreProcessor(nn.Module):
         multiple: int = 32,
     ) -> None:
         super().__init__()
-        self.shorter_side = check_positive("shorter_side", shorter_side)
-        self.longer_side = check_positive("longer_side", longer_side)
-        self.batch_size = check_positive("batch_size", batch_size)
+        self.shorter_side = whole_number("shorter_side", shorter_side, at_least=1)
+        self.longer_side = whole_number("longer_side", longer_side, at_least=1)
+        self.batch_size = whole_number("batch_size", batch_size, at_least=1)
         self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
 
     def extra_repr(self) -> str:
@@ -520,25 +516,23 @@ def part_of_page(
 
 
 def make_pre_processor(
-    cfg: Mapping[str, Any], batch_size: int, preserve_aspect_ratio: bool, symmetric_pad: bool, scales: Mapping[str, Any]
+    cfg: Mapping[str, Any],
+    batch_size: int,
+    preserve_aspect_ratio: bool,
+    symmetric_pad: bool,
+    options: dict[str, Any],
 ) -> PreProcessor:
     """Create a preprocessor for a network with the configuration ``cfg``.
 
-    If ``scales`` contains ``mean`` or ``std``, these take precedence over the values in ``cfg``.
+    If ``options`` contains ``mean`` or ``std``, these take precedence over the values in ``cfg``. An error is raised
+    for all other options.
     """
-    mean, std = scales.get("mean"), scales.get("std")
+    scales = {name: options.pop(name) if name in options else cfg[name] for name in ("mean", "std")}
+    refuse_unknown(options)
     return PreProcessor(
         cfg["input_shape"][1:],
         batch_size,
-        cfg["mean"] if mean is None else mean,
-        cfg["std"] if std is None else std,
         preserve_aspect_ratio=preserve_aspect_ratio,
         symmetric_pad=symmetric_pad,
+        **scales,
     )
-
-
-def check_positive(name: str, value: int) -> int:
-    """Return ``value`` if it is an integer of at least 1; otherwise raise an error that mentions ``name``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidArgumentError(f"{name}={value!r}: give an integer of at least 1.")
-    return value

@@ -13,20 +13,14 @@ import numpy as np
 import torch
 from torch.nn.functional import grid_sample
 
-from ....errors import InvalidArgumentError, MissingDependencyError
+from ....errors import InvalidArgumentError
 from ...utils._page_images import Matrix, rotation, translation
-from ...utils.geometry import boxes_around, boxes_to_polygons, compute_expanded_shape, min_area_rect
+from ...utils.geometry import boxes_around, boxes_to_polygons, compute_expanded_shape
 
 # The output is sampled in tiles of this side length, so that the whole page is never converted to floats.
 _TILE = 1024
 # Larger pages are rejected; 20,000 by 20,000 pixels, rotated by 45 degrees, are still accepted.
 _MAX_PIXELS = 1 << 30
-# Number of shapes of a detector's map that determine the skew, their least area in pixels, and their least elongation.
-_MAP_SHAPES = 200
-_MAP_AREA = 60
-_MAP_RATIO = 3.0
-# Elongations are estimated by moments; for each requested shape, this many of the most elongated are measured exactly.
-_MEASURED_PER_SHAPE = 2
 # Angles are taken modulo a quarter turn, so axes such as 89 and -89 degrees are close to each other.
 _QUARTER = 90.0
 _EVEN = 1e-9
@@ -47,12 +41,10 @@ class Straightening:
     back: Matrix
 
 
-def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool = True) -> Straightening:
+def plan_straightening(page_shape: tuple[int, int], angle: float) -> Straightening:
     """Compute the transform that makes a page upright, if the page is turned clockwise by ``angle`` degrees.
 
-    If ``expand`` is true, the upright page is large enough for the whole rotated page. Otherwise it has the size of the
-    original page, and the corners of the rotated page are lost. For multiples of 90 degrees, ``expand`` has no effect:
-    no pixels are lost, and 90 and 270 degrees swap height and width.
+    The upright page is large enough for the whole rotated page.
 
     >>> plan = plan_straightening((100, 200), 90)
     >>> plan.shape
@@ -60,19 +52,13 @@ def plan_straightening(page_shape: tuple[int, int], angle: float, expand: bool =
     >>> (plan.forward @ [1.0, 0.0, 1.0]).tolist()  # top right of a page turned clockwise: top left of the upright one
     [0.0, 0.0, 1.0]
     """
-    height, width = page_shape
-    if height < 1 or width < 1 or not np.isfinite(angle):
-        raise InvalidArgumentError(f"a page of shape {page_shape} cannot be turned by {angle} degrees")
-    if expand or angle % 90 == 0:
-        # The tolerance prevents rounding errors of sines from adding a pixel.
-        rows, columns = (int(np.ceil(side - 1e-6)) for side in compute_expanded_shape((height, width), angle))
-    else:
-        rows, columns = height, width
+    # The tolerance prevents rounding errors of sines from adding a pixel.
+    rows, columns = (int(np.ceil(side - 1e-6)) for side in compute_expanded_shape(page_shape, angle))
     if rows * columns > _MAX_PIXELS:
         raise InvalidArgumentError(f"the upright page would have {columns} x {rows} pixels, more than {_MAX_PIXELS}")
     upright = (rows, columns)
-    forward, back = _turn_matrix(angle, (height, width), upright), _turn_matrix(-angle, upright, (height, width))
-    return Straightening(float(angle), (height, width), upright, forward, back)
+    forward, back = _turn_matrix(angle, page_shape, upright), _turn_matrix(-angle, upright, page_shape)
+    return Straightening(float(angle), page_shape, upright, forward, back)
 
 
 def _turn_matrix(angle: float, start: tuple[int, int], end: tuple[int, int]) -> Matrix:
@@ -103,25 +89,21 @@ def map_boxes(boxes: np.ndarray, matrix: Matrix) -> np.ndarray:
     return points.clip(0, 1)
 
 
-def straighten(page: torch.Tensor, plan: Straightening, fill: int = 0) -> torch.Tensor:
+def straighten(page: torch.Tensor, plan: Straightening) -> torch.Tensor:
     """Rotate a page (C, H, W) upright; the result has the same dtype and device.
 
-    Parts of the upright page that are outside the original page get the value ``fill``. Rotations by multiples of 90
-    degrees are exact. Other rotations use bilinear interpolation.
+    Parts of the upright page that are outside the original page are black. Rotations by multiples of 90 degrees are
+    exact. Other rotations use bilinear interpolation.
     """
-    if page.ndim != 3 or tuple(page.shape[1:]) != plan.page_shape:
-        raise InvalidArgumentError(f"page has shape {tuple(page.shape)}, the plan is for (C, {plan.page_shape})")
-    if page.dtype != torch.uint8 and not page.is_floating_point():
-        raise InvalidArgumentError(f"page is of {page.dtype}, should be torch.uint8 or floating")
     if plan.angle % 90 == 0:
         return torch.rot90(page, int(plan.angle // 90) % 4, (1, 2)).contiguous()
-    upright = page.new_full((len(page), *plan.shape), fill)
+    upright = page.new_zeros((len(page), *plan.shape))
     rows, columns = plan.shape
     height, width = plan.page_shape
     pixels_back = np.diag([width, height, 1.0]) @ plan.back @ np.diag([1 / columns, 1 / rows, 1.0])
     for vertical, horizontal in _tiles(rows, columns):
         tile_back = pixels_back @ translation(horizontal.start, vertical.start)
-        _sample(upright[:, vertical, horizontal], page, tile_back, fill)
+        _sample(upright[:, vertical, horizontal], page, tile_back)
     return upright
 
 
@@ -131,7 +113,7 @@ def _tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
             yield slice(top, min(top + _TILE, rows)), slice(left, min(left + _TILE, columns))
 
 
-def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -> None:
+def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix) -> None:
     """Compute the pixels of one tile of the upright page; ``matrix`` maps pixels of the tile to pixels of ``page``."""
     rows, columns = tile.shape[1:]
     ends = matrix[:2, :2] @ np.array([[0, columns, 0, columns], [0, 0, rows, rows]]) + matrix[:2, 2:]
@@ -141,7 +123,7 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
     if left >= right or top >= bottom:
         return
     precision = torch.float64 if page.dtype == torch.float64 else torch.float32
-    part = page[:, top:bottom, left:right].to(precision) - fill
+    part = page[:, top:bottom, left:right].to(precision)
     x = torch.arange(columns, device=page.device, dtype=precision) + 0.5
     y = (torch.arange(rows, device=page.device, dtype=precision) + 0.5)[:, None]
     # Coordinates are relative to the part, because float32 has few bits for fractions of pixels far from the origin.
@@ -149,80 +131,32 @@ def _sample(tile: torch.Tensor, page: torch.Tensor, matrix: Matrix, fill: int) -
     source_x = xx * x + xy * y + across
     source_y = yx * x + yy * y + down
     grid = torch.stack([2 * source_x / (right - left) - 1, 2 * source_y / (bottom - top) - 1], dim=-1)
-    sampled = grid_sample(part[None], grid[None], padding_mode="zeros", align_corners=False)[0] + fill
+    sampled = grid_sample(part[None], grid[None], padding_mode="zeros", align_corners=False)[0]
     tile.copy_(sampled if page.is_floating_point() else sampled.round_().clamp_(0, 255))
 
 
-def elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Measure the most elongated connected shapes in a map ``inked``, bool (H, W).
+def estimate_page_skew(quads: np.ndarray, page_shape: tuple[int, int]) -> float:
+    """Estimate by how many degrees the lines of a page are tilted clockwise, in [-45, 45).
 
-    At most ``number`` shapes are measured. Shapes whose area is at most ``lower_area`` pixels, and shapes of a single
-    row of pixels, are ignored. Return three arrays, in the order of descending elongation: the angles of the long sides
-    in degrees clockwise, in (-90, 90], and the lengths and the widths in pixels.
+    The result is the median angle of the long sides of the lines, weighted by their length, or 0.0 if there are no
+    lines. A vertical line counts like a horizontal line: its tilt is measured from the vertical.
+
+    >>> import numpy as np
+    >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
+    >>> round(estimate_page_skew(quad, page_shape=(100, 100)), 2)
+    5.0
+
+    ``quads`` (N, 4, 2) are the lines, relative to a page of ``page_shape`` (height, width).
     """
-    try:
-        from scipy import ndimage
-    except ImportError:
-        raise MissingDependencyError('Measuring a page\'s skew needs SciPy: pip install "mediatensor[ocr]".') from None
-
-    none = np.empty(0)
-    labels, count = ndimage.label(inked, structure=np.ones((3, 3), dtype=bool))
-    if count == 0:
-        return none, none, none
-    # Area within the contour through pixel centers, the usual measure of contours (Pick's theorem).
-    rim = inked & ~ndimage.binary_erosion(inked)
-    inked_count = np.bincount(labels[inked], minlength=count + 1)
-    areas = inked_count - np.bincount(labels[rim], minlength=count + 1) / 2 - 1
-    rows, columns = np.nonzero(rim & (areas > lower_area)[labels])
-    own = labels[rows, columns]
-    order = np.argsort(own, kind="stable")
-    points, own = np.stack([columns, rows], axis=1)[order], own[order]
-    if len(own) == 0:
-        return none, none, none
-    shapes = np.split(points, np.flatnonzero(np.diff(own)) + 1)
-    likely = np.argsort(-_elongations(points, own), kind="stable")[: number * _MEASURED_PER_SHAPE]
-    rectangles = [min_area_rect(shapes[index]) for index in likely]
-    measured = np.array(
-        [(np.degrees(np.arctan2(one.axis[1], one.axis[0])), one.width, one.height) for one in rectangles]
-    ).reshape(-1, 3)
-    measured = measured[measured[:, 2] > 0]
-    longest = np.argsort(-measured[:, 1] / measured[:, 2], kind="stable")[:number]
-    angles, lengths, breadths = measured[longest].T
-    return np.where(angles <= -90, angles + 180, angles), lengths, breadths
+    corners = (quads * np.array([page_shape[1], page_shape[0]])).astype(np.float64)
+    first = (corners[:, 1] + corners[:, 2] - corners[:, 0] - corners[:, 3]) / 2
+    second = (corners[:, 3] + corners[:, 2] - corners[:, 0] - corners[:, 1]) / 2
+    is_first_longer = np.hypot(*first.T) >= np.hypot(*second.T)
+    sides = np.where(is_first_longer[:, None], first, second)
+    return _median_angle(np.degrees(np.arctan2(sides[:, 1], sides[:, 0])), np.hypot(sides[:, 0], sides[:, 1]))
 
 
-def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Estimate the elongation of each shape from the second moments of its rim.
-
-    ``points`` are the rim pixels of all shapes. ``own`` has the number of the shape to which each pixel belongs.
-    """
-    _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
-    x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
-    x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))
-    xx, yy, xy = (np.bincount(index, values) / sizes for values in (x * x, y * y, x * y))
-    spread = np.hypot((xx - yy) / 2, xy)
-    middle = (xx + yy) / 2
-    # A rim of one row of pixels has no width; adding 1/12 of a squared pixel keeps the ratio finite.
-    ratios: np.ndarray = (middle + spread) / (middle - spread + 1 / 12)
-    return ratios
-
-
-def quad_angles(quads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the angle of the long side of each quad in degrees clockwise, and the length of this side.
-
-    ``quads`` (N, 4, 2) are in pixels.
-    """
-    if not np.isfinite(quads).all():
-        raise InvalidArgumentError(f"quads must be finite and (N, 4, 2), got shape {quads.shape}")
-    quads = quads.astype(np.float64)
-    first = (quads[:, 1] + quads[:, 2] - quads[:, 0] - quads[:, 3]) / 2
-    second = (quads[:, 3] + quads[:, 2] - quads[:, 0] - quads[:, 1]) / 2
-    first_longer = np.hypot(*first.T) >= np.hypot(*second.T)
-    sides = np.where(first_longer[:, None], first, second)
-    return np.degrees(np.arctan2(sides[:, 1], sides[:, 0])), np.hypot(sides[:, 0], sides[:, 1])
-
-
-def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
+def _median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     """Return the weighted median of angles in degrees, in [-45, 45).
 
     Angles that differ by 90 degrees count as equal, so 44 and -44 degrees are only 2 degrees apart. Therefore the
@@ -241,34 +175,3 @@ def median_angle(angles: np.ndarray, weights: np.ndarray) -> float:
     first, last = np.searchsorted(reached, reached[-1] * np.array([0.5 - _EVEN, 0.5 + _EVEN]))
     lower, upper = offsets[order[first]], offsets[order[last]]
     return float((mean + (lower + upper) / 2 + _QUARTER / 2) % _QUARTER - _QUARTER / 2)
-
-
-def estimate_page_skew(lines: np.ndarray, page_shape: tuple[int, int] | None = None) -> float:
-    """Estimate by how many degrees the lines of a page are tilted clockwise, in [-45, 45).
-
-    The result is the median angle of the long sides of the lines, weighted by their length, or 0.0 if there are no
-    lines. A vertical line counts like a horizontal line: its tilt is measured from the vertical.
-
-    >>> import numpy as np
-    >>> quad = np.array([[[0.1, 0.10], [0.9, 0.17], [0.9, 0.22], [0.1, 0.15]]])
-    >>> round(estimate_page_skew(quad, page_shape=(100, 100)), 2)
-    5.0
-
-    Args:
-        lines: Either the quads of lines relative to the page, float ``(N, 4, 2)``; or the map of a detector, ``(H, W)``
-            or ``(H, W, 1)``, which is positive where there is text and has the aspect ratio of the page.
-        page_shape: Height and width of the page to which the quads are relative. If ``None``, the x and y coordinates
-            of the quads must have the same unit.
-
-    Raises:
-        InvalidArgumentError: The array has another shape or is not finite.
-        MissingDependencyError: A map is given and SciPy is not installed.
-    """
-    if lines.ndim == 3 and lines.shape[1:] == (4, 2):
-        height, width = (1, 1) if page_shape is None else page_shape
-        return median_angle(*quad_angles(lines * np.array([width, height])))
-    if lines.ndim == 2 or (lines.ndim == 3 and lines.shape[2] == 1):
-        angles, lengths, breadths = elongated_shapes(lines.reshape(lines.shape[:2]) > 0, _MAP_SHAPES, _MAP_AREA)
-        text = lengths > _MAP_RATIO * breadths
-        return median_angle(angles[text], lengths[text])
-    raise InvalidArgumentError(f"lines have shape {lines.shape}: give quads (N, 4, 2) or a map (H, W)")

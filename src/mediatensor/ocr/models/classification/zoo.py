@@ -79,13 +79,11 @@ def _predictor(
 ) -> OrientationPredictor:
     if kwargs.pop("disabled", False):
         return OrientationPredictor(None, None)
-    scales = {name: kwargs.pop(name, None) for name in ("mean", "std")}
-    refuse_unknown(kwargs)
     model = choose_network(arch, pretrained, ARCHS)
     cfg: Any = getattr(model, "cfg", {})
     if not set(cfg.get("classes") or [None]) <= TURNS:
         raise InvalidArgumentError(
-            f"unknown architecture: {type(model).__name__} knows no directions; its cfg needs classes out of "
-            f"{sorted(TURNS)}, mean, std and input_shape."
+            f"unknown architecture: {type(model).__name__} does not predict turns; its cfg must have mean, std, "
+            f"input_shape, and classes out of {sorted(TURNS)}."
         )
-    return OrientationPredictor(make_pre_processor(cfg, batch_size, True, True, scales), model)
+    return OrientationPredictor(make_pre_processor(cfg, batch_size, True, True, kwargs), model)

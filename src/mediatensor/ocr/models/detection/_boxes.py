@@ -109,12 +109,11 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def image_tools() -> ModuleType:
+    """Import ``scipy.ndimage``, or raise an error that says what to install."""
     try:
         from scipy import ndimage
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Finding text regions needs SciPy: pip install "mediatensor[ocr]" brings it.'
-        ) from error
+    except ImportError:
+        raise MissingDependencyError('Finding text needs SciPy: pip install "mediatensor[ocr]".') from None
     tools: ModuleType = ndimage
     return tools
 

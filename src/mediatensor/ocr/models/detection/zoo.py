@@ -11,7 +11,7 @@ from ....errors import InvalidArgumentError
 from .._networks.registry import list_models, refuse_unknown, register_predictor
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import choose_network
-from .._pages.preprocessing import FlexiblePreProcessor, PreProcessor
+from .._pages.preprocessing import FlexiblePreProcessor, make_pre_processor
 from .fast import FAST, reparameterize
 from .predictor import DetectionPredictor
 
@@ -68,22 +68,14 @@ def detection_predictor(
     uncompiled_module(model).assume_straight_pages = assume_straight_pages
     if isinstance(model, FAST) and model is not arch:
         reparameterize(model)
-    cfg = model.cfg
-    options = {"batch_size": batch_size, "mean": kwargs.pop("mean", cfg["mean"]), "std": kwargs.pop("std", cfg["std"])}
     multiple = getattr(model, "size_multiple", None)
     if multiple is None:
-        refuse_unknown(kwargs)
-        size = cfg["input_shape"][1:]
-        return DetectionPredictor(
-            PreProcessor(size, preserve_aspect_ratio=preserve_aspect_ratio, symmetric_pad=symmetric_pad, **options),
-            model,
-        )
-    sides = {
-        "shorter_side": kwargs.pop("shorter_side", SHORTER_SIDE),
-        "longer_side": kwargs.pop("longer_side", LONGER_SIDE),
-    }
+        pre_processor = make_pre_processor(model.cfg, batch_size, preserve_aspect_ratio, symmetric_pad, kwargs)
+        return DetectionPredictor(pre_processor, model)
+    defaults = {"shorter_side": SHORTER_SIDE, "longer_side": LONGER_SIDE, **model.cfg}
+    options = {name: kwargs.pop(name, defaults[name]) for name in ("shorter_side", "longer_side", "mean", "std")}
     refuse_unknown(kwargs)
-    return DetectionPredictor(FlexiblePreProcessor(multiple=multiple, **sides, **options), model)
+    return DetectionPredictor(FlexiblePreProcessor(batch_size=batch_size, multiple=multiple, **options), model)
 
 
 register_predictor("detection", detection_predictor)

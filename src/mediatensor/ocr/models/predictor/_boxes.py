@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -15,21 +15,19 @@ from torch import Tensor
 from ....errors import InvalidArgumentError
 from ..._reading_order.ordering import sort_reading_order
 from ...io.elements import Field, KIEPage, Page, Word
-from ...utils.geometry import boxes_around
-from .._lines.cutting import box_quads, cut_words, signed_turn, turn_quads
+from ...utils.geometry import boxes_around, boxes_to_polygons
+from .._lines.cutting import cut_words, signed_turn, turn_quads
 from .._pages.preprocessing import as_tensor
 from .._pages.straightening import Straightening, map_boxes, straighten
 from ..builder._document import PageWords
 from ..detection.predictor import Located
 
+Hook = Callable[[Any], Any]
 IgnoredRegion = Sequence[float]  # xmin, ymin, xmax, ymax, relative to the page
 
 
 def set_located_upright(located: Located, plan: Straightening) -> Located:
-    """Convert the boxes that were found on a page to boxes on the upright page.
-
-    The corners of rotated boxes are reordered: on the upright page, they are clockwise from the top left.
-    """
+    """Convert boxes on a page to boxes on the upright page, with corners clockwise from its top left."""
     boxes = {}
     for name, found in located.boxes.items():
         places = found[:, :4]
@@ -41,10 +39,7 @@ def set_located_upright(located: Located, plan: Straightening) -> Located:
 
 
 def restore_original(page: Page | KIEPage, plan: Straightening) -> None:
-    """Convert the boxes of a page and of all its elements from the upright to the original page, in place.
-
-    Lines and reading order must be determined on the upright page. Therefore boxes are converted only afterwards.
-    """
+    """Convert the boxes of a page and of all its elements from the upright to the original page, in place."""
     page.dimensions = plan.page_shape
     quarter_turns = round(plan.angle / 90) * 90 % 360
     for element in _elements(page):
@@ -73,14 +68,40 @@ def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
     return tuple(map(tuple, mapped.reshape(-1, 2).tolist()))
 
 
-def check_boxes(changed: Any, offered: Any) -> Any:
+def apply_hooks(hooks: Sequence[Hook], pages: Sequence[Located], *, by_class: bool, straight: bool) -> list[Located]:
+    """Pass the boxes of all pages to each hook in turn, and return the resulting boxes with scores.
+
+    Hooks get the boxes of each page without scores: a dictionary by class if ``by_class``, otherwise the array of the
+    only class. If ``straight``, they get upright boxes instead of quads.
+    """
+    places = [{name: _boxes_for_hooks(boxes, straight) for name, boxes in page.boxes.items()} for page in pages]
+    # Hooks may change boxes in place, so they get copies.
+    changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
+    if not by_class:
+        changed = [next(iter(page.values())) for page in changed]
+    for hook in hooks:
+        changed = _check_boxes(hook(changed), changed)
+    if not by_class:
+        changed = [dict.fromkeys(page, boxes) for page, boxes in zip(places, changed, strict=True)]
+    return [
+        Located({name: _add_scores(np.asarray(new[name]), offered[name], page.boxes[name]) for name in new}, None)
+        for new, offered, page in zip(changed, places, pages, strict=True)
+    ]
+
+
+def _boxes_for_hooks(boxes: npt.NDArray[np.floating], straight: bool) -> npt.NDArray[np.floating]:
+    places = boxes[:, :4]
+    return boxes_around(places).clip(0, 1) if places.ndim == 3 and straight else places
+
+
+def _check_boxes(changed: Any, offered: Any) -> Any:
     """Return the boxes ``changed`` by a hook, or raise an error if their structure differs from ``offered``.
 
     ``offered`` are the boxes that were passed to the hook.
     """
     problem = InvalidArgumentError(
-        f"a hook returned {_describe(changed)}: it must return the boxes of all {len(offered)} pages, finite arrays "
-        "of shape (N, 4) or (N, 4, 2) as it got them."
+        f"a hook returned {_describe(changed)}: it must return the boxes of all {len(offered)} pages in the form in "
+        "which it got them, as finite arrays of shape (N, 4) or (N, 4, 2)."
     )
     if not isinstance(changed, Sequence) or isinstance(changed, str) or len(changed) != len(offered):
         raise problem
@@ -102,7 +123,7 @@ def _describe(changed: Any) -> str:
     return type(changed).__name__
 
 
-def take_hook_boxes(
+def _add_scores(
     changed: npt.NDArray[np.floating], offered: npt.NDArray[np.floating], boxes: npt.NDArray[np.floating]
 ) -> npt.NDArray[np.floating]:
     """Add scores to the boxes that a hook returned for one page.
@@ -116,7 +137,7 @@ def take_hook_boxes(
         if (box := known.get(place.tobytes())) is not None:
             rows.append(box)
         elif boxes.ndim == 3:
-            quad = place if place.ndim == 2 else box_quads(place[None])[0]
+            quad = place if place.ndim == 2 else boxes_to_polygons(place[None])[0]
             rows.append(np.concatenate([quad, [[0.0, 1.0]]]))
         else:
             rows.append(np.concatenate([place, [1.0]]))
@@ -124,10 +145,7 @@ def take_hook_boxes(
 
 
 def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    """Convert the ignored regions to an array (N, 4).
-
-    Raise an error unless they are boxes (xmin, ymin, xmax, ymax) in [0, 1].
-    """
+    """Convert ignored regions to an array (N, 4). Raise unless they are boxes (xmin, ymin, xmax, ymax) in [0, 1]."""
     try:
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
     except (TypeError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
-from ...._engine.common.checks import shown
+from ...._engine.common.checks import check_choice, finite_number, shown
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io._documents.pages import PageOfFile
@@ -53,13 +53,13 @@ from ..recognition.predictor import RecognitionPredictor
 from ..table_structure.predictor import TablePredictor
 from ._boxes import (
     CutLine,
+    Hook,
     IgnoredRegion,
-    check_boxes,
+    apply_hooks,
     check_regions,
     cut_found_lines,
     restore_original,
     set_located_upright,
-    take_hook_boxes,
     whiten_regions,
 )
 from ._structure import (
@@ -76,8 +76,6 @@ from ._structure import (
 __all__ = ["TextPredictor"]
 
 logger = logging.getLogger(__name__)
-
-Hook = Callable[[Any], Any]
 
 PAGES_AT_ONCE = 4
 """Limit on pages read in parallel on a CPU, because each page needs hundreds of megabytes. Further threads share the
@@ -134,12 +132,9 @@ class TextPredictor(nn.Module):
         **builder_options: Any,
     ) -> None:
         super().__init__()
-        if on_error not in ("report", "raise"):
-            raise InvalidArgumentError(f'on_error={on_error!r}: give "report" or "raise".')
-        if unreadable_scripts not in ("report", "read"):
-            raise InvalidArgumentError(f'unreadable_scripts={unreadable_scripts!r}: give "report" or "read".')
-        is_number = isinstance(min_confidence, (int, float)) and not isinstance(min_confidence, bool)
-        if not is_number or not 0 <= min_confidence <= 1:
+        check_choice("on_error", on_error, ("report", "raise"))
+        check_choice("unreadable_scripts", unreadable_scripts, ("report", "read"))
+        if not 0 <= finite_number("min_confidence", min_confidence) <= 1:
             raise InvalidArgumentError(f"min_confidence={min_confidence!r}: give a number in [0, 1].")
         if not isinstance(split_after, str):
             raise InvalidArgumentError(f"split_after={split_after!r}: give a string of characters.")
@@ -243,7 +238,7 @@ class TextPredictor(nn.Module):
         """
         sources = page_sources([page])
         if len(sources) != 1:
-            raise InvalidArgumentError(f"cut_lines takes one page, and this has {len(sources)}: give them one by one.")
+            raise InvalidArgumentError(f"cut_lines takes one page, got {len(sources)}: give them one by one.")
         (read,) = self._read(sources)
         if read.error is not None:
             raise PageError(read.error)
@@ -303,30 +298,16 @@ class TextPredictor(nn.Module):
         for index in range(len(sources)):
             (image,) = self._move_to_device([self._load(sources, index)])
             found.append(image if isinstance(image, PageWords) else next(self._locate([image])))
-        pages = [page for page in found if not isinstance(page, PageWords)]
-        places = [{name: self._boxes_for_hooks(boxes) for name, boxes in page.boxes.items()} for page in pages]
-        # Hooks may change boxes in place, so they get copies.
-        changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
-        if not self._keeps_classes_apart:
-            changed = [next(iter(page.values())) for page in changed]
-        for hook in self.hooks:
-            changed = check_boxes(hook(changed), changed)
-        if not self._keeps_classes_apart:
-            names = [next(iter(page)) for page in places]
-            changed = [{name: boxes} for name, boxes in zip(names, changed, strict=True)]
+        located = [page for page in found if not isinstance(page, PageWords)]
         revised = iter(
-            {
-                name: take_hook_boxes(np.asarray(boxes), places[k][name], pages[k].boxes[name])
-                for name, boxes in page.items()
-            }
-            for k, page in enumerate(changed)
+            apply_hooks(self.hooks, located, by_class=self._keeps_classes_apart, straight=self.assume_straight_pages)
         )
         for index, page in enumerate(found):
             (image,) = self._move_to_device([page if isinstance(page, PageWords) else self._load(sources, index)])
             if isinstance(image, PageWords):
                 yield image
             else:
-                yield self._read_page(_result_image(sources, index), image, Located(next(revised), None))
+                yield self._read_page(_result_image(sources, index), image, next(revised))
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
         """Load a page. If it needs recognition, return its tensor.
@@ -413,10 +394,6 @@ class TextPredictor(nn.Module):
     def _locate(self, images: Sequence[Tensor]) -> Iterator[Located]:
         return self.det_predictor.locate(images, rotated=True)
 
-    def _boxes_for_hooks(self, boxes: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-        places = boxes[:, :4]
-        return boxes_around(places).clip(0, 1) if places.ndim == 3 and self.assume_straight_pages else places
-
     def _read_page(self, original: Image, image: Tensor, located: Located) -> PageWords:
         shape = (image.shape[1], image.shape[2])
         turn, confidence = self._turn(image, located)
@@ -426,7 +403,7 @@ class TextPredictor(nn.Module):
             confidence = probability if turn else confidence
         skew = 0.0
         if self.straighten_pages or self.detect_orientation:
-            skew = estimate_page_skew(_quads_of(located), shape)
+            skew = estimate_page_skew(page_quads(located.boxes), shape)
         orientation = None
         if self.detect_orientation:
             orientation = {"value": signed_turn(round(turn + skew) % 360), "confidence": confidence}
@@ -476,7 +453,7 @@ class TextPredictor(nn.Module):
         turn. If the first few lines show that the page is turned sideways, no other lines are read, and no readings are
         returned.
         """
-        model, quads = self.reco_predictor.model, _quads_of(located)
+        model, quads = self.reco_predictor.model, page_quads(located.boxes)
         is_known = self.disable_page_orientation or self.page_orientation_predictor is not None
         if not is_known:
             turn, probability = turn_of_sideways_page(model, image, quads)
@@ -503,7 +480,7 @@ class TextPredictor(nn.Module):
         if not wanted or self.line_classifier is None:
             return 0, None
         model = self.reco_predictor.model if self.reco_predictor.reads_lines else None
-        return page_turn(model, self.line_classifier, image, _quads_of(located))
+        return page_turn(model, self.line_classifier, image, page_quads(located.boxes))
 
     def _words(self, image: Tensor, located: Located, readings: dict[str, Any]) -> dict[str, ClassWords]:
         """Read the words of an upright page, by class. ``readings`` are the lines that were already read, by class."""
@@ -584,7 +561,8 @@ class TextPredictor(nn.Module):
                 page.layout = []
             if words.straightened is not None:
                 if words.orientation is not None:
-                    logger.info("page %d is turned by %d degrees, and was read so", number, words.orientation["value"])
+                    turn = words.orientation["value"]
+                    logger.info("page %d is turned by %d degrees, and is read upright", number, turn)
                 restore_original(page, words.straightened)
         return document
 
@@ -605,7 +583,3 @@ def _result_image(sources: Any, index: int) -> Any:
     if isinstance(source, PIL.Image.Image):
         return np.asarray(source.convert("RGB"))
     return source.data if isinstance(source, Frame) else source
-
-
-def _quads_of(located: Located) -> npt.NDArray[np.float64]:
-    return page_quads({name: as_quads(boxes) for name, boxes in located.boxes.items()})

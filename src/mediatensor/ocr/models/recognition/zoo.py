@@ -7,11 +7,12 @@ from typing import Any
 
 from torch import nn
 
+from ...._engine.common.checks import whole_number
 from ....errors import InvalidArgumentError
 from .._networks.registry import list_models, network_factory, refuse_unknown
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import is_checkpoint, load_checkpoint
-from .._pages.preprocessing import check_positive, make_pre_processor
+from .._pages.preprocessing import make_pre_processor
 from .predictor import RecognitionPredictor
 
 __all__ = ["ARCHS", "recognition_predictor"]
@@ -50,12 +51,11 @@ def recognition_predictor(
         3
     """
     split_wide_crops = kwargs.pop("split_wide_crops", True)
-    scales = {name: kwargs.pop(name, None) for name in ("mean", "std")}
+    scales: dict[str, Any] = {name: kwargs.pop(name) for name in ("mean", "std") if name in kwargs}
     model = _model(arch, pretrained, kwargs)
-    cfg = model.cfg
     if getattr(uncompiled_module(model), "text_unit", "word") == "line":
-        return RecognitionPredictor(None, model, split_wide_crops, check_positive("batch_size", batch_size))
-    pre_processor = make_pre_processor(cfg, batch_size, True, symmetric_pad, scales)
+        return RecognitionPredictor(None, model, split_wide_crops, whole_number("batch_size", batch_size, at_least=1))
+    pre_processor = make_pre_processor(model.cfg, batch_size, True, symmetric_pad, scales)
     return RecognitionPredictor(pre_processor, model, split_wide_crops)
 
 
@@ -64,7 +64,9 @@ def _model(arch: str | os.PathLike[str] | nn.Module, pretrained: bool, kwargs: d
         if not hasattr(uncompiled_module(arch), "vocab"):
             raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a recognition model.")
         if kwargs:
-            raise InvalidArgumentError(f"{', '.join(sorted(kwargs))}: the model is made already.")
+            raise InvalidArgumentError(
+                f"{', '.join(sorted(kwargs))}: a model cannot be changed here; give the name of its architecture."
+            )
         return arch
     if is_checkpoint(arch):
         model = load_checkpoint(arch, "recognition")

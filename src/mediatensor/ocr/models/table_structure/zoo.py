@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from .._networks.registry import list_models, refuse_unknown
+from .._networks.registry import list_models
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import choose_network
 from .._pages.preprocessing import make_pre_processor
@@ -57,8 +57,6 @@ def table_predictor(
     model = choose_network(arch, pretrained, ARCHS, TableCenterNet)
     uncompiled_module(model).assume_straight_pages = assume_straight_pages
     kwargs.pop("pretrained_backbone", None)
-    scales = {name: kwargs.pop(name, None) for name in ("mean", "std")}
-    refuse_unknown(kwargs)
     cfg = uncompiled_module(model).cfg
-    pre_processor = make_pre_processor(cfg, batch_size, preserve_aspect_ratio, symmetric_pad, scales)
+    pre_processor = make_pre_processor(cfg, batch_size, preserve_aspect_ratio, symmetric_pad, kwargs)
     return TablePredictor(pre_processor, model)

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ....decoders import VideoDecoder
+from ....decoders._access import access_to
+from ....errors import OutOfRangeError
 from ._tracking import MAX_GAP, LineTrack
-from ._watching import CELL_SIZE, EDGE_CONTRAST, REST_DIFFERENCE, Gray, count_in_cells
+from ._watching import CELL_SIZE, EDGE_CONTRAST, REST_DIFFERENCE, Box, Gray, count_in_cells
 
 Mask = npt.NDArray[np.bool_]
 
@@ -242,3 +247,24 @@ def _ink(small: Gray) -> Mask:
     ink[:, 1:] |= _difference(small[:, 1:], small[:, :-1]) > EDGE_CONTRAST
     ink[:, :-1] |= ink[:, 1:]
     return ink
+
+
+@dataclass(frozen=True)
+class SlidePicture:
+    """Function that decodes the image of a slide, (H, W, 3). The image is not kept, so each call decodes it again."""
+
+    video: Any
+    frame: int
+    size: tuple[int, int]
+    part: Box
+
+    def __call__(self) -> npt.NDArray[np.uint8]:
+        left, top, right, bottom = self.part
+        is_open = isinstance(self.video, VideoDecoder)
+        with (
+            nullcontext(self.video) if is_open else closing(VideoDecoder(self.video)) as decoder,
+            closing(access_to(decoder).pictures(self.frame)) as pictures,
+        ):
+            for picture in pictures:
+                return np.ascontiguousarray(picture.rgb(self.size)[top:bottom, left:right])
+        raise OutOfRangeError(f"Frame {self.frame}, which shows the slide, is no longer there.")

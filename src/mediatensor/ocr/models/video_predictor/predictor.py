@@ -6,8 +6,7 @@ import copy
 import hashlib
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...._engine.common.checks import finite_number, shown
 from ...._engine.common.messages import counted, progress
 from ....decoders import VideoDecoder
 from ....decoders._access import access_to
-from ....errors import ClosedError, InvalidArgumentError, MediaTensorError, OutOfRangeError
+from ....errors import ClosedError, InvalidArgumentError, MediaTensorError
 from ...io import Page
 from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
@@ -38,7 +37,7 @@ from ._kinds import (
     tie_rolling_lines,
     write_ellipses,
 )
-from ._slides import SlideWatch, StillPage, is_on_page, is_part_of_page, is_slide
+from ._slides import SlidePicture, SlideWatch, StillPage, is_on_page, is_part_of_page, is_slide
 from ._tracking import LineTrack, LineTracker, Picture
 from ._watching import Box, FrameReader
 
@@ -181,27 +180,6 @@ class VideoTextPredictor(nn.Module):
             ['overlay', 'overlay']
         """
         return TextStream(self, video, state)
-
-
-@dataclass(frozen=True)
-class _SlidePicture:
-    """Function that decodes the image of a slide, (H, W, 3). The image is not kept, so each call decodes it again."""
-
-    video: Any
-    frame: int
-    size: tuple[int, int]
-    part: Box
-
-    def __call__(self) -> npt.NDArray[np.uint8]:
-        left, top, right, bottom = self.part
-        is_open = isinstance(self.video, VideoDecoder)
-        with (
-            nullcontext(self.video) if is_open else closing(VideoDecoder(self.video)) as decoder,
-            closing(access_to(decoder).pictures(self.frame)) as pictures,
-        ):
-            for picture in pictures:
-                return np.ascontiguousarray(picture.rgb(self.size)[top:bottom, left:right])
-        raise OutOfRangeError(f"Frame {self.frame}, which shows the slide, is no longer there.")
 
 
 class TextStream(Iterator[TextTrack]):
@@ -500,9 +478,8 @@ class TextStream(Iterator[TextTrack]):
             return
         predictor = self._predictor
         readers = dict(cast(Any, predictor.script_readers).items())
-        read = OCRPredictor(predictor.det_predictor, predictor.reco_predictor, script_readers=readers)([pixels]).pages[
-            0
-        ]
+        reader = OCRPredictor(predictor.det_predictor, predictor.reco_predictor, script_readers=readers)
+        (read,) = reader([pixels]).pages
         read.page, read.page_idx = picture, len(self.slides)
         end = self._starts.get(page.last_frame + 1, self.end_seconds)
         self._shown.append(shown_frame)
@@ -510,8 +487,8 @@ class TextStream(Iterator[TextTrack]):
             Slide(len(self.slides) + 1, page.first_frame, page.last_frame, page.first_seconds, end, read)
         )
 
-    def _picture_of(self, frame: int) -> _SlidePicture:
-        return _SlidePicture(self._video, frame, (self.height, self.width), self._part)
+    def _picture_of(self, frame: int) -> SlidePicture:
+        return SlidePicture(self._video, frame, (self.height, self.width), self._part)
 
     def _forget_starts(self, frame: int) -> None:
         """Discard the times of frames that no current text refers to, so that long videos do not fill the memory."""
@@ -592,13 +569,7 @@ class TextStream(Iterator[TextTrack]):
             )
             for row in map(TrackGroup, group.rows)
         )
-        if any(line.has_drifted for line in group.lines):
-            boxes = _drifting_places(group)
-        else:
-            boxes = [
-                place for line in group.lines for place in (_rolled_places(line) if group.has_rolled else line.places)
-            ]
-        places = tuple(Place(frame, self._starts.get(frame, start), self._geometry(box)) for frame, box in boxes)
+        places = tuple(Place(frame, self._starts.get(frame, start), self._geometry(box)) for frame, box in group.places)
         return TextTrack(
             text="\n".join(line.text for line in lines),
             kind=kind,
@@ -629,32 +600,6 @@ class TextStream(Iterator[TextTrack]):
         left, top, right, bottom = box
         upper_left = (left + x) / self.width, (top + y) / self.height
         return upper_left, ((right + x) / self.width, (bottom + y) / self.height)
-
-
-def _rolled_places(line: LineTrack) -> list[tuple[int, Box]]:
-    """Return the positions of a line that rolls up, each as (first frame at this position, box)."""
-    stages = line.stages
-    return [
-        (stage.first_frame, stage.box)
-        for number, stage in enumerate(stages)
-        if number == 0 or stage.rolled_from is not None
-    ]
-
-
-def _drifting_places(group: TrackGroup) -> list[tuple[int, Box]]:
-    """Return the positions of a text that moves slowly, each as (first frame at this position, box of all lines)."""
-    moves = sorted(
-        (frame, number, box)
-        for number, line in enumerate(group.lines)
-        for frame, box in (line.absorbed_places or [(line.first_frame, line.box)])
-    )
-    places: dict[int, Box] = {}
-    boxes: dict[int, Box] = {}
-    for frame, number, box in moves:
-        boxes[number] = box
-        lefts, tops, rights, bottoms = zip(*boxes.values(), strict=True)
-        places[frame] = min(lefts), min(tops), max(rights), max(bottoms)
-    return list(places.items())
 
 
 def _check_region(region: Sequence[float] | None) -> Region:
