@@ -108,10 +108,7 @@ def _cover_page(pictures: Boxes, page: float, em: float) -> bool:
 
 
 def _turns(directions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the clockwise rotation of each word, int64 (N,): 0, 90, 180 or 270 degrees.
-
-    Words whose direction is unknown get the most frequent rotation on the page.
-    """
+    """Return the clockwise rotation of each word in degrees. Unknown ones get the most frequent rotation."""
     is_known = np.isfinite(directions[:, 0])
     x, y = np.where(is_known[:, None], directions, 0.0).T
     quarters: NDArray[np.int64] = np.round(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % 4
@@ -146,10 +143,7 @@ def _visible_edges(fills: NDArray[np.float64], out: float) -> NDArray[np.float64
 def _line_ids(
     boxes: Boxes, font_sizes: NDArray[np.float64], origins: NDArray[np.float64], directions: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Assign words to text lines. Return the line number of each word, int64 (N,).
-
-    Lines are numbered in the order of their first words.
-    """
+    """Return the number of the text line of each word. Lines are numbered in the order of their first words."""
     if not len(boxes):
         return np.zeros(0, np.int64)
     # For vertical text, x and y are swapped.

@@ -212,10 +212,7 @@ def _day(year: str, month: int, day: int) -> datetime.date | None:
 
 
 def _iban(value: str) -> str | None:
-    """Return an IBAN without spaces, or None if its check digits are wrong.
-
-    The check is defined in ISO 13616: the IBAN, converted to a number, must be 1 modulo 97.
-    """
+    """Return an IBAN without spaces, or None if it is not 1 modulo 97 as a number (ISO 13616)."""
     account = re.sub(r"\W", "", value).upper()
     if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{8,30}", account, re.ASCII):
         return None

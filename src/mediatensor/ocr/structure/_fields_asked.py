@@ -422,10 +422,7 @@ def _choose_candidate(page: _Page, rule: FieldRule, candidates: Sequence[_Candid
 
 
 def _amounts_due(page: _Page) -> set[Decimal]:
-    """Return the amounts that the customer may have had to pay.
-
-    On a receipt, each such amount is a positive difference: an amount of cash minus an amount of change.
-    """
+    """Return the amounts that may be due: each positive difference of an amount of cash and of change."""
     given, returned = (set(_amounts(page, labels)) for labels in (_CASH, _CHANGE))
     return {cash - change for cash in given for change in returned if cash - change > 0}
 

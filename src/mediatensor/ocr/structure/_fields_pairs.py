@@ -119,10 +119,7 @@ def _text(content: PageContent, words: Sequence[int]) -> str:
 
 
 def _parts_of(content: PageContent) -> list[_Part]:
-    """Split the page into phrases that can be keys or values.
-
-    A key and its value become different phrases. Leaders, which are dots or lines between them, are left out.
-    """
+    """Split the page into phrases that can be keys or values, without leaders (dots or lines between them)."""
     phrases = []
     for phrase in phrases_of(content, gap=0.9):
         phrases += _split_phrase(content, phrase)
@@ -340,10 +337,7 @@ def _parts_below(parts: Sequence[_Part]) -> dict[int, int]:
 
 
 def _misalignment(upper: _Part, lower: _Part) -> float:
-    """Return how far two phrases are from being aligned at their left ends, right ends or middles, in word heights.
-
-    The best of the three alignments counts.
-    """
+    """Return the smallest offset of left ends, right ends or middles of two phrases, in word heights."""
     left, right = lower.box[0] - upper.box[0], lower.box[2] - upper.box[2]
     return min(abs(left), abs(right), abs(left + right) / 2) / max(1e-6, min(upper.height, lower.height))
 
@@ -503,10 +497,7 @@ def _pairs_of_marks(parts: Sequence[_Part], pairs: Sequence[_Pair]) -> list[_Pai
 
 
 def _find_further_lines(content: PageContent, parts: Sequence[_Part], used: set[int]) -> dict[int, list[int]]:
-    """Find the second and later lines of keys and values that extend over several lines.
-
-    Return, for each key or value in ``used``, the other phrases that are close below it and aligned with it.
-    """
+    """Return, for each key or value in ``used``, the unused phrases that are close below it and aligned."""
     free = [at for at in range(len(parts)) if at not in used and not parts[at].has_colon]
     free.sort(key=lambda at: parts[at].box[1])
     lines: dict[int, list[int]] = defaultdict(list)

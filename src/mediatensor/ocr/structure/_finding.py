@@ -161,10 +161,7 @@ def _is_prose(content: PageContent, region: FoundRegion) -> bool:
 def _join_rows(
     content: PageContent, regions: Sequence[FoundRegion], pairs: Sequence[FoundField]
 ) -> tuple[FoundRegion, ...]:
-    """Join two regions if they contain a key and its value in the same row, because forms are read row by row.
-
-    ``pairs`` are the keys and values of the page.
-    """
+    """Join two regions that have a key and its value in the same row, because forms are read row by row."""
     home = {word: number for number, region in enumerate(regions) for word in region.words}
     leader = list(range(len(regions)))
     frames = np.array([region.box for region in regions]).reshape(-1, 4)

@@ -261,10 +261,7 @@ def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
 
 
 def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
-    """Extend the box of a picture to the rules (straight lines) that touch it, such as the axes of a chart.
-
-    The box is not extended if it would then contain too much text.
-    """
+    """Extend a picture to the rules that touch it, such as axes, unless it would then contain much text."""
     lines = np.concatenate(rules)
     for _ in range(3):
         grown = box + _MAX_RULE_GAP * em * np.array([-1, -1, 1, 1])

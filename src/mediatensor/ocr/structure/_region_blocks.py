@@ -446,10 +446,7 @@ def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], o
 
 
 def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float) -> bool:
-    """Join pictures that are close together, in place. Return whether any were joined.
-
-    Two pictures stay separate if a table or running text (``walls``) is between them.
-    """
+    """Join pictures that are close together and have no wall between them. Return whether any were joined."""
     changed = False
     index = 0
     while index < len(boxes):

@@ -358,10 +358,7 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook) -> bool:
 
 
 def _stands_alone(block: Block, blocks: list[Block], below: list[Block], look: PageLook) -> bool:
-    """Return whether a block stands out as a short line, as headings do.
-
-    The space above it must be wide. Below it, there must be longer running text with the same left edge.
-    """
+    """Return whether there is wide space above a block, and longer text with the same left edge below."""
     under = [
         other for other in below if abs(other.box[0] - block.box[0]) < 2 * look.size and other.width > 1.5 * block.width
     ]

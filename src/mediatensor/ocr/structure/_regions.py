@@ -71,10 +71,7 @@ def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> lis
 
 
 def _find_upright(content: PageContent, tables: Sequence[FoundTable]) -> list[FoundRegion]:
-    """Find the regions of a page whose text is read from left to right.
-
-    A page that is read from right to left must be mirrored first.
-    """
+    """Find the regions of a page that is read from left to right. Other pages must be mirrored first."""
     tables = [table for table in tables if not _is_figure(table, content)]
     table_boxes = np.array([table.box for table in tables], dtype=np.float64).reshape(-1, 4)
     of_table, free = _table_words(content, tables, table_boxes)
@@ -146,10 +143,7 @@ def _sideways_text(
 
 
 def _is_figure(table: FoundTable, content: PageContent) -> bool:
-    """Return whether a table is really part of a figure.
-
-    This is the case if the table touches a picture and has a figure caption below it.
-    """
+    """Return whether a table is part of a figure: it touches a picture, and a figure caption is below."""
     if len(content.pictures) == 0 or len(content.boxes) == 0:
         return False
     left, top, right, bottom = table.box
@@ -244,10 +238,7 @@ def _join_addresses(groups: list[list[FoundRegion]], content: PageContent) -> li
 
 
 def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes, content: PageContent) -> list[FoundRegion]:
-    """Sort regions into reading order: page headers, body, footnotes, page footers.
-
-    In the body, captions are next to their figures or tables.
-    """
+    """Sort regions: page headers, body with captions next to figures and tables, footnotes, page footers."""
 
     def sort(chosen: list[FoundRegion]) -> list[FoundRegion]:
         return [chosen[index] for index in order_of(_boxes(chosen), size, columns)]

@@ -244,10 +244,7 @@ def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
 
 
 def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list[Run]]:
-    """Group runs, which are words without wide gaps between them, into lines.
-
-    A line is split where another table (``walls``) is between two runs.
-    """
+    """Group runs into lines. A line is split where another table (``walls``) is between two runs."""
     sides = np.array(walls, dtype=np.float64).reshape(-1, 4)
     segments = []
     for line in lines_of(runs):
@@ -294,10 +291,7 @@ def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
 
 
 def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[list[list[Run]]]:
-    """Return the sequences of consecutive ``lines`` of text that are probably the rows of a table.
-
-    Titles above and notes below the rows are left out.
-    """
+    """Return the sequences of lines that are probably rows of a table, without titles and notes."""
     parts: list[list[list[Run]]] = [[]]
     single = 0
     for line in lines:

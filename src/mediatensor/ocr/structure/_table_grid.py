@@ -139,10 +139,7 @@ class _Grid:
     def _bands(
         self, runs_by_line: Sequence[Sequence[Run]], ruled_ys: Sequence[float]
     ) -> list[tuple[list[_Line], float]]:
-        """Divide the table into bands at its horizontal rules.
-
-        For each band, return its lines of text and its lower end.
-        """
+        """Divide the table at its horizontal rules. Return the lines and the lower end of each band."""
         per_band: list[list[Run]] = [[] for _ in ruled_ys[1:]]
         inner = np.asarray(ruled_ys[1:-1])
         for line in runs_by_line:
@@ -277,10 +274,7 @@ class _Grid:
         return len(texts) >= 4 and repeated >= len(texts) // 2 and 2 * len(line.runs) <= len(below.runs) + 1
 
     def _ruled_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group the lines between two horizontal rules into rows.
-
-        They are a single row, unless columns of numbers show that there are more.
-        """
+        """Group the lines between two rules: one row, unless columns of numbers show that there are more."""
         numeric = [line for line in band if line.numbers]
         if len(band) < 2 or len(numeric) < 2:
             return [list(band)]
@@ -303,10 +297,7 @@ class _Grid:
         return rows
 
     def _open_rows(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group lines of text that have no horizontal rules between them into rows.
-
-        A line starts a new row unless it continues the row above.
-        """
+        """Group lines without rules between them. A line starts a row unless it continues the row above."""
         if len(band) < 2:
             return [list(band)]
         pitches = [after.middle - line.middle for line, after in pairwise(band)]
@@ -340,10 +331,7 @@ class _Grid:
         return rows
 
     def _rows_by_space(self, band: Sequence[_Line]) -> list[list[_Line]]:
-        """Group lines into rows at the gaps that are clearly wider than the other gaps.
-
-        Return an empty list if all gaps are similar, or if the groups do not look like rows.
-        """
+        """Group lines into rows at gaps that are clearly wider than others. Without such gaps, return []."""
         if len(band) < 4:
             return []
         bottoms = np.maximum.accumulate([line.bottom for line in band])
@@ -459,10 +447,7 @@ class _Grid:
         ys: NDArray[np.float64],
         ruled_ends: Sequence[bool],
     ) -> None:
-        """Join adjacent cells of a ruled table that have no rule (straight line) between them.
-
-        These are, for example, heads over several columns and labels for several rows.
-        """
+        """Join adjacent cells of a ruled table without a rule between them, such as wide heads."""
         num_rows, num_columns, em = len(ys) - 1, self.num_columns, self.em
         middles_y, middles_x = (ys[:-1] + ys[1:]) / 2, (self.xs[:-1] + self.xs[1:]) / 2
         right = np.zeros((num_rows, num_columns), dtype=bool)
@@ -511,10 +496,7 @@ class _Grid:
         first: int,
         last: int,
     ) -> None:
-        """Join the cells from column ``first`` to ``last`` of a row, which are between two vertical rules.
-
-        They are joined only if at most one of them has text.
-        """
+        """Join the cells of a row between two vertical rules if at most one of them has text."""
         texts = [column for column in range(first, last + 1) if filled[row, column]]
         if len(texts) > 1:
             return
@@ -585,10 +567,7 @@ class _JoinedCells:
         return self.rectangles[int(self.owner[row, column])]
 
     def join(self, top: int, bottom: int, first: int, last: int) -> None:
-        """Join the cells in a rectangle into one cell.
-
-        The rectangle grows if it contains only a part of a cell that was joined earlier.
-        """
+        """Join the cells in a rectangle, which grows around cells that it contains only in part."""
         while True:
             numbers = np.unique(self.owner[top : bottom + 1, first : last + 1])
             if len(numbers) == 1:

@@ -135,10 +135,7 @@ def _longest_free_part(words: NDArray[np.float64], start: float, end: float) -> 
 
 
 def _is_table(content: PageContent, table: FoundTable, area: TableArea, em: float) -> bool:
-    """Return whether the cells of a ruled area form a table.
-
-    Enough of its cells must have text. The area must not be a form or columns of running text.
-    """
+    """Return whether enough cells of a ruled area have text, and it is neither a form nor running text."""
     filled = [cell for cell in table.cells if cell.words]
     if len(filled) < 4 or len({cell.row_start for cell in filled}) < 2 or len({cell.col_start for cell in filled}) < 2:
         return False

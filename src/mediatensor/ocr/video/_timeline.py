@@ -119,11 +119,7 @@ def _tile(page: Page, width: int) -> Image.Image:
 
 
 def _rows(tracks: Sequence[TextTrack]) -> list[int]:
-    """Choose a row within the lane for each track, so that bars do not overlap.
-
-    A track gets the first row that is free when it starts. If all rows are occupied, a new row is added. If the
-    maximum number of rows is reached, the track shares the last row.
-    """
+    """Choose a row of the lane for each track: the first free one, or the last if `_MAX_ROWS` are occupied."""
     ends: list[float] = []
     rows = []
     for track in tracks:

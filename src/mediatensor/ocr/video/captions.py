@@ -281,10 +281,7 @@ def _split_roll_up(track: TextTrack) -> list[TextTrack]:
 def _timed_lines(
     tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float
 ) -> list[tuple[list[str], int, int, TextTrack]]:
-    """Return (lines of text, start, end, track) for each track that has text.
-
-    Times are whole numbers of units, with ``units_per_second`` units per second.
-    """
+    """Return (lines of text, start, end, track) for each track that has text. Times are whole units."""
     times = _round_times(tracks, units_per_second, offset_seconds)
     timed = [(text_lines(track.text), *time, track) for track, time in zip(tracks, times, strict=True)]
     return [entry for entry in timed if entry[0]]
@@ -296,10 +293,7 @@ def _ass_clock(centiseconds: int) -> str:
 
 
 def _vtt_place(track: TextTrack) -> str:
-    """Return the WebVTT settings for the position of a track: its upper edge, and the side to which it is aligned.
-
-    Return an empty string if the track is at the bottom centre, where players show subtitles by default.
-    """
+    """Return the WebVTT settings for the place of a track; "" at the bottom centre, the default of players."""
     (left, top), (right, _) = track.geometry
     middle = (left + right) / 2
     is_central = _USUAL_MIDDLE[0] <= middle <= _USUAL_MIDDLE[1]

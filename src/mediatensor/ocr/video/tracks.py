@@ -259,10 +259,7 @@ def _set_attributes(owner: object, **values: Any) -> None:
 
 
 def _check_extent(owner: TextTrack | Slide) -> None:
-    """Check the times and frames of a track or slide, and convert them to Python numbers.
-
-    The end must not be before the start.
-    """
+    """Check the times and frames of a track or slide, and convert them to Python numbers."""
     _set_attributes(
         owner,
         start_seconds=check_seconds("start_seconds", owner.start_seconds),

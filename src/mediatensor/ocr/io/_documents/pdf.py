@@ -212,10 +212,7 @@ def _content_of(drawn: DrawnPage) -> PageContent:
 
 
 def _usual_style(styles: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the style of a word: the row of ``styles`` that has the median font size.
-
-    Return NaN if no character has a known size.
-    """
+    """Return the row of ``styles`` that has the median font size; NaN if no font size is known."""
     known = styles[np.isfinite(styles[:, 0])]
     if not len(known):
         return np.full(NUM_STYLE_VALUES, np.nan)

@@ -350,10 +350,7 @@ class _Found:
                 is_line.append(True)
 
     def _add_thin(self, box: _Box) -> bool:
-        """If a box is so thin that it looks like a line, add it as a line, and return ``True``.
-
-        Otherwise, return ``False``.
-        """
+        """Add a box as a line if it is thin enough to look like one. Return whether it was added."""
         left, bottom, right, top = box
         width, height = right - left, top - bottom
         if min(width, height) > _MAX_THICKNESS or max(width, height) < 3 * min(width, height):
@@ -388,10 +385,7 @@ def _is_level(x0: float, y0: float, x1: float, y1: float) -> bool:
 
 
 def _shared(one: _Box, other: _Box) -> _Box | None:
-    """Return the intersection of two boxes, or ``None`` if they do not touch.
-
-    Boxes can have width or height 0. The box around a horizontal line, for example, has height 0.
-    """
+    """Return the intersection of two boxes, or ``None`` if they do not touch. Boxes can have width or height 0."""
     left, bottom = max(one[0], other[0]), max(one[1], other[1])
     right, top = min(one[2], other[2]), min(one[3], other[3])
     return (left, bottom, right, top) if left <= right and bottom <= top else None

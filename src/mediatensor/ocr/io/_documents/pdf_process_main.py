@@ -130,10 +130,7 @@ def _drawn(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> tuple[b
 
 
 def _parts(*arrays: array[Any]) -> list[memoryview]:
-    """Return the bytes of each array.
-
-    Pass arrays of 64-bit numbers first, so that all numbers are aligned in the message.
-    """
+    """Return the bytes of each array. Arrays of 64-bit numbers come first, so that all numbers are aligned."""
     return [memoryview(part).cast("B") for part in arrays if part]
 
 

@@ -98,10 +98,7 @@ def save_document(document: Any, file: BinaryIO) -> None:
 
 
 class _KeepingErrors:
-    """A wrapper of a file that stores the first error of ``write``.
-
-    PDFium ignores such errors while it saves, and would leave an incomplete file without reporting it.
-    """
+    """A wrapper of a file that stores the first error of ``write``, which PDFium ignores while it saves."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

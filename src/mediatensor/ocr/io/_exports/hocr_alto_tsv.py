@@ -238,10 +238,7 @@ class AltoExporter:
 
 
 def _add_tags(root: ElementTree.Element, pages: Sequence[Any]) -> dict[tuple[str, str | None], str]:
-    """Add a tag for each combination (reason, script) that occurs in unread lines.
-
-    Return the identifiers of the tags by (reason, script).
-    """
+    """Add a tag for each (reason, script) of unread lines. Return the identifiers by (reason, script)."""
     kinds = dict.fromkeys((line.reason, line.script) for page in pages for line in unread_lines(page))
     if not kinds:
         return {}
@@ -284,10 +281,7 @@ def _add_string(line: ElementTree.Element, token: Token, name: str, size: tuple[
 def _placed(
     parent: ElementTree.Element, tag: str, name: str, place: Place, attributes: dict[str, str] | None = None
 ) -> ElementTree.Element:
-    """Add an XML element with the identifier ``name`` and the box of ``place``.
-
-    If the place is rotated, its outline is added as the first child, as the ALTO schema demands.
-    """
+    """Add an element with a box. A rotated one has its outline as first child, as the schema demands."""
     left, top, right, bottom = place.box
     box = {"HPOS": left, "VPOS": top, "WIDTH": right - left, "HEIGHT": bottom - top}
     texts = {key: str(value) for key, value in box.items()}

@@ -89,10 +89,7 @@ def _font_file(name: str) -> bytes:
 
 
 def _unicode_map(codes: Mapping[str, int]) -> bytes:
-    """Return the font's ``ToUnicode`` table, which maps character codes to text, as the PDF format requires.
-
-    A code can stand for a whole text of up to `_MAX_UNITS` UTF-16 code units.
-    """
+    """Return the font's ``ToUnicode`` table. A code can stand for a text of up to `_MAX_UNITS` UTF-16 units."""
     entries = [f"<{_SPACE_CODE:04X}> <0020>"]
     entries += [f"<{code:04X}> <{text.encode('utf-16-be').hex()}>" for text, code in codes.items()]
     lines = []
@@ -203,10 +200,7 @@ def _are_known(words: list[str], quads: list[NDArray[np.float64]], letters: NDAr
 
 
 def _mean_sides(quads: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return two vectors for each quad (..., 4, 2): one along the text, and one upwards, across the text.
-
-    Each vector is the mean of two opposite sides.
-    """
+    """Return the mean sides of each quad (..., 4, 2) as vectors: along the text, and upwards across it."""
     top_left, top_right, bottom_right, bottom_left = np.moveaxis(quads, -2, 0)
     along, up = top_right - top_left + bottom_right - bottom_left, top_left - bottom_left + top_right - bottom_right
     return along / 2, up / 2
@@ -428,10 +422,7 @@ class PDFExporter:
         return (document, number) if isinstance(document, PdfDocument) else None
 
     def _image_page(self, page: Any) -> _Sheet:
-        """Prepare a page that is not copied from a PDF file.
-
-        The caller need not hold `pdfium_lock`, as PDFium is not used.
-        """
+        """Prepare a page that is not copied from a PDF file. PDFium is not used, so no lock is needed."""
         origin, picture = page_origin(page), None
         is_lossless = self.lossless
         if self.keep_pages and isinstance(origin, PageOfFile) and origin.is_readable:
@@ -549,10 +540,7 @@ def _font_groups(texts: Sequence[_PlacedText]) -> list[list[_PlacedText]]:
 
 
 def _insert_texts(document: Any, page: Any, texts: Sequence[_PlacedText]) -> None:
-    """Add invisible texts to a page, in a new font.
-
-    ``texts`` must be one group of `_font_groups`, because a font cannot hold more.
-    """
+    """Add invisible texts to a page in a new font. They must be one group of `_font_groups`."""
     raw = import_pdfium().raw
     codes: dict[str, int] = {}
     for text in texts:

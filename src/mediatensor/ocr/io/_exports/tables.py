@@ -32,10 +32,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def _tables(item: Element) -> Iterator[tuple[int, int, Table]]:
-    """Yield (page number, table number, table) for each table in a page or document.
-
-    The table number is counted on each page. Both numbers start from 1.
-    """
+    """Yield (page number, number of the table on its page, table) for each table. Numbers start from 1."""
     pages: list[Any] = item.pages if isinstance(item, DocumentBase) else [item]
     for page in pages:
         for number, table in enumerate(getattr(page, "tables", ()), 1):
@@ -198,10 +195,7 @@ def _join_parts(pages: Sequence[TextPage], first: int, stop: int) -> Iterator[_J
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
-    """Convert a page and its tables to the types that `join_tables` takes.
-
-    The whole text of a cell becomes one word.
-    """
+    """Convert a page and its tables to the types of `join_tables`. The text of a cell becomes one word."""
     height, width = page.dimensions
     words = [word for block in page.blocks for line in block.lines for word in line.words]
     boxes, texts = [box_around(word.geometry) for word in words], [word.value for word in words]

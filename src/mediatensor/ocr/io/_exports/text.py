@@ -115,10 +115,7 @@ def grid_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
 
 
 def _scale(rows: Sequence[Sequence[Cell]], letter: float, extent: float) -> float:
-    """Return the number of characters to write per unit of length.
-
-    It reproduces the distances on the page, but is larger if many cells need more space for their text.
-    """
+    """Return the number of characters per unit of length: as on the page, or more if many cells need it."""
     needed = [
         (first.width + _MIN_SPACES) / (second.left - first.left)
         for row in rows
@@ -263,10 +260,7 @@ def _page_items(
 
 
 def _table_cells(page: TextPage, table: Table, direction: str) -> list[Cell]:
-    """Return the text of a table as `Cell` objects, one for each line of text in a cell of the table.
-
-    If the words of a cell are not known, its whole text counts as one line.
-    """
+    """Return a `Cell` for each line of text in a table, and one for each cell whose words are not known."""
     lines = [Line(words) for cell in table.cells for words in cell_lines(cell.words)]
     texts = [line.render() for line in lines]
     boxes = line_boxes(page, lines).tolist() if lines else []
