@@ -621,6 +621,42 @@ def test_mistakes_of_the_user_are_not_broken_files(videos: list[Path]) -> None:
         VideoClips(videos, transform=wrong, on_error="skip")[0]
 
 
+def not_a_clip(_: Any) -> str:
+    return "not a clip"
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (VideoClips, {"decoder_options": {"tone_mapping": "nope"}}, "tone_mapping"),
+        (VideoClips, {"decoder_options": {"device": "nope"}}, "device"),
+        (VideoClips, {"decoder_options": {"stream_index": "first"}}, "stream_index"),
+        (VideoClips, {"decoder_options": {"transforms": [ToFloat()]}}, "Unsupported transform"),
+        (VideoClips, {"decoder_options": {"transforms": 5}}, "transforms must be"),
+        (VideoClips, {"decoder_options": {"nope": 5}}, "'nope'"),
+        (VideoClips, {"sampler": not_a_clip}, "sampler must return"),
+        (VideoClips, {"transform": not_a_clip}, "transform must return"),
+        (VideoTextClips, {"captions": lambda item: [{"start": 0, "end": 1, "text": "a"}], "transform": not_a_clip}, ""),
+        (AudioClips, {"decoder_options": {"num_ffmpeg_threads": "two"}}, "num_ffmpeg_threads"),
+        (VideoAudioClips, {"decoder_options": {"seek_mode": "fast"}}, "seek mode"),
+        (DocumentPages, {"pages": "first", "pdf_options": {"nope": 5}}, "nope"),
+    ],
+)
+def test_on_error_does_not_hide_invalid_arguments(
+    make: Any, options: Any, message: str, on_error: Any, videos: list[Path]
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        make(videos, on_error=on_error, **options)[0]
+
+
+def test_on_error_skips_files_that_do_not_fit_the_arguments(videos: list[Path]) -> None:
+    too_long = partial(clips_at_regular_indices, num_frames_per_clip=1000, policy="error", sampling_range_end=1)
+    assert isinstance(VideoClips(videos, too_long, on_error="skip")[0], Skipped)
+    too_large = {"transforms": [RandomCrop((1000, 1000))]}
+    assert isinstance(VideoClips(videos, decoder_options=too_large, on_error="skip")[0], Skipped)
+
+
 def test_a_recipe_that_returns_no_sample_is_an_error(videos: list[Path]) -> None:
     class FirstFrame(Recipe):
         def open(self, item: Item) -> VideoDecoder:

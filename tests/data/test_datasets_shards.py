@@ -29,7 +29,7 @@ from mediatensor.datasets import (
     write_shards,
 )
 from mediatensor.datasets._sources.dispatch import references_of
-from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
+from mediatensor.errors import InvalidArgumentError, OpenError, ReadError, SourceNotFoundError
 from training_set import make_videos
 
 SUBTITLES = "1\n00:00:00,500 --> 00:00:01,200\nFirst.\n\n2\n00:00:02,000 --> 00:00:02,300\nSecond.\n"
@@ -284,6 +284,27 @@ def test_shards_without_readable_rows_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "missing.mp4").write_bytes(b"now it exists")
     items[1] = Item(tmp_path / "missing.mp4")
     assert len(write_shards(items, tmp_path / "{}.tar", rows_per_shard=1, on_error="skip", resume=True)) == 3
+
+
+@pytest.mark.parametrize("row", [3, {"n": object()}, {"a/b": b""}, {1: b""}])
+def test_on_error_does_not_hide_rows_of_a_wrong_form(row: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="row 1"):
+        write_shards([{"n": 1}, row], tmp_path / "{}.tar", on_error="skip")
+
+
+def test_rows_with_damaged_captions_are_skipped(videos: Path, tmp_path: Path) -> None:
+    rows = [{"n": 1}, Item(videos / "000.mp4", extra={"captions": "[{"})]
+    with pytest.raises(ReadError, match="captions"):
+        write_shards(rows, tmp_path / "a{}.tar")
+    with pytest.warns(UserWarning, match=r"1 row could not be read.*row 1"):
+        assert len(write_shards(rows, tmp_path / "b{}.tar", on_error="skip")) == 1
+
+
+def test_sources_that_only_ffmpeg_can_open_are_named(tmp_path: Path) -> None:
+    with pytest.raises(OpenError, match=r"rtmp://example\.invalid/a\.mp4: only FFmpeg can open it"):
+        write_shards([{"a": {"bytes": None, "path": "rtmp://example.invalid/a.mp4"}}], tmp_path / "{}.tar")
+    with pytest.raises(OpenError, match=r"rtmp://example\.invalid/meta/info\.json: only FFmpeg can open it"):
+        LeRobotClips("rtmp://example.invalid")
 
 
 @pytest.mark.parametrize(

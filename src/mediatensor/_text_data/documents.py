@@ -20,7 +20,7 @@ from .._engine.common.checks import function, options_dict, path_text, real_numb
 from .._engine.common.messages import progress
 from .._engine.images.decoding import MAX_PIXELS
 from ..datasets._rows.dataset import MediaDataset, check_dataset_options
-from ..datasets._rows.recipe import Recipe
+from ..datasets._rows.recipe import MisuseError, Recipe
 from ..datasets._rows.samples import Sample
 from ..datasets._sources import limits
 from ..datasets._sources.dispatch import as_items
@@ -83,7 +83,7 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
         result = transform(image)
     if not isinstance(result, Tensor) or result.ndim != 3:
         got = f"of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
-        raise InvalidArgumentError(f"The transform must return a tensor (C, H, W) (got {got}).")
+        raise MisuseError(f"The transform must return a tensor (C, H, W) (got {got}).")
     return result
 
 
@@ -193,7 +193,7 @@ def _num_pages(item: Item, recipe: PageRecipe) -> int:
         return _stated_num_pages(item)
     try:
         document = recipe.open(item)
-    except MissingDependencyError:
+    except (MissingDependencyError, InvalidArgumentError):
         raise
     except (MediaTensorError, OSError):  # reading the row will raise this error
         return 1

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._engine.common import stages
 from .._engine.common.checks import TIME_TOLERANCE, function, options_dict, real_number
 from .._engine.common.devices import checked_device
+from .._engine.common.lazy import cached_property
 from .._engine.common.locks import Closing, ForkSafeLock
 from .._engine.index.frame_index import clock_of_index
 from ..datasets._rows.recipe import Recipe
@@ -190,11 +191,15 @@ class VideoSource(Closing):
 
     def __init__(self, decoder: VideoDecoder, every_seconds: float) -> None:
         self._decoder = decoder
-        index = decoder.frame_index
-        clock = clock_of_index(index).for_steps(every_seconds)
+        self._every_seconds = every_seconds
+
+    @cached_property
+    def _indices(self) -> list[int]:
+        index = self._decoder.frame_index
+        clock = clock_of_index(index).for_steps(self._every_seconds)
         begin, end = clock.exact_start(index.begin_seconds), clock.exact_end(index.end_seconds)
-        times = np.array(frame_times(begin, end, clock.exact_step(every_seconds)))
-        self._indices: list[int] = list(dict.fromkeys(clock.played_at(times).tolist()))
+        times = np.array(frame_times(begin, end, clock.exact_step(self._every_seconds)))
+        return list(dict.fromkeys(clock.played_at(times).tolist()))
 
     def images(self, number: int | None) -> Iterator[PageImage]:
         """Yield all frames at the intervals. ``number``, if given, selects a single one of them, counted from 0."""
@@ -254,11 +259,7 @@ class TextRecipe(Recipe):
         if self.every_seconds is None:
             return DocumentSource(item.source, self.document_options)
         decoder = VideoDecoder(item.source, **{**self.decoder_options, "dimension_order": "NHWC"})
-        try:
-            return VideoSource(decoder, self.every_seconds)
-        except BaseException:
-            decoder.close()
-            raise
+        return VideoSource(decoder, self.every_seconds)
 
     def read(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> Sample:
         texts: list[str] = []

@@ -25,6 +25,7 @@ from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ..samplers import audio_video_clips_at_random_timestamps
 from ..samplers._audio_clips import ClipPolicy, check_audio_video_clips
 from ..samplers._random import uses_row_random
+from ..transforms._decoder_transforms import check_decoder_transforms
 from ._rows.captions import CaptionPlace, CaptionTrack, Tokenizer, add_token_ids, check_caption_places, find_captions
 from ._rows.clips import (
     Sound,
@@ -42,7 +43,7 @@ from ._rows.clips import (
     sound_sampler,
 )
 from ._rows.dataset import MediaDataset, check_dataset_options
-from ._rows.recipe import LeftOut, Recipe
+from ._rows.recipe import LeftOut, MisuseError, Recipe, errors_as_misuse
 from ._rows.samples import SILENT_SPANS, Sample
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
@@ -151,7 +152,7 @@ class AudioRecipe(Recipe):
         if isinstance(clips, AudioSamples):
             return Sample(**sound_fields(self.transform, clips))
         if not isinstance(clips, AudioSamplesBatch):
-            raise InvalidArgumentError(
+            raise MisuseError(
                 f"The sampler must return an AudioSamplesBatch or AudioSamples (got {type(clips).__name__})."
             )
         if self.keep_clip_dimension:
@@ -307,6 +308,7 @@ class VideoAudioRecipe(Recipe):
         function("tokenizer", self.tokenizer)
         check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
         check_downmix(self.decoder_options.get("downmix", "sum"))
+        check_decoder_transforms(self.decoder_options.get("transforms"))
         check_caption_places(self.captions, self.captions_language)
         check_choice("missing", self.missing, get_args(MissingPolicy))
         if self.missing == "pad" and self.decoder_options.get("sample_rate") is None:
@@ -339,10 +341,11 @@ class VideoAudioRecipe(Recipe):
         captions: Any = None
         if track is not None:
             times = transformed.pts_seconds.reshape(len(clips), -1)
-            captions = tuple(
-                add_token_ids(track.of_clip(clip_times, clip.samples, sound, item.end_seconds), self.tokenizer)
-                for clip_times, clip in zip(times, clips, strict=True)
-            )
+            with errors_as_misuse():
+                captions = tuple(
+                    add_token_ids(track.of_clip(clip_times, clip.samples, sound, item.end_seconds), self.tokenizer)
+                    for clip_times, clip in zip(times, clips, strict=True)
+                )
         if not self.keep_clip_dimension:
             silent_spans, captions = silent_spans[0], None if captions is None else captions[0]
         return Sample(
@@ -435,7 +438,7 @@ def _rescale_silent_spans(clip: AudioVideoClip, sound: Sound | None) -> tuple[tu
 def _check_clips(given: Any) -> list[AudioVideoClip]:
     clips = [given] if isinstance(given, AudioVideoClip) else given
     if not isinstance(clips, list | tuple) or not all(isinstance(clip, AudioVideoClip) for clip in clips) or not clips:
-        raise InvalidArgumentError(
+        raise MisuseError(
             f"The sampler must return an AudioVideoClip or a list of them, at least one (got {type(given).__name__})."
         )
     return list(clips)

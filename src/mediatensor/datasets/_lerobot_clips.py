@@ -7,7 +7,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -23,15 +22,16 @@ from .._engine.common.checks import check_choice, finite_number, function, items
 from .._engine.common.lazy import cached_property
 from .._engine.common.limits import check_pixels
 from .._engine.images.decoding import MAX_PIXELS
-from .._engine.sources.source import Source, make_source
+from .._engine.sources.source import Source, read_whole
 from ..decoders import VideoDecoder, decode_image
 from ..decoders._access import access_to
 from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, ReadError
 from ..samplers._random import uses_row_random
 from ..transforms import Letterbox
+from ..transforms._decoder_transforms import check_decoder_transforms
 from ._rows.clips import random_of_transform, ready_for_rows, redraw_transforms
 from ._rows.dataset import ColumnDataset, check_dataset_options
-from ._rows.recipe import Recipe
+from ._rows.recipe import Recipe, errors_as_misuse
 from ._rows.samples import FRAME_BOX, Sample
 from ._sources.items import Item
 from ._sources.lerobot import DepthScale, Episode, EpisodeFiles, LeRobotFormat, is_structured, open_lerobot
@@ -267,6 +267,9 @@ class LeRobotRecipe(Recipe):
     decoder_options: dict[str, Any] = field(default_factory=dict)
     depth_output_unit: DepthUnit = "m"
 
+    def __post_init__(self) -> None:
+        check_decoder_transforms(self.decoder_options.get("transforms"))
+
     @property
     def has_frame_boxes(self) -> bool:
         """Whether rows have a column with the box of the frame inside its padding, for each camera with videos."""
@@ -430,7 +433,8 @@ class _OpenEpisode:
             options = {**self._decoder_options, "transforms": None}
             if is_depth:
                 options |= {"device": "cpu", "decode_backend": None}
-            decoder = VideoDecoder(dict(self.files.videos)[camera], **options)
+            with errors_as_misuse():
+                decoder = VideoDecoder(dict(self.files.videos)[camera], **options)
             self._decoders[camera] = ready_for_rows(decoder, self._decoder_options)
             if is_depth:
                 access_to(decoder).decode_luma(_NUM_DEPTH_BITS)
@@ -508,11 +512,7 @@ def _decode_depth_image(source: bytes | Source) -> Tensor:
     Raises:
         MediaTensorError: if the image is damaged, of another format, or larger than `MAX_PIXELS`.
     """
-    place = make_source(source)
-    reader = place.open_bytes() or place.open()
-    assert not isinstance(reader, str)  # neither bytes nor a part of a file has a name
-    with closing(reader):
-        data = reader.read_at(0, reader.seek(0, os.SEEK_END))
+    data = read_whole(source)
     if not data.startswith(_TIFF_STARTS):
         return decode_image(data, mode="GRAY", output_dtype="auto").to(torch.float32)
     try:

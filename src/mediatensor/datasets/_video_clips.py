@@ -18,6 +18,7 @@ from ..errors import InvalidArgumentError, ReadError, StreamError
 from ..frames import FrameBatch
 from ..samplers._index_clips import check_clip_length
 from ..samplers._random import starts_reading_at, uses_row_random
+from ..transforms._decoder_transforms import check_decoder_transforms
 from ._rows.captions import CaptionPlace, FileCaption, check_caption_places, find_captions
 from ._rows.clips import (
     apply_frames_transform,
@@ -131,6 +132,7 @@ class VideoRecipe(Recipe):
     def __post_init__(self) -> None:
         function("sampler", self.sampler)
         function("transform", self.transform)
+        check_decoder_transforms(self.decoder_options.get("transforms"))
 
     def open(self, item: Item) -> VideoDecoder:
         decoder = VideoDecoder(item.source, **{**self.decoder_options, "transforms": None})

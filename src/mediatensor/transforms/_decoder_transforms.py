@@ -333,15 +333,22 @@ def resolve_transforms(transforms: Iterable[object], height: int, width: int) ->
     >>> resolve_transforms([Resize((10, 20)), CenterCrop((4, 4))], 100, 100)
     (ResizeStep(height=10, width=20, fast=False), CropStep(top=3, left=8, height=4, width=4))
     """
-    if not isinstance(transforms, Iterable):
-        raise InvalidArgumentError(f"transforms must be a sequence of transforms (got {transforms!r}).")
     steps: list[PixelStep] = []
-    for transform in transforms:
-        for step in _as_decoder_transform(transform).resolve(height, width):
+    for transform in check_decoder_transforms(transforms):
+        for step in transform.resolve(height, width):
             _check_step(step, transform, height, width)
             steps.append(step)
             height, width = step.height, step.width
     return tuple(steps)
+
+
+def check_decoder_transforms(transforms: Iterable[object] | None) -> list[DecoderTransform]:
+    """Return the transforms as `DecoderTransform` objects. Raise `InvalidArgumentError` for any other object."""
+    if transforms is None:
+        return []
+    if not isinstance(transforms, Iterable):
+        raise InvalidArgumentError(f"transforms must be a sequence of transforms (got {transforms!r}).")
+    return [_as_decoder_transform(transform) for transform in transforms]
 
 
 def _check_step(step: object, transform: object, height: int, width: int) -> None:

@@ -11,11 +11,19 @@ import os
 import re
 import stat
 from abc import ABC, abstractmethod
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import MissingDependencyError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
+from ...errors import (
+    InvalidArgumentError,
+    MissingDependencyError,
+    OpenError,
+    ReadError,
+    SourceNotFoundError,
+    SourceTypeError,
+)
 from ..common.lazy import is_tensor
 from .http import (
     FileChangedError,
@@ -413,6 +421,27 @@ def make_readable_source(source: object) -> Source:
     if isinstance(made, UrlSource) and made.url.startswith("file:"):
         return PathSource(made.url.removeprefix("file:"))
     return made
+
+
+def read_whole(source: object, max_bytes: int | None = None) -> bytes:
+    """Return all bytes of a source, which is anything that `make_source` accepts.
+
+    Raises:
+        InvalidArgumentError: if the source has more than ``max_bytes`` bytes.
+        OpenError: if only FFmpeg can open the source.
+    """
+    made = make_source(source)
+    reader = made.open_bytes() or made.open()
+    if isinstance(reader, str):
+        raise OpenError(
+            f"Could not read all bytes of {made.describe()}: only FFmpeg can open it. Give bytes, a path, or a URL of "
+            "http(s) or fsspec."
+        )
+    with closing(reader):
+        size = reader.seek(0, os.SEEK_END)
+        if max_bytes is not None and size > max_bytes:
+            raise InvalidArgumentError(f"{made.describe()} has {size} bytes, more than the limit of {max_bytes}.")
+        return reader.read_at(0, size)
 
 
 def _source_of_tensor(tensor: Tensor) -> Source:

@@ -6,13 +6,12 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
 from ..._engine.sources.output_files import check_outputs
-from ..._engine.sources.source import make_source
+from ..._engine.sources.source import read_whole
 from ...errors import InvalidArgumentError
 from .._sources import limits
 from .._sources.dispatch import REFERENCE_COLUMNS, files_of, item_alone, place_of
@@ -315,11 +314,7 @@ def _captions_of(item: Item) -> str:
     if isinstance(sidecar, str):
         return _make_absolute(sidecar)
     if not isinstance(sidecar, bytes):
-        reader = make_source(sidecar).open_bytes()
-        if reader is None:
-            raise InvalidArgumentError(f"The subtitle file {suffix} of {item.name} has no bytes to be read.")
-        with closing(reader):
-            sidecar = reader.read(limits.MAX_COLUMN_BYTES + 1)
+        sidecar = read_whole(sidecar, limits.MAX_COLUMN_BYTES)
     if len(sidecar) > limits.MAX_COLUMN_BYTES:
         raise InvalidArgumentError(
             f"The subtitle file {suffix} of {item.name} is larger than {limits.MAX_COLUMN_BYTES} bytes: shorten it."

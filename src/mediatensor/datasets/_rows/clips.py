@@ -33,6 +33,7 @@ from ...samplers._time_clips import check_positive_seconds
 from ...transforms import CenterCrop, Letterbox, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
 from .._sources.items import Item
 from .._sources.rows import advice_on_segments, segment_columns
+from .recipe import MisuseError
 from .samples import FRAME_BOX
 
 Sound = AudioSamples | AudioSamplesBatch
@@ -171,12 +172,12 @@ def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: Frame
         try:
             return replace(frames, data=result)
         except ValueError as error:
-            raise InvalidArgumentError(
-                f"The transform gave a tensor that does not go with the times of the frames: {error} "
-                "Let it return a FrameBatch with other times, or keep the leading dimensions."
+            raise MisuseError(
+                f"The transform returned a tensor whose shape does not match the times of the frames: {error} "
+                "Return a FrameBatch with new times, or keep the leading dimensions."
             ) from None
     if not isinstance(result, FrameBatch):
-        raise InvalidArgumentError(f"The transform must return a FrameBatch or a tensor (got {type(result).__name__}).")
+        raise MisuseError(f"The transform must return a FrameBatch or a tensor (got {type(result).__name__}).")
     return result
 
 
@@ -204,7 +205,7 @@ def sound_fields(
             return {"features": result, "extra": columns}
         result = type(sound)(**{**vars(sound), "data": result})
     if not isinstance(result, type(sound)):
-        raise InvalidArgumentError(
+        raise MisuseError(
             f"The transform must return {type(sound).__name__} or a tensor (got {type(result).__name__})."
         )
     return {"audio": result, "num_valid_samples": _num_valid_after(sound, num_valid_samples, result)}
@@ -230,7 +231,7 @@ def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
     With ``keep``, return the result unchanged; it can then have several clips.
     """
     if not isinstance(clips, FrameBatch):
-        raise InvalidArgumentError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
+        raise MisuseError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
     if keep or clips.data.ndim != 5:
         return clips
     check_is_one(len(clips))
@@ -239,9 +240,7 @@ def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
 
 def check_is_one(num_clips: int) -> None:
     if num_clips != 1:
-        raise InvalidArgumentError(
-            f"The sampler gave {num_clips} clips: let it give one, or set keep_clip_dimension=True."
-        )
+        raise MisuseError(f"The sampler returned {num_clips} clips. Return one clip, or set keep_clip_dimension=True.")
 
 
 def effective_fps(frames: FrameBatch) -> float:

@@ -61,7 +61,8 @@ class MediaDataset(Dataset[Sample | Skipped]):
             called again.
         on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
             ``"replace"`` reads a row of another file instead. The choice of this row depends only on ``seed``, the
-            epoch and the index of the unreadable row.
+            epoch and the index of the unreadable row. An invalid argument, such as a wrong decoder option, is always
+            raised.
         max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files may fail one after another in one
             worker before `TooManyFailuresError` is raised.
         max_open_files: Maximum number of files that a worker keeps open.

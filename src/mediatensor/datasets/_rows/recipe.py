@@ -38,6 +38,21 @@ class LeftOut(StreamError):
         self.reason = reason
 
 
+class MisuseError(InvalidArgumentError):
+    """A mistake of the caller, such as an invalid decoder option. It is raised whatever ``on_error`` is."""
+
+
+@contextmanager
+def errors_as_misuse() -> Iterator[None]:
+    """Convert an `InvalidArgumentError` that a ``with`` block raises to a `MisuseError`."""
+    try:
+        yield
+    except MisuseError:
+        raise
+    except InvalidArgumentError as error:
+        raise MisuseError(str(error)) from error
+
+
 class Opened(Protocol):
     def close(self) -> None: ...
 
@@ -69,7 +84,11 @@ class Recipe(ABC):
 
     @abstractmethod
     def open(self, item: Item) -> Opened:
-        """Open a file. The dataset keeps it open, so that it can read further samples from it."""
+        """Open a file. The dataset keeps it open, so that it can read further samples from it.
+
+        An `InvalidArgumentError` means that the recipe has a wrong argument, so it is raised even if ``on_error`` of
+        the dataset is not ``"raise"``. If the file is at fault, raise another type of `mediatensor.errors`.
+        """
 
     @abstractmethod
     def read(self, opened: Any, item: Item, part: int) -> Sample:
@@ -125,7 +144,7 @@ class OpenFiles(Closing):
         with self._lock:
             _, opened = self._idle.pop(_file_key(item), (None, None))
         if opened is None:
-            with stages.OPEN:
+            with stages.OPEN, errors_as_misuse():
                 opened = recipe.open(item)
         else:
             # A sample must not depend on earlier reads, which may have found damage.
@@ -283,8 +302,8 @@ class RowReader:
 
         Raises:
             MediaTensorError, OSError: if the file cannot be read and ``on_error`` is ``"raise"``.
-            DeviceError: if the files need a CUDA device and this process was forked. It is raised even if ``on_error``
-                is not ``"raise"``.
+            MisuseError: if the recipe has a wrong argument, whatever ``on_error`` is.
+            DeviceError: if the files need a CUDA device and this process was forked, whatever ``on_error`` is.
             TooManyFailuresError: if too many consecutive files failed.
         """
         failures: list[Failure] = []
@@ -298,8 +317,8 @@ class RowReader:
                     return Skipped((_failure(trying, left_out.reason, "skipped"),))
                 error = left_out.reason  # the row chosen as a replacement was left out itself
             except (MediaTensorError, OSError) as raised:
-                if self._on_error == "raise" or (isinstance(raised, DeviceError) and has_lost_cuda()):
-                    raise  # every other file would fail in this process as well
+                if self._on_error == "raise" or _fails_for_all_files(raised):
+                    raise
                 error = raised
             else:
                 self._num_failing, self._last_failing = 0, None
@@ -325,7 +344,7 @@ class RowReader:
             try:
                 return trying.load(self.files)
             except (MediaTensorError, OSError) as error:
-                if isinstance(error, DeviceError) and has_lost_cuda():
+                if _fails_for_all_files(error):
                     raise
                 counter._count_failure(trying, error, is_replacement=True)
         raise AssertionError  # count() is infinite
@@ -367,6 +386,10 @@ class RowReader:
                 f"{self._num_failing} files failed one after the other, more than max_consecutive_failures "
                 f"({self._limit}); the last is {spec.item.name!r}: {error}"
             ) from error
+
+
+def _fails_for_all_files(error: Exception) -> bool:
+    return isinstance(error, MisuseError) or (isinstance(error, DeviceError) and has_lost_cuda())
 
 
 def _failure(spec: RowSpec, error: Exception, action: Literal["skipped", "replaced"]) -> Failure:

@@ -6,7 +6,6 @@ import io
 import os
 import re
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +16,8 @@ from torch import Tensor
 from ..._engine.common.checks import shown
 from ..._engine.common.messages import json_bytes, subrip, text_lines
 from ..._engine.pyav.opening import read_container_info
-from ..._engine.sources.source import make_source
-from ...errors import InvalidArgumentError, MediaTensorError, OpenError, StreamError
+from ..._engine.sources.source import make_source, read_whole
+from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, StreamError
 from .._rows.captions import FileCaption, read_captions
 from .._sources.items import MEDIA_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind
 from .._sources.rows import CAPTIONS_COLUMN, segment_columns, sidecars_of
@@ -30,7 +29,6 @@ _SIGNATURES = {b"\xff\xd8\xff": "jpg", b"\x89PNG": "png", b"GIF8": "gif", b"%PDF
 # FFmpeg's names of formats that differ from the usual extension.
 _EXTENSION_OF_FORMAT = {"mov": "mp4", "matroska": "mkv", "mpegts": "ts", "mpeg": "mpg"}
 _SUFFIX = re.compile(r"[^/.\x00-\x1f][^/\x00-\x1f]*")
-_CHUNK_BYTES = 1 << 24
 _MEDIA_NAMES = frozenset(name for names in MEDIA_COLUMNS.values() for name in names)
 
 
@@ -81,7 +79,7 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
 
 def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_table: bool) -> None:
     if _is_file(value):
-        data = _bytes_of(value["path"]) if value["bytes"] is None else bytes(value["bytes"])
+        data = read_whole(value["path"]) if value["bytes"] is None else bytes(value["bytes"])
         suffix = _extension(str(value.get("path") or ""), data, place)
         _add_file(contents, f"{name}.{suffix}", data, place)
         contents.media[f"{name}.{suffix}"] = name
@@ -209,7 +207,7 @@ def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | N
             "clip_is_copied": cut.is_copied,
         }
     else:
-        data = _read(item)
+        data = read_whole(item.source)
         extension = _extension(item.name, data, item.name)
     _add_file(contents, extension, data, place)
     contents.media[extension] = kind or _kind_of(extension)
@@ -220,7 +218,7 @@ def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | N
         contents.columns[CAPTIONS_COLUMN] = [_caption_columns(one) for one in _captions_of(captions, item, cut)]
     for suffix, sidecar in () if is_table else sidecars.items():
         if cut is None:
-            contents.files[suffix] = _bytes_of(sidecar)
+            contents.files[suffix] = read_whole(sidecar)
             continue
         cues = (
             (round(one.start_seconds * 1000), round(one.end_seconds * 1000), text_lines(one.text))
@@ -245,22 +243,6 @@ def _kind_of(extension: str) -> str:
     return next((kind for kind, extensions in MEDIA_EXTENSIONS.items() if f".{extension}" in extensions), "video")
 
 
-def _read(item: Item) -> bytes:
-    return _bytes_of(item.source)
-
-
-def _bytes_of(given: Any) -> bytes:
-    source = make_source(given)
-    reader = source.open_bytes() or source.open()
-    if isinstance(reader, str):
-        raise OpenError(f"Could not read {source.describe()} as one file: FFmpeg opens it itself.")
-    with closing(reader):
-        chunks = []
-        while chunk := reader.read(_CHUNK_BYTES):
-            chunks.append(chunk)
-    return b"".join(chunks)
-
-
 def _extension(name: str, data: bytes, place: str) -> str:
     """Return the extension of a media file: from its name, otherwise from its contents."""
     extension = os.path.splitext(name)[1].lower()
@@ -283,7 +265,10 @@ def _extension(name: str, data: bytes, place: str) -> str:
 
 def _captions_of(given: Any, item: Item, cut: CutClip | None) -> list[FileCaption]:
     """Return captions with times in the clip. Captions outside of the clip are left out."""
-    captions = read_captions(given, item)
+    try:
+        captions = read_captions(given, item)
+    except InvalidArgumentError as error:  # so that ``on_error`` applies
+        raise ReadError(f"The captions of {item.name!r} cannot be read: {error}") from error
     if cut is None:
         return list(captions)
     moved = []

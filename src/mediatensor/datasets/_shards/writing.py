@@ -89,7 +89,8 @@ def write_shards(
         resume: Whether to keep existing shards, which must come from an interrupted call with the same arguments, and
             write only the missing ones. By default, an existing shard is an error.
         on_error: ``"raise"``, or ``"skip"`` to leave out rows that cannot be read, with a warning. A shard without any
-            readable row is not written, and not returned. ``resume=True`` tries its rows again.
+            readable row is not written, and not returned. ``resume=True`` tries its rows again. A row that is not
+            accepted, such as a value that JSON cannot store, always raises an error.
         rank: Rank of this process. Each rank writes every ``num_ranks``-th shard. By default the rank in
             torch.distributed, or 0.
         num_ranks: Number of processes that write together; by default the number in torch.distributed, or 1.
@@ -252,6 +253,8 @@ def _make_contents(
         return _key(number), contents_of(row, place, kind, is_table=is_table)
     try:
         return _key(number), contents_of(row, place, kind, is_table=is_table)
+    except InvalidArgumentError:  # the row is wrong, not its file
+        raise
     except (MediaTensorError, OSError) as error:
         name = getattr(row, "name", "")
         return _key(number), f"{place}{f' ({name})' if name else ''}: {error}"

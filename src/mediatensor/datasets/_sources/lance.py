@@ -121,7 +121,11 @@ class LanceBlob(Source):
         self._row = row
 
     def open(self) -> Reader:
-        blob, name = self._column.blob(self._row), self.describe()
+        name = self.describe()
+        try:
+            blob = self._column.blob(self._row)
+        except InvalidArgumentError as error:  # so that the dataset's error policy applies
+            raise ReadError(str(error)) from error
         if blob is None:
             raise ReadError(f"{name} has no value any more.")
         if url_scheme(self._column._path) is None:

@@ -11,7 +11,6 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Never
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._engine.common.checks import shown
-from ..._engine.sources.source import Source, make_source, url_scheme
+from ..._engine.sources.source import Source, read_whole, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
 from .items import Item, LazyItems
@@ -221,7 +220,7 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     root = str(os.fspath(source)).rstrip("/") or "/"
     place = join_path(root, "meta/info.json")
     try:
-        info = parse_json(read_file(place), place)
+        info = parse_json(read_whole(place, limits.MAX_JSON_BYTES), place)
     except SourceNotFoundError:
         raise SourceNotFoundError(
             f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Give the folder that a download of "
@@ -257,18 +256,6 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
 
 def join_path(root: str, path: str) -> str:
     return f"{root.rstrip('/')}/{path}"
-
-
-def read_file(path: str) -> bytes:
-    source = make_source(path)
-    reader = source.open_bytes() or source.open()
-    if isinstance(reader, str):
-        raise OpenError(f"Could not open {path}: LeRobot datasets come from paths, http(s) and what fsspec reads.")
-    with closing(reader):
-        size = reader.seek(0, os.SEEK_END)
-        if size > limits.MAX_JSON_BYTES:
-            raise InvalidArgumentError(f"{path} has {size} bytes, more than the limit of {limits.MAX_JSON_BYTES}.")
-        return reader.read_at(0, size)
 
 
 def _version(text: object, place: str) -> tuple[int, int]:
@@ -373,7 +360,7 @@ def json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tup
     ``kinds`` maps each key to the type that its values must have. ``needed`` describes the keys in messages.
     """
     path = join_path(root, name)
-    for number, line in enumerate(read_file(path).splitlines(), start=1):
+    for number, line in enumerate(read_whole(path, limits.MAX_JSON_BYTES).splitlines(), start=1):
         if line.strip():
             place = f"line {number} of {path}"
             row = parse_json(line, place)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._engine.common.checks import shown
+from ..._engine.sources.source import read_whole
 from ...errors import InvalidArgumentError, SourceNotFoundError
 from . import limits
-from .lerobot import LeRobotFormat, join_path, json_pairs, parquet_files, read_file
+from .lerobot import LeRobotFormat, join_path, json_pairs, parquet_files
 from .manifests import parse_json
 from .parquet import batches_of, parquet_file
 
@@ -57,7 +58,7 @@ def _missing_error(known: LeRobotFormat, name: str) -> SourceNotFoundError:
 def _stats_of_dataset(known: LeRobotFormat) -> dict[str, dict[str, Tensor]]:
     path = join_path(known.root, "meta/stats.json")
     try:
-        recorded = parse_json(read_file(path), path)
+        recorded = parse_json(read_whole(path, limits.MAX_JSON_BYTES), path)
     except SourceNotFoundError:
         raise _missing_error(known, "stats.json") from None
     if not isinstance(recorded, dict):

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from ..._engine.common.locks import ForkSafeLock
 from ..._engine.sources.readers import Reader
-from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of, url_scheme
+from ..._engine.sources.source import Source, SpanSource, make_source, read_whole, stamp_of, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
 from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_name_in, class_number
@@ -190,8 +190,7 @@ class MediaColumn:
         span = SpanSource(self._whole(), *place)
         if place[1] - place[0] > MAX_WHOLE_BYTES:
             return span
-        with closing(span.open()) as reader:
-            return reader.read_at(0, place[1] - place[0])
+        return read_whole(span)
 
     def may_be_missing(self, row: int) -> bool:
         return not self._is_full[bisect_right(self._group_ends, row)]

@@ -13,12 +13,12 @@ import re
 import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..._engine.common.checks import optional_text, shown
 from ..._engine.sources.readers import Reader
-from ..._engine.sources.source import PathSource, make_source, stamp_of
+from ..._engine.sources.source import PathSource, make_source, read_whole, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
@@ -271,11 +271,7 @@ def _column(name: str, suffix: str, part: Any) -> Any:
     if isinstance(part, TarMember):
         if part.size > limits.MAX_COLUMN_BYTES:
             raise ReadError(f"{part.describe()} has {part.size} bytes; up to {limits.MAX_COLUMN_BYTES} are read.")
-        if not part.size:
-            part = b""
-        else:
-            with closing(part.open()) as reader:
-                part = reader.read_at(0, part.size)
+        part = read_whole(part) if part.size else b""
     if not isinstance(part, bytes):
         return part
     try:
