@@ -133,7 +133,7 @@ def test_segments_have_their_own_findings(tmp_path: Path) -> None:
     assert [report.is_bad(file) for file in report.files] == [True, False, True, True, False, True]
     corrupt = [[finding for finding in file.findings if finding.kind == "corrupt"] for file in report.files]
     assert [len(found) for found in corrupt] == [1, 0, 1, 4, 0, 6]
-    assert "7 places in all" in corrupt[3][-1].message
+    assert "7 places in total" in corrupt[3][-1].message
     assert report.save_manifest(tmp_path / "left.csv") == 2
     left = as_items(tmp_path / "left.csv", kind="video")
     assert [(item.start_seconds, item.end_seconds) for item in left] == [(1.0, 1.2), (3.0, None)]
@@ -174,7 +174,7 @@ def test_a_header_with_too_many_frames_is_a_finding(tmp_path: Path) -> None:
     place = data.index(b"strh") + 8 + 32  # dwLength of the stream's header
     data[place : place + 4] = (150).to_bytes(4, "little")
     path.write_bytes(data)
-    assert "150 frames, and there are 100" in kinds_of(path)["frame-count"].message
+    assert "150 frames, but there are 100" in kinds_of(path)["frame-count"].message
 
 
 def test_headers_of_joined_and_fragmented_files(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_headers_of_joined_and_fragmented_files(tmp_path: Path) -> None:
     joined = tmp_path / "joined.avi"
     joined.write_bytes(b"".join(part.read_bytes() for part in parts))
     assert len(VideoDecoder(joined)) == 70
-    assert "40 frames, and there are 70" in kinds_of(joined)["frame-count"].message
+    assert "40 frames, but there are 70" in kinds_of(joined)["frame-count"].message
     fragmented = tmp_path / "fragmented.mp4"
     options = {"movflags": "frag_keyframe", "g": "10"}
     VideoEncoder(moving(40), frame_rate=25).to_file(fragmented, codec="libx264", extra_options=options)
@@ -218,7 +218,7 @@ def test_matroska_headers_with_too_many_frames_are_findings(tmp_path: Path) -> N
     count = report.files[0].facts.num_frames or 0
     assert 20 < count < 140
     assert (found.kind, found.start_seconds) == ("cut-off", pytest.approx(count / RATE, abs=0.05))
-    assert found.message == f"by its header, the video ends at 5.64 s, and it ends at {count / RATE:.2f} s"
+    assert found.message == f"according to the header, the video ends at 5.64 s, but it ends at {count / RATE:.2f} s"
     # Counts of a program that did not copy them from elsewhere.
     fewer = write(tmp_path / "fewer.mkv", moving(48))
     counted = tmp_path / "counted.mkv"
@@ -232,7 +232,7 @@ def test_matroska_headers_with_too_many_frames_are_findings(tmp_path: Path) -> N
     assert kinds_of(counted) == {}  # FFmpeg copies the counts of a file to its cut parts
     counted.write_bytes(as_muxed_by_others(counted.read_bytes()))
     (found,) = kinds_of(counted).values()
-    assert (found.kind, found.message) == ("frame-count", "the header promises 141 frames, and there are 48")
+    assert (found.kind, found.message) == ("frame-count", "the header states 141 frames, but there are 48")
 
 
 def test_times_of_frames_are_checked(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_an_empty_audio_stream_is_not_damage_of_a_video(name: str, tmp_path: Pat
         container.mux(video.encode())
     report = check_dataset([path], num_workers=0)
     (found,) = report.files[0].findings
-    assert (found.kind, found.message, report.num_bad) == ("silent", "there is a sound stream, and it is empty", 0)
+    assert (found.kind, found.message, report.num_bad) == ("silent", "there is an audio stream, but it is empty", 0)
     assert report.save_manifest(tmp_path / "left.csv") == 1
     report = check_dataset([path], num_workers=0, kind="audio")
     assert [found.kind for found in report.files[0].findings] == ["nothing-decodes"]
@@ -544,7 +544,7 @@ def test_videos_and_tables_of_lerobot(version: str, tmp_path: Path) -> None:
     episodes = report.items[0].extra["episodes"]
     assert episodes == ([0] if version == "v2.1" else [0, 1])
     length = 20 if version == "v2.1" else 13
-    assert found.message == f"the table has {length} frames of episode {episodes[-1]}, and there are {length - 3}"
+    assert found.message == f"the table has {length} frames of episode {episodes[-1]}, but the video has {length - 3}"
     assert again.good_episodes == [episode for episode in (0, 1, 2) if episode != episodes[-1]]
 
 
@@ -671,7 +671,7 @@ def test_the_command_names_the_kind_of_files_with_audio_only(
     AudioEncoder(tone(1.0), sample_rate=8000).to_file(path)
     assert main(["check", str(path), "--workers", "0"]) == 1
     told = capsys.readouterr().out
-    assert "no-video: there is audio, and no video" in told
+    assert "no-video: there is no video, but audio" in told
     assert "--kind audio" in told
     assert main(["check", str(folder), "--workers", "0"]) == 2
     assert "There are files for --kind audio." in capsys.readouterr().err

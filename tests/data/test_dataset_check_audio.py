@@ -69,7 +69,9 @@ def test_files_cut_between_packets_are_bad(name: str, tmp_path: Path) -> None:
     for decode in (True, False):
         found = findings_of(part, tmp_path, decode=decode)
         assert {finding.kind for finding in found} == {"cut-off"}
-        texts = [re.match(r"the header promises (.*) s of sound, (.*) s can be decoded$", one.message) for one in found]
+        texts = [
+            re.match(r"the header states (.*) s of audio, but (.*) s can be decoded$", one.message) for one in found
+        ]
         ((promised, decodable),) = [map(float, text.groups()) for text in texts if text]
         # The demuxer of MP4 does not count the encoder's delay, of up to a packet.
         assert promised == pytest.approx(seconds_of(whole), abs=0.14)

@@ -195,9 +195,9 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
         assert found[kind].end_frame == last
         assert first is None or first <= (found[kind].start_frame or 0) <= first + slack * RATE
     assert "frames 20, 33, 50, 51, 78" in found["dropped-frames"].message
-    assert "one in 5: the content has about 20 frames/s" in found["repeated-frames"].message
+    assert "(one in 5 frames), the video has about 20 frames/s" in found["repeated-frames"].message
     drifts = [finding.message for file in report.files for finding in file.findings if finding.kind == "sound-drift"]
-    assert "8.84 % longer than the pictures" in drifts[0]
+    assert "8.84 % longer than the video" in drifts[0]
     assert "48 and 44.1 kHz" in drifts[0]
     assert "samples come 4.9" in drifts[1]
     assert "4.7" in drifts[2]
@@ -265,7 +265,7 @@ def test_cameras_and_tables_of_lerobot_are_checked(version: str, tmp_path: Path)
     assert (late.kind, late.episode, late.row, late.start_frame) == ("table-times", 2, 34, 1)
     assert late.message.startswith("16 of 17 rows")  # all but the first
     assert drift.kind == "camera-drift"
-    assert "9.9 frames/s where the table has 10: 0.016 s apart" in drift.message  # 16 / 9.9 - 1.6
+    assert "9.9 frames/s, but the table has 10: they are 0.016 s apart" in drift.message  # 16 / 9.9 - 1.6
     assert not report.is_in_order
     assert report.good_episodes == [0]
     assert sum(1 for _ in LeRobotClips(folder, episodes=report.good_episodes, on_error="raise")) == 20

@@ -176,7 +176,7 @@ def test_sidecars_of_a_video_have_an_order(film: Path, tmp_path: Path) -> None:
     assert taken("talk.mkv", captions_language="en") == "talk.en.srt"
     assert taken("talk.mkv", captions_language=("fr", "ZH", "de")) == "talk.zh-Hans.srt"
     assert taken("talk.two.mkv") == "talk.two.srt"
-    with pytest.raises(StreamError, match="no subtitle file is next to it in fr"):
+    with pytest.raises(StreamError, match="there is no subtitle file next to it in fr"):
         taken("talk.mkv", captions_language="fr")
     (tmp_path / "talk.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nplain\n")
     assert taken("talk.mkv") == "plain"
@@ -185,7 +185,7 @@ def test_sidecars_of_a_video_have_an_order(film: Path, tmp_path: Path) -> None:
     (tmp_path / "other.srt").mkdir()
     if hasattr(os, "mkfifo"):  # reading a pipe would never end
         os.mkfifo(tmp_path / "other.vtt")
-    with pytest.raises(StreamError, match=r"other\.mkv' has no captions: no subtitle file is next to it\."):
+    with pytest.raises(StreamError, match=r"other\.mkv' has no captions: there is no subtitle file next to it\."):
         taken("other.mkv")
 
 
@@ -193,7 +193,7 @@ def test_sidecars_are_not_searched_next_to_a_url(film: Path, tmp_path: Path) -> 
     (tmp_path / "a.mkv").write_bytes(film.read_bytes())
     (tmp_path / "a.srt").write_text(FILM.srt())
     with serve(tmp_path) as server:
-        with pytest.raises(StreamError, match="subtitle files are not searched next to a URL"):
+        with pytest.raises(StreamError, match="no subtitle files are searched for next to a URL"):
             VideoAudioClips([f"{server.url}/a.mkv"], captions="sidecar", **OPTIONS)[0]
         rows = [{"path": f"{server.url}/a.mkv", "captions": f"{server.url}/a.srt"}]
         assert places(sample_of(VideoAudioClips(rows, captions="any", **OPTIONS)).captions) == WHOLE
@@ -335,7 +335,7 @@ HOSTILE: list[tuple[Any, str]] = [
     ([{"start": 0.0, "text": "no end"}], "must have text"),
     ([{"start": 0.0, "end": float("nan"), "text": "a"}], "end_seconds must be a finite number"),
     ([{"start": "soon", "end": 1.0, "text": "a"}], "start_seconds must be"),
-    ([{"start": 0.0, "end": 1.0, "text": 5}], "text of a caption must be text"),
+    ([{"start": 0.0, "end": 1.0, "text": 5}], "text of a caption must be a str"),
     ({"start": [0.0], "end": [1.0, 2.0], "text": ["a"]}, "captions must be"),
     ("[" * 100_000, "or JSON"),
     ("two lines\nof prose", "or JSON"),

@@ -733,7 +733,7 @@ def test_iterating_leaves_torchs_generator_alone(videos: list[Path]) -> None:
     ],
 )
 def test_equal_rows_of_a_file_are_refused(make: Any, sampler: Any, options: Any, videos: list[Path]) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"rows_per_file=3 would give 3 equal rows.*random"):
+    with pytest.raises(InvalidArgumentError, match=r"rows_per_file=3 would make 3 equal rows.*random"):
         make(videos, sampler, rows_per_file=3, **options)
     assert len(make(videos, sampler, **options)) == len(videos)
 

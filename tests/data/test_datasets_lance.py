@@ -130,7 +130,7 @@ def test_paths_and_columns_are_read(videos: list[bytes], tmp_path: Path) -> None
         as_items(tmp_path / "paths.lance", kind="video", media_column="right")
     two = pa.table([lance.blob_array([b"x"]), lance.blob_array([b"y"])], ["left", "right"])
     lance.write_dataset(two, tmp_path / "two.lance")
-    with pytest.raises(InvalidArgumentError, match="several columns that may be meant: left, right"):
+    with pytest.raises(InvalidArgumentError, match="several columns with media: left, right"):
         as_items(tmp_path / "two.lance", kind="video")
     lance.write_dataset(table.slice(0, 0), tmp_path / "none.lance")
     with pytest.raises(InvalidArgumentError, match="0 rows"):

@@ -389,9 +389,7 @@ def test_columns_of_language_are_lists(tmp_path: Path) -> None:
     assert [len(events) for events in episode_row["language_events"]] == [0, 2]
     batch = next(iter(DataLoader(clips, batch_size=4, num_workers=1)))
     assert [len(events) for events in batch["language_events"]] == [0, 0, 0, 2]
-    with pytest.raises(
-        InvalidArgumentError, match="names 'language_events', which is not a column of pictures or numbers"
-    ):
+    with pytest.raises(InvalidArgumentError, match="has 'language_events', which is not a column of images or numbers"):
         LeRobotClips(root, {"language_events": [0.0]})
 
 
@@ -417,11 +415,11 @@ def without(name: str) -> Callable[[Path], None]:
         ("v3.0", changed(features={"timestamp": {"dtype": "float32", "shape": [1]}}), "lack frame_index"),
         ("v3.0", changed(features={"a": {"dtype": "float32"}}), "must have a dtype and a shape"),
         ("v3.0", changed(features={"../a": {"dtype": "video", "shape": [1]}}), "must have a name without /"),
-        ("v3.0", changed(data_path="../{chunk_index}/{file_index}.parquet"), "leads out of the dataset"),
+        ("v3.0", changed(data_path="../{chunk_index}/{file_index}.parquet"), "outside the dataset"),
         ("v3.0", changed(data_path="data/{chunk_index:999999999d}"), "fields other than"),
         ("v3.0", changed(data_path="data/{chunk_index.__class__}"), "fields other than"),
-        ("v3.0", changed(video_path=None), "must be a pattern of paths"),
-        ("v3.0", changed(total_episodes=9), "says that it has 9 episodes, and .* have 3"),
+        ("v3.0", changed(video_path=None), "must be a path pattern"),
+        ("v3.0", changed(total_episodes=9), "states 9 episodes, but .* list 3"),
         ("v2.1", lambda root: (root / "meta/episodes.jsonl").write_text("{"), "line 1 of .* is not JSON"),
         ("v2.1", lambda root: (root / "meta/episodes.jsonl").write_text('{"length": 3}'), "must have an episode_index"),
         ("v2.1", lambda root: (root / "meta/info.json").write_text("[]"), "must be an object"),
@@ -447,10 +445,10 @@ def test_damaged_metadata_are_refused(
         ({"delta_timestamps": {"action": []}}, "at least one"),
         ({"delta_timestamps": {"actions": [0.1]}}, "names 'actions', which is not a column"),
         ({"delta_timestamps": [0.1]}, "must be a dict"),
-        ({"delta_timestamps": {"action": [0.1]}, "rows": "episodes"}, "cannot be given with rows='episodes'"),
+        ({"delta_timestamps": {"action": [0.1]}, "rows": "episodes"}, "not accepted with rows='episodes'"),
         ({"delta_timestamps": {"action": [9.0]}, "only_whole": True}, "There are no rows"),
         ({"rows": "windows"}, "windows"),
-        ({"episodes": [7]}, "has 3 episodes, and none of them is 7"),
+        ({"episodes": [7]}, "has no episode 7: it has 3 episodes"),
         ({"cameras": ["front"]}, "cameras must be a list of names among"),
         ({"tolerance_s": 0.0}, "tolerance_s must be positive"),
         ({"output_dtype": torch.float16}, "output_dtype"),

@@ -244,5 +244,5 @@ def test_chosen_episodes_without_stats_are_refused(copy: Callable[[str], Path]) 
     root = copy("v3.0")
     forget_episode_stats(root)
     assert "action" in LeRobotClips(root).stats
-    with pytest.raises(InvalidArgumentError, match="Without episodes=, version 3 has those of the whole dataset"):
+    with pytest.raises(InvalidArgumentError, match="Leave out episodes= to get those of the whole dataset"):
         LeRobotClips(root, episodes=[0]).stats  # noqa: B018

@@ -117,7 +117,7 @@ def test_columns_are_found_by_name_and_empty_fields_are_ignored(tmp_path: Path) 
 DAMAGED: list[tuple[str, bytes, str]] = [
     ("rows.csv", b"", "it has no rows"),
     ("rows.csv", b"path,label\n", "it has no rows"),
-    ("rows.csv", b"name,label\na.mp4,1\n", "line 2 of .*rows.csv names no file.*it has name, label"),
+    ("rows.csv", b"name,label\na.mp4,1\n", "line 2 of .*rows.csv names no file.*its columns: name, label"),
     ("rows.csv", b"path,label\na.mp4,1\n,2\n", "line 3 of .*rows.csv names no file"),
     ("rows.csv", b"path,label\na.mp4\n", "line 2 of .*rows.csv has 1 fields, but there are 2 columns: path, label"),
     ("rows.csv", b"path,label\na.mp4,1,2\n", "line 2 of .*rows.csv has 3 fields"),
@@ -160,7 +160,7 @@ def test_sources_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest
     write_manifest(tmp_path / "rows.csv", ROWS)
     write_manifest(tmp_path / "rows.json", ROWS)
     monkeypatch.setattr(limits, "MAX_ITEMS", 4)
-    with pytest.raises(InvalidArgumentError, match=r"line 7 of .*rows.csv is beyond the limit of 4 rows"):
+    with pytest.raises(InvalidArgumentError, match=r"line 7 of .*rows.csv exceeds the limit of 4 rows"):
         as_items(tmp_path / "rows.csv", kind="video")
     monkeypatch.setattr(limits, "MAX_LINE_BYTES", 20)
     with pytest.raises(InvalidArgumentError, match=r"line 2 of .*rows.csv is longer than 20 bytes"):
@@ -237,7 +237,7 @@ def test_parquet_with_columns_of_bytes_is_read(tmp_path: Path) -> None:
 def test_parquet_with_several_columns_of_media_needs_a_choice(tmp_path: Path) -> None:
     rows = [{"left": {"bytes": b"l", "path": "l"}, "right": {"bytes": b"r", "path": "r"}}]
     write_manifest(tmp_path / "rows.parquet", rows)
-    with pytest.raises(InvalidArgumentError, match="several columns that may be meant: left, right"):
+    with pytest.raises(InvalidArgumentError, match="several columns with media: left, right"):
         as_items(tmp_path / "rows.parquet", kind="video")
     (item,) = as_items(tmp_path / "rows.parquet", kind="video", media_column="right")
     assert (item.source, item.extra) == (b"r", {"left": {"path": "l"}})

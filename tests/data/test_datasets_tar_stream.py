@@ -265,7 +265,7 @@ def test_a_file_over_the_limit_is_passed_over_and_reported(tmp_path: Path, monke
     path = tmp_path / "large.tar"
     path.write_bytes(tar_bytes([("0.mp4", b"0" * 101), ("1.mp4", b"1" * 100)]))
     failed, good = TarSamples(path, TextRecipe(), on_error="skip")
-    assert "101 bytes; up to 100" in failed.failures[0].message
+    assert "101 bytes, more than the limit of 100" in failed.failures[0].message
     assert texts([good]) == ["1" * 100]
 
 

@@ -150,7 +150,7 @@ def test_videos_without_captions_have_no_row_and_unreadable_ones_one_that_fails(
         VideoTextClips(rows)[1]
     with pytest.raises(InvalidArgumentError, match=r"no captions in 1 files.*captions="):
         VideoTextClips(rows[:1])
-    with pytest.raises(ReadError, match="no subtitle file is next to it; it has no stream of text subtitles"):
+    with pytest.raises(ReadError, match="there is no subtitle file next to it; it has no text subtitle stream"):
         VideoTextClips(videos[:1])[0]
     late = VideoTextClips(videos[:1], captions=lambda item: [Subtitle("late", 50.0, 51.0)])
     with pytest.raises(OutOfRangeError, match="50"):

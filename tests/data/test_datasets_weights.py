@@ -345,7 +345,7 @@ def test_torchdatas_loader_resumes_weighted_batches() -> None:
         (["a"] * 10, "weights must be 'balanced'"),
         ([1, 2, 3], r"one number for each of the 10 rows of the dataset \(got 3\)"),
         ([], r"one number for each of the 10 rows of the dataset \(got 0\)"),
-        ([1.0] * 3 + [math.nan] + [1.0] * 6, "finite numbers from 0 on; row 3 has nan"),
+        ([1.0] * 3 + [math.nan] + [1.0] * 6, "finite numbers of at least 0, but row 3 has nan"),
         ([1.0] * 9 + [math.inf], "row 9 has inf"),
         ([1.0, -0.5] + [1.0] * 8, "row 1 has -0.5"),
         (torch.zeros(10), "All weights are 0; at least one row needs a weight above 0"),

@@ -145,7 +145,9 @@ class LeRobotClips(ColumnDataset):
             items = items.choose([whole_number("an episode", one) for one in items_of("episodes", episodes, of="int")])
         deltas = _delta_frames(delta_timestamps or {}, self._format, tolerance_s)
         if deltas and rows == "episodes":
-            raise InvalidArgumentError("delta_timestamps cannot be given with rows='episodes', which have every time.")
+            raise InvalidArgumentError(
+                "delta_timestamps is not accepted with rows='episodes', because these rows have all frames."
+            )
         step = whole_number("step", step, at_least=1)
         all_deltas = [frames for one in deltas.values() for frames in one] if only_whole else []
         margins = (max(0, -min(all_deltas, default=0)), max(0, max(all_deltas, default=0)))
@@ -158,7 +160,8 @@ class LeRobotClips(ColumnDataset):
             num_rows = (items.num_frames > 0).astype(np.int64)
         if not num_rows.sum():
             raise InvalidArgumentError(
-                f"There are no rows: no episode of {self._format.root} is as long as delta_timestamps with only_whole."
+                f"There are no rows: no episode of {self._format.root} is long enough for delta_timestamps with "
+                "only_whole=True."
             )
         super().__init__(items, recipe, rows_per_file=num_rows.tolist(), **dataset_options)
         self._episodes = items.numbers.tolist()
@@ -233,7 +236,7 @@ def _delta_frames(
     for name, seconds in delta_timestamps.items():
         if name not in names:
             raise InvalidArgumentError(
-                f"delta_timestamps names {name!r}, which is not a column of pictures or numbers; those are "
+                f"delta_timestamps has {name!r}, which is not a column of images or numbers. These columns are "
                 f"{', '.join(names)}."
             )
         times = [
@@ -243,8 +246,8 @@ def _delta_frames(
         off = [one for one in times if abs(one * known.fps - round(one * known.fps)) / known.fps > tolerance_s]
         if off or not times:
             raise InvalidArgumentError(
-                f"delta_timestamps[{name!r}] must be multiples of 1/{known.fps:g} s, at least one, give or take "
-                f"tolerance_s ({tolerance_s:g}) (got {off or times})."
+                f"delta_timestamps[{name!r}] must be one or more multiples of 1/{known.fps:g} s, with a tolerance of "
+                f"{tolerance_s:g} s (tolerance_s) (got {off or times})."
             )
         deltas[name] = tuple(round(one * known.fps) for one in times)
     return deltas
@@ -330,9 +333,9 @@ class LeRobotRecipe(Recipe):
     def _first_gap(
         self, gaps: Mapping[str, NDArray[np.bool_]], row_frames: _Frames, frames_by_column: Mapping[str, _Frames]
     ) -> tuple[str, int] | None:
-        """Return (column, frame number) of the first value that the row needs, but that is missing in the table.
+        """Return (column, frame number) of the first value that the row needs, but that the table lacks, or ``None``.
 
-        Return ``None`` if no value is missing. ``gaps`` has a mask of missing values for each column.
+        ``gaps`` has a mask of missing values for each column.
         """
         for name, is_gap in gaps.items():
             needed = [frames_by_column.get(name, row_frames)]
@@ -348,8 +351,7 @@ class LeRobotRecipe(Recipe):
     def _frames_of(self, episode: Episode, part: int) -> tuple[_Frames, dict[str, _Frames], dict[str, Tensor]]:
         """Return the frame numbers of row ``part`` of an episode.
 
-        For columns with several values in a row (``delta_frames``), the second result has their frame numbers, and the
-        third their padding masks.
+        The other results are the frame numbers and padding masks of the columns in ``delta_frames``.
         """
         if self.rows == "episodes":
             return np.arange(0, episode.num_frames, self.step), {}, {}
@@ -447,8 +449,8 @@ class _OpenEpisode:
             worst = int(distances.argmax())
             raise ReadError(
                 f"{place}: {camera} has no frame at {seconds[worst]:.4f} s of {dict(self.files.videos)[camera]}: the "
-                f"nearest is at {times[worst]:.4f} s, farther away than tolerance_s ({tolerance_s:g}). The table and "
-                "the video do not go together; leave such rows out with on_error, or allow a larger tolerance_s."
+                f"nearest is at {times[worst]:.4f} s, farther away than tolerance_s ({tolerance_s:g}). The table does "
+                "not match the video. Leave out such rows with on_error, or pass a larger tolerance_s."
             )
         return decoder.get_frames_at(indices).data
 
@@ -457,11 +459,7 @@ class _OpenEpisode:
         return box
 
     def image(self, column: str, row: int, place: str, *, is_depth: bool = False) -> Tensor:
-        """Return the image in a row of the episode's table, uint8 (C, H, W).
-
-        With ``is_depth``, return its depths in the stored unit, float32 (1, H, W). ``place`` names the episode in
-        messages.
-        """
+        """Return the image in a row of the episode's table, uint8 (C, H, W); with ``is_depth``, float32 (1, H, W)."""
         try:
             if column not in self._images:
                 with parquet_file(self.files.table) as file:
@@ -505,13 +503,7 @@ def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
 
 
 def _decode_depth_image(source: bytes | Source) -> Tensor:
-    """Decode a depth image to float32 (1, H, W), without converting the unit.
-
-    The image must be a PNG, or a TIFF of 16-bit integers or floats.
-
-    Raises:
-        MediaTensorError: if the image is damaged, of another format, or larger than `MAX_PIXELS`.
-    """
+    """Decode a depth image (PNG, or TIFF of 16-bit integers or floats) to float32 (1, H, W) in its stored unit."""
     data = read_whole(source)
     if not data.startswith(_TIFF_STARTS):
         return decode_image(data, mode="GRAY", output_dtype="auto").to(torch.float32)

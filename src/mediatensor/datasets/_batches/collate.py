@@ -48,15 +48,15 @@ class _PadSizes(NamedTuple):
 
 
 _STACK_ADVICE = {
-    "frames": "Bring all to one size with a Resize among the transforms, and let the sampler give as many frames of "
-    "each; or collate with `pad` or `ragged`.",
-    "number of frames": "The number of frames differs: give `fps=` to VideoAudioClips, or let the sampler give as many "
-    "frames of each; or collate with `pad` or `ragged`.",
-    "audio": "Let the sampler give clips of one length, and set num_channels; or collate with `pad` or `ragged`.",
-    "features": "Let the sampler give clips of one length; or collate with `pad` or `ragged`.",
-    "image": "Bring all to one size with a Resize; or collate with `pad` or `ragged`.",
+    "frames": "Resize all frames to one size in the transforms, and use a sampler that returns the same number of "
+    "frames for every file; or collate with `pad` or `ragged`.",
+    "number of frames": "The number of frames differs. Pass fps= to VideoAudioClips, or use a sampler that returns the "
+    "same number of frames for every file; or collate with `pad` or `ragged`.",
+    "audio": "Use a sampler that returns clips of one length, and set num_channels; or collate with `pad` or `ragged`.",
+    "features": "Use a sampler that returns clips of one length; or collate with `pad` or `ragged`.",
+    "image": "Resize all images to one size; or collate with `pad` or `ragged`.",
 }
-_PAD_ADVICE = "`pad` fills up time, height and width of channels-first data; collate with `ragged` if more differs."
+_PAD_ADVICE = "`pad` changes only time, height and width of channels-first data. Otherwise, collate with `ragged`."
 
 
 def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None) -> FrameBatch | None:
@@ -90,10 +90,7 @@ def _join_values(kind: str, samples: Sequence[Sample], sizes: _Sizes | None) -> 
 def _join_audio(
     samples: Sequence[Sample], pad_sizes: _PadSizes | None
 ) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
-    """Return the audio of all samples as one batch, or ``None`` if the samples have no audio.
-
-    If the audio of each sample already is a batch of clips, return these batches as a list.
-    """
+    """Return the audio of all samples as one batch; as a list if samples have several clips; ``None`` without audio."""
     several = [sample.audio for sample in samples if isinstance(sample.audio, AudioSamplesBatch)]
     if several:
         return several
@@ -104,8 +101,8 @@ def _join_audio(
     for sample, sound in zip(samples, sounds, strict=True):
         if sound.sample_rate != rate:
             raise InvalidArgumentError(
-                f"Sound of one batch must have one sample rate, but {samples[0].source!r} has {rate} Hz and "
-                f"{sample.source!r} {sound.sample_rate} Hz: set sample_rate."
+                f"All audio of a batch must have the same sample rate, but {samples[0].source!r} has {rate} Hz and "
+                f"{sample.source!r} has {sound.sample_rate} Hz. Set sample_rate of the dataset."
             )
     data = [sound.data for sound in sounds]
     shape = _common_shape("audio", samples, data, {-1: (pad_sizes.num_samples, 1)} if pad_sizes else None)
@@ -136,11 +133,7 @@ def _join_indices(samples: Sequence[Sample], frames: FrameBatch | None) -> Tenso
 def _common_shape(
     kind: str, samples: Sequence[Sample], tensors: Sequence[Tensor], sizes: _Sizes | None
 ) -> tuple[int, ...]:
-    """Return the shape that the samples' tensors get in the batch.
-
-    ``sizes`` names the dimensions that may be padded. All other dimensions must be equal. Without ``sizes``, nothing
-    may be padded.
-    """
+    """Return the shape of the samples' tensors in the batch. They must be equal, except in the dimensions ``sizes``."""
     first = tensors[0]
     fixed = [dimension for dimension in range(-first.ndim, 0) if sizes is None or dimension not in sizes]
     for sample, tensor in zip(samples, tensors, strict=True):
@@ -148,8 +141,9 @@ def _common_shape(
         if not is_alike or tensor.dtype != first.dtype:
             subject = "number of frames" if kind == "frames" and _differ_in_number(first, tensor) else kind
             raise InvalidArgumentError(
-                f"The {kind} of {samples[0].source!r} has shape {_shape_and_dtype(first)}, that of {sample.source!r} "
-                f"{_shape_and_dtype(tensor)}. {_STACK_ADVICE[subject] if sizes is None else _PAD_ADVICE}"
+                f"The {kind} of {samples[0].source!r} has shape {_shape_and_dtype(first)}, but the {kind} of "
+                f"{sample.source!r} has {_shape_and_dtype(tensor)}. "
+                f"{_STACK_ADVICE[subject] if sizes is None else _PAD_ADVICE}"
             )
     shape = list(first.shape)
     for dimension, (size, multiple_of) in (sizes or {}).items():
@@ -158,8 +152,9 @@ def _common_shape(
         number, largest = max(enumerate(tensors), key=lambda entry: entry[1].shape[dimension])
         if size is not None and largest.shape[dimension] > size:
             raise InvalidArgumentError(
-                f"The {kind} of {samples[number].source!r} has shape {_shape_and_dtype(largest)}, and is to be filled "
-                f"up to {size} in dimension {dimension}: ask for more, or let the sampler and the transforms give less."
+                f"The {kind} of {samples[number].source!r} has shape {_shape_and_dtype(largest)}, more than {size} in "
+                f"dimension {dimension}. Pad to a larger size, or make the sampler and the transforms return smaller "
+                "data."
             )
         shape[dimension] = math.ceil((size or largest.shape[dimension]) / multiple_of) * multiple_of
     return tuple(shape)
@@ -353,9 +348,8 @@ def _join_column(name: str, values: list[Any]) -> Tensor | list[Any]:
     for value in values:
         if not isinstance(value, Tensor) or (value.shape, value.dtype) != (values[0].shape, values[0].dtype):
             raise InvalidArgumentError(
-                f"The column {name!r} has values that do not go together: {_describe_type(values[0])} and "
-                f"{_describe_type(value)}. Set batch_size=1 where rows differ in length, or collate_fn to your own "
-                "function."
+                f"The column {name!r} has values of different types or shapes: {_describe_type(values[0])} and "
+                f"{_describe_type(value)}. Set batch_size=1 if rows differ in length, or pass your own collate_fn."
             )
     return join_tensors(values)
 
@@ -401,11 +395,7 @@ def _list_fields(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _make_batch(samples: Sequence[Sample | Skipped], arrange: Callable[[Sequence[Sample]], Mapping[str, Any]]) -> Batch:
-    """Make a batch of the samples that were not skipped.
-
-    ``arrange`` takes these samples, and returns the data fields of the batch, such as ``frames`` and ``audio``, by
-    name. All other fields are the same for every collate function.
-    """
+    """Make a batch. ``arrange`` returns the data fields (``frames``, ``audio`` ...) of the samples that it is given."""
     started = time.monotonic()
     samples = items_of("samples", samples, of="Sample")
     for sample in samples:
@@ -437,8 +427,8 @@ def _check_alike(samples: Sequence[Sample]) -> None:
         if having and len(having) < len(samples):
             lacking = next(sample for sample in samples if getattr(sample, name) is None)
             raise InvalidArgumentError(
-                f"{lacking.source!r} has no {name}, but {having[0].source!r} has: samples of one batch must have the "
-                "same kinds of data."
+                f"{lacking.source!r} has no {name}, but {having[0].source!r} does. All samples of a batch must have "
+                "the same kinds of data."
             )
 
 

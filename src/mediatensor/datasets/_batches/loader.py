@@ -146,8 +146,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         _check_options(collate_fn, options)
         if taken := sorted({"batch_sampler", "sampler"} & options.keys()):
             raise InvalidArgumentError(
-                f"{taken[0]} cannot be given: rows come in the order of RowBatches. torch's DataLoader takes it, and "
-                "your own RowBatches as batch_sampler."
+                f"{taken[0]} is not accepted, because RowBatches determines the rows. Use torch's DataLoader with it, "
+                "or with your own RowBatches as batch_sampler."
             )
         order: dict[str, Any] = {
             "shuffle": shuffle,
@@ -162,15 +162,15 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         if isinstance(dataset, TarSamples):
             if given := [name for name, value in order.items() if value is not None and value is not False]:
                 raise InvalidArgumentError(
-                    f"{', '.join(given)} cannot be given for a stream, whose rows are read as they come: TarSamples "
-                    "has shuffle_buffer, seed, rank and num_ranks."
+                    f"{', '.join(given)} cannot be given for a stream, whose rows are read as they come. Use the "
+                    "arguments shuffle_buffer, seed, rank and num_ranks of TarSamples."
                 )
             self.batches = StreamProgress(dataset)
             options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
         else:
             self.batches = RowBatches(dataset, batch_size, drop_last=drop_last, **order)
             if not options.get("in_order", True):
-                raise InvalidArgumentError("in_order must be True: resuming counts batches, in their order.")
+                raise InvalidArgumentError("in_order must be True, because resuming counts batches in order.")
             options |= {"batch_sampler": self.batches, "collate_fn": collate_fn}
         self.failures = FailureReport()
         self._iterations: Iterations[_Position] = Iterations()
@@ -198,8 +198,8 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             (self.multiprocessing_context or multiprocessing).Lock()
         except (OSError, ImportError) as error:
             warnings.warn(
-                f"Worker processes cannot be started here, so this process reads the batches itself ({error}). They "
-                "need semaphores, which on Linux means that files can be made in /dev/shm.",
+                f"Worker processes cannot be started here ({error}), so this process reads the batches itself. Workers "
+                "need semaphores; on Linux, it must be possible to create files in /dev/shm.",
                 stacklevel=3,
             )
             self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
@@ -243,7 +243,6 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         self._restart_at_position()
 
     def _restart_at_position(self) -> None:
-        """Discard the open iterations, so that the next iteration starts at the position stored in ``batches``."""
         self._iterations.discard_all()
         self._has_begun = False
 
@@ -307,14 +306,14 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         if is_empty and len(self.failures) > num_failures_before:
             last = self.failures.failures[-1]
             raise TooManyFailuresError(
-                f"Not one row of the epoch could be read; the last failure is of {last.source!r}: {last.error}: "
+                f"Not one row of the epoch could be read. The last failure is in {last.source!r}: {last.error}: "
                 f"{last.message}"
             )
 
     def _replace_batch(self, batch: Batch | ColumnDict) -> Any:
         """Replace ``batch``, whose rows were all skipped, by a batch of one row from another file.
 
-        Without this, this rank would make fewer steps than the other ranks, and they would wait for it forever.
+        Otherwise, this rank would make fewer steps than the other ranks, and they would wait for it forever.
         """
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)
@@ -376,7 +375,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         elif isinstance(state, Mapping):
             self.batches.load_state_dict(state)
         else:
-            raise InvalidArgumentError("The state must come from one rank: it is the same on all of them.")
+            raise InvalidArgumentError(
+                "The state must be a mapping. Pass the state of one rank: it is the same on all ranks."
+            )
         self._restart_at_position()
 
 
@@ -384,7 +385,7 @@ class _Position:
     """The position of an iteration over a loader, with its own copy of ``batches``.
 
     ``num_given`` counts the batches that the iteration has returned. ``has_begun`` is true once the first batch was
-    requested. ``has_ended`` is true once the iteration is closed or has returned its last batch.
+    requested, and ``has_ended`` once the iteration was closed or has returned its last batch.
     """
 
     def __init__(self, batches: RowBatches | StreamProgress) -> None:
@@ -405,13 +406,13 @@ class _Position:
 
 def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str, Any]) -> None:
     if not callable(collate_fn):
-        raise InvalidArgumentError(f"collate_fn must be a function such as stack (got {shown(collate_fn)}).")
+        raise InvalidArgumentError(f"collate_fn must be a function, such as stack (got {shown(collate_fn)}).")
     function("worker_init_fn", options.get("worker_init_fn"))
     whole_number("num_workers", options.get("num_workers", 0), at_least=0)
     if options.get("prefetch_factor") is not None:
         whole_number("prefetch_factor", options["prefetch_factor"], at_least=1, or_none=True)
     if finite_number("timeout", options.get("timeout", 0)) < 0:
-        raise InvalidArgumentError(f"timeout must be a number of seconds from 0 on (got {options['timeout']!r}).")
+        raise InvalidArgumentError(f"timeout must be a number of seconds, at least 0 (got {options['timeout']!r}).")
 
 
 def _context_without_fork(context: Any) -> Any:
@@ -505,10 +506,9 @@ class BatchIterator(Iterator[B], Generic[B]):
 
 
 class Iterations(Generic[P]):
-    """The iterations over one loader that are still open, from the oldest to the newest.
+    """The open iterations over one loader, from the oldest to the newest.
 
-    If the loop leaves the only open iteration early, ``left`` is the position of that iteration until another one
-    begins. Otherwise, ``left`` is ``None``.
+    If the loop leaves the only open iteration early, ``left`` is its position until another iteration begins.
     """
 
     def __init__(self) -> None:
@@ -524,10 +524,7 @@ class Iterations(Generic[P]):
         self.left = None
 
     def end(self, position: P, *, is_over: bool) -> bool:
-        """Remove an iteration from the open ones, and return whether it was among them.
-
-        ``is_over`` means that the iteration has returned all its batches; otherwise the loop left it early.
-        """
+        """Remove an iteration, and return whether it was open. ``is_over`` means that it has returned all batches."""
         # Compared by identity: positions of several iterations may be equal.
         if not any(one is position for one in self._open):
             return False
@@ -536,11 +533,11 @@ class Iterations(Generic[P]):
         return True
 
     def discard_all(self) -> None:
-        """Forget all open iterations. They still return batches, but the loader no longer reports their positions."""
+        """Discard all open iterations. They still return batches, but the loader no longer reports their positions."""
         self._open, self.left = [], None
 
     def current(self) -> P | None:
-        """Return the position of the only open iteration that has begun. If there is none, return ``left``.
+        """Return the position of the only open iteration that has begun; otherwise ``left``.
 
         ``None`` means that the next iteration begins an epoch. If several have begun, raise InvalidArgumentError.
         """
@@ -548,8 +545,8 @@ class Iterations(Generic[P]):
         if len(begun) > 1:
             epochs = ", ".join(str(position.epoch) for position in begun)
             raise InvalidArgumentError(
-                f"{len(begun)} iterations over this loader are under way (in the epochs {epochs}), so it has several "
-                "positions. Each iteration has its own: write batches = iter(loader), and call batches.state_dict(). "
-                "An iteration ends after its last batch, with close(), or when nothing refers to it any more."
+                f"{len(begun)} iterations over this loader are open (in the epochs {epochs}), so the loader has "
+                "several positions. Write batches = iter(loader), and call batches.state_dict(). An iteration ends "
+                "after its last batch, with close(), or when nothing refers to it any longer."
             )
         return begun[0] if begun else self.left

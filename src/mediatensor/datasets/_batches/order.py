@@ -176,10 +176,11 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
         file_of_row: File number of each row.
         batch_size: Number of rows in a batch.
 
-    Returns: ``files_per_batch``: the mean number of different files in a full batch, 0 if no batch is full.
-        ``same_file_next``: the share of rows whose next row is from the same file, from 0 to 1. ``displacement``: the
-        mean distance of rows from their original positions, divided by the mean distance in a random order (a third of
-        the number of rows). It is 0 if the rows are not shuffled, and about 1 if they are fully shuffled.
+    Returns:
+        A dict. ``files_per_batch`` is the mean number of different files in a full batch, 0 if no batch is full.
+        ``same_file_next`` is the share of rows whose next row is from the same file, from 0 to 1. ``displacement`` is
+        the mean distance of rows from their original positions, divided by the mean distance in a random order (a third
+        of the number of rows). It is 0 if the rows are not shuffled, and about 1 if they are fully shuffled.
 
     Example:
         >>> import numpy as np

@@ -101,9 +101,8 @@ class RowBatches(Sampler[list[RowKey]]):
             raise InvalidArgumentError(f"shuffle must be True, False or a Shuffle (got {shuffle!r}).")
         if not isinstance(dataset, MediaDataset):
             raise InvalidArgumentError(
-                f"The dataset is of type {type(dataset).__name__}; it must be a MediaDataset. Choose or join the items "
-                "that it is made of; or use torch's DataLoader, which takes subsets and joined datasets, with "
-                "collate_fn=stack."
+                f"The dataset is of type {type(dataset).__name__}; it must be a MediaDataset. For a part or a union of "
+                "datasets, select or join their items; or use torch's DataLoader with collate_fn=stack."
             )
         self.rank, self.num_ranks = rank_and_number(rank, num_ranks)
         self.drop_last = drop_last
@@ -114,7 +113,7 @@ class RowBatches(Sampler[list[RowKey]]):
         function("bucket_by", bucket_by)
         self._buckets = None if bucket_by is None else [bucket_by(item) for item in dataset.items]
         if weights is None and rows_per_epoch is not None:
-            raise InvalidArgumentError("rows_per_epoch needs weights; without them, an epoch has each row once.")
+            raise InvalidArgumentError("rows_per_epoch needs weights. Without weights, an epoch has each row once.")
         self._weights: RowWeights | None = None
         self._num_rows = len(self._file_of_row)
         if weights is not None:
@@ -220,10 +219,7 @@ class RowBatches(Sampler[list[RowKey]]):
         return self._plans[key]
 
     def _rows_of(self, epoch: int) -> NDArray[np.int64]:
-        """Return the rows of an epoch in ascending order. With weights, a row can appear several times, or not at all.
-
-        Other methods call an index of this array a *place*.
-        """
+        """Return the rows of an epoch in ascending order. Other methods call an index of this array a *place*."""
         if self._weights is None:
             return np.arange(self._num_rows)
         return self._weights.draw(self._num_rows, seed=self._seed, epoch=epoch)
@@ -288,7 +284,7 @@ class RowBatches(Sampler[list[RowKey]]):
             1
         """
         if not isinstance(state, Mapping):
-            raise InvalidArgumentError(f"The state must be a mapping, what state_dict gave (got {shown(state)}).")
+            raise InvalidArgumentError(f"The state must be a mapping that state_dict returned (got {shown(state)}).")
         _check_origin(state, self._origin, "dataset and order")
         _check_files(state, self._dataset._file_order())
         try:
@@ -305,13 +301,13 @@ def _check_origin(state: Mapping[str, Any], own: Mapping[str, Any], owner: str) 
     for name, value in own.items():
         if name == "shards" and state.get(name) != value:
             raise InvalidArgumentError(
-                "The state does not belong to this stream: its shards have other names, or are in another order. Give "
+                "The state does not belong to this stream: its shards have other names, or are in another order. Pass "
                 "the same shards in the same order, such as sorted(glob.glob(...))."
             )
         if state.get(name) != value:
             raise InvalidArgumentError(
-                f"The state has {name}={shown(state.get(name))}, but here it is {value!r}: it does not belong to this "
-                f"{owner}."
+                f"The state has {name}={shown(state.get(name))}, but here it is {value!r}. The state does not belong "
+                f"to this {owner}."
             )
 
 
@@ -326,12 +322,13 @@ def _check_files(state: Mapping[str, Any], here: FileOrder | None) -> None:
         first = f"the first file of the state is {shown(state.get('first_file'))}, and here it is {here.first_file!r}"
     if state.get("files_in_any_order") == here.files_in_any_order:
         raise InvalidArgumentError(
-            f"The state is of the same files in another order ({first}): rows would be lost and other rows repeated. "
-            "Give the files in one order on every machine: a folder, or sorted(glob.glob(...))."
+            f"The state is of the same files in another order ({first}), so rows would be lost and others repeated. "
+            "Pass the files in the same order on every machine, such as a folder or sorted(glob.glob(...))."
         )
     raise InvalidArgumentError(
-        f"The state is of other files, though of as many rows ({first}): rows would be lost and other rows repeated. "
-        "It does not belong to this dataset. Files are compared by name, without the folder that all of them are in."
+        f"The state is of other files with the same number of rows ({first}), so rows would be lost and others "
+        "repeated. It does not belong to this dataset. Files are compared by name, without the folder that all of "
+        "them share."
     )
 
 
@@ -354,10 +351,9 @@ class WithRows:
 
 
 class StreamProgress:
-    """The rows of an epoch that were already read from a stream.
+    """The rows of an epoch that were already read from a stream: for streams, the counterpart of `RowBatches`.
 
-    This class does for streams what `RowBatches` does for datasets. Copying a `StreamProgress` also copies its stream,
-    so that the copies count epochs independently.
+    Copying it also copies its stream, so that the copies count epochs independently.
     """
 
     def __init__(self, stream: TarSamples) -> None:
@@ -378,10 +374,7 @@ class StreamProgress:
         self.stream.take_position(other.stream)
 
     def read_with(self, stream: TarSamples) -> None:
-        """Use ``stream`` from now on, and set it to the current position.
-
-        ``stream`` is the copy that running persistent workers read from.
-        """
+        """Use ``stream``, from which running persistent workers read, and set it to the current position."""
         stream.take_position(self.stream)
         self.stream = stream
 
@@ -416,14 +409,10 @@ class StreamProgress:
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Resume at a saved state of this rank.
-
-        If the number of ranks has changed, ``state`` is a list of the states of all ranks.
-        """
         self._check_resumable()
         states = [state] if isinstance(state, Mapping) else state
         if not isinstance(states, Sequence) or not all(isinstance(one, Mapping) for one in states):
-            raise InvalidArgumentError(f"A state is a mapping such as state_dict() gives (got {shown(state)}).")
+            raise InvalidArgumentError(f"A state must be a mapping that state_dict returned (got {shown(state)}).")
         for one in states:
             _check_origin(one, {"version": _STATE_VERSION, **self.stream.facts}, "stream")
         try:
@@ -442,19 +431,21 @@ class StreamProgress:
     def _check_resumable(self) -> None:
         if not self.stream.can_resume:
             raise InvalidArgumentError(
-                f"{self.stream!r} does not record which rows were given: an IterableDataset divides its rows among "
-                "workers itself. Resume it by its own means, or read shards with TarSamples."
+                f"{self.stream!r} cannot be resumed, because an IterableDataset divides its rows among workers itself. "
+                "Use its own way to resume, or read shards with TarSamples."
             )
 
     def _check_ranks(self, states: Sequence[StreamState]) -> None:
         if len({state.num_ranks for state in states}) != 1:
-            raise InvalidArgumentError("The states must be of one number of ranks, and there must be at least one.")
+            raise InvalidArgumentError(
+                "There must be at least one state, and all states must be of the same number of ranks."
+            )
         num_ranks = states[0].num_ranks
         ranks = sorted(state.rank for state in states)
         is_own = [(state.rank, num_ranks) for state in states] == [(self.stream.rank, self.stream.num_ranks)]
         if not is_own and not (len(set(ranks)) == num_ranks and set(ranks) <= set(range(num_ranks))):
             raise InvalidArgumentError(
-                f"There are states of the ranks {ranks} of {num_ranks}: each rank knows only its own rows. Load the "
-                f"list of the states of all of them, or on rank {self.stream.rank} of {self.stream.num_ranks} the "
+                f"The states are of the ranks {ranks} of {num_ranks}, but the state of a rank has only its own rows. "
+                f"Load a list of the states of all ranks, or on rank {self.stream.rank} of {self.stream.num_ranks} the "
                 "state of the same rank."
             )

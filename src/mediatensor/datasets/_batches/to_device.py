@@ -143,7 +143,9 @@ class ToDevice:
         self, loader: Iterable[Any], device: str | torch.device, transform: Callable[[Any], Any] | None = None
     ) -> None:
         if not hasattr(loader, "__iter__"):
-            raise InvalidArgumentError(f"loader must give batches, as a DataLoader does (got {shown(loader)}).")
+            raise InvalidArgumentError(
+                f"loader must be an iterable of batches, such as a DataLoader (got {shown(loader)})."
+            )
         self.loader = loader
         self.device = checked_device(device)
         self._transform = function("transform", transform)
@@ -246,7 +248,7 @@ def _state_and_epoch(loader: Any) -> _StateAndEpoch:
     epoch = getattr(loader, "epoch", None)
     if not hasattr(loader, "state_dict"):
         name = type(loader).__name__
-        return InvalidArgumentError(f"The loader has no state_dict to resume from: it is a {name}."), epoch
+        return InvalidArgumentError(f"The loader, a {name}, cannot resume, because it has no state_dict."), epoch
     try:
         return loader.state_dict(), epoch
     except InvalidArgumentError as error:  # a stream that cannot resume: raise only when the state is requested
@@ -255,10 +257,7 @@ def _state_and_epoch(loader: Any) -> _StateAndEpoch:
 
 @dataclasses.dataclass
 class _Position:
-    """The state and epoch of the loader after the last batch that the loop received from an iteration.
-
-    If the loader has no state, ``state`` is the error to raise when the state is requested.
-    """
+    """The state and epoch of the loader after the last batch that the loop received from an iteration."""
 
     state: dict[str, Any] | InvalidArgumentError
     epoch: int | None

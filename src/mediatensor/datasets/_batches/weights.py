@@ -37,7 +37,7 @@ class RowClasses(NamedTuple):
             if not isinstance(label, Hashable) or isinstance(label, Tensor):
                 raise InvalidArgumentError(
                     f"Classes need labels that are numbers or text (got {shown(label)}). Give the dataset such labels, "
-                    "with label= for example; or give weights of rows."
+                    "for example with label=, or pass weights of rows."
                 )
         names = list(dict.fromkeys(classes))
         with suppress(TypeError):  # some files may have no label
@@ -114,7 +114,7 @@ def _check_labels(classes: RowClasses, items: Sequence[Item], file_of_row: NDArr
     raise InvalidArgumentError(
         f"Weights of classes need a label for each row, but {len(unlabelled)} of {len(file_of_row)} rows have none. "
         f"The first is of {items[file_of_row[unlabelled[0]]].name!r}. Give the dataset labels, for example with label= "
-        "or with one folder for each class; or give weights of rows."
+        "or with one folder for each class, or pass weights of rows."
     )
 
 
@@ -157,7 +157,7 @@ def _check_positive(values: NDArray[np.float64], owners: Sequence[Any], kind: st
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):
         raise InvalidArgumentError(
-            f"weights must be finite numbers from 0 on; {kind} {owners[wrong[0]]!r} has {values[wrong[0]]:g}."
+            f"weights must be finite numbers of at least 0, but {kind} {owners[wrong[0]]!r} has {values[wrong[0]]:g}."
         )
     if not values.any():
         raise InvalidArgumentError(f"All weights are 0; at least one {kind} needs a weight above 0.")

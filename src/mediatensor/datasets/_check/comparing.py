@@ -38,7 +38,7 @@ _MAX_REPORTED = 0.5
 # apart.
 _EPISODE_COLUMNS = ("episode", "episode_index", "episode_id")
 _MIN_APART_SECONDS, _MAX_STEPS_APART = 0.1, 2.0
-# Labels are taken for classes if they have at least this many rows on average.
+# Labels count as classes if they have at least this many rows on average.
 _MIN_ROWS_OF_A_CLASS = 3.0
 # If a smaller share of rows has no label, this counts as a mistake; otherwise rows are unlabelled on purpose.
 _MAX_UNLABELLED = 0.5
@@ -191,7 +191,7 @@ def _find_camera_drift(files: Sequence[CheckedFile], rows: Sequence[Row], added:
             num_frames, num_usual = (files[one].facts.num_frames for one in (number, other))
             text = (
                 f"{abs(apart):.2f} s {'longer' if apart > 0 else 'shorter'} than {files[other].name} of episode "
-                f"{episode} ({num_frames} frames, and {num_usual})"
+                f"{episode} ({num_frames} frames, not {num_usual})"
             )
             added.add(number, "camera-drift", text, min(usual, lengths[number]), max(usual, lengths[number]))
 
@@ -206,12 +206,12 @@ def _find_odd_files(files: Sequence[CheckedFile], added: _Findings) -> None:
             continue
         for number, text in texts.items():
             if text != usual:
-                added.add(number, kind, f"{text}, where {count} of {len(texts)} files have {usual}")
+                added.add(number, kind, f"{text}, while {count} of {len(texts)} files have {usual}")
 
 
 def _describe_sound(facts: MediaFacts) -> str | None:
     if facts.sample_rate is None:
-        return None if facts.num_frames is None else "no sound"
+        return None if facts.num_frames is None else "no audio"
     return f"{facts.sample_rate} Hz, {counted(facts.num_channels or 0, 'channel')}"
 
 
@@ -238,7 +238,7 @@ def _check_labels(
     unlabelled = [number for number, row in enumerate(rows) if row.label is None]
     if unlabelled and len(unlabelled) < _MAX_UNLABELLED * len(rows):
         for number in unlabelled:
-            added.add(number, "missing-label", f"{len(rows) - len(unlabelled)} of {len(rows)} rows have one")
+            added.add(number, "missing-label", f"{len(rows) - len(unlabelled)} of {len(rows)} rows have a label")
     not_finite = [number for number, value in values.items() if not math.isfinite(value)]
     for number in not_finite:
         added.add(number, "wrong-label", f"the label is {values.pop(number)}")
@@ -246,12 +246,12 @@ def _check_labels(
     if not values or len(fractional) > _MAX_FRACTIONAL * len(values):
         return []
     for number in fractional:
-        added.add(number, "wrong-label", f"the label is {values.pop(number):g}, where others are whole numbers")
+        added.add(number, "wrong-label", f"the label is {values.pop(number):g}, while other labels are whole numbers")
     for number, value in list(values.items()):
         if value < 0 or (num_classes is not None and value >= num_classes):
             del values[number]
-            limit = "0 on" if num_classes is None else f"0 to {num_classes - 1}"
-            text = f"the label is {rows[number].label_text}, and labels are whole numbers from {limit}"
+            accepted = "of at least 0" if num_classes is None else f"from 0 to {num_classes - 1}"
+            text = f"the label is {rows[number].label_text}, but labels must be whole numbers {accepted}"
             added.add(number, "wrong-label", text)
     counts = Counter(int(value) for value in values.values())
     if len(values) < _MIN_ROWS_OF_A_CLASS * len(counts):
@@ -274,7 +274,7 @@ def _find_label_gaps(counts: Counter[int], num_classes: int | None) -> list[Find
         return []
     named = ", ".join(spans[:_LABELS_NAMED]) + (" ..." if len(spans) > _LABELS_NAMED else "")
     last = f"{present[0]} to {present[-1]}" if present else "none"
-    return [Finding("label-gap", f"no row has the label {named}; labels are {last}, {len(counts)} different ones")]
+    return [Finding("label-gap", f"no row has the label {named}; there are {len(counts)} different labels, {last}")]
 
 
 def _find_contradictory_labels(rows: Sequence[Row], files: Sequence[CheckedFile], added: _Findings) -> None:
@@ -284,7 +284,7 @@ def _find_contradictory_labels(rows: Sequence[Row], files: Sequence[CheckedFile]
             continue
         other = first.setdefault((file.facts.digest or file.name, row.segment), number)
         if repr(rows[other].label) != repr(row.label):
-            text = f"the label is {row.label_text}, and {rows[other].label_text} in row {other}, {files[other].name}"
+            text = f"the label is {row.label_text}, but {rows[other].label_text} in row {other}, {files[other].name}"
             added.add(number, "two-labels", text)
 
 
@@ -334,10 +334,10 @@ def _compare_row_with_file(number: int, row: Row, facts: MediaFacts, added: _Fin
     if facts.duration_seconds is not None:
         file_end = (facts.begin_seconds or 0.0) + facts.duration_seconds
         if start is not None and start >= file_end:
-            text = f"the segment begins at {start:.2f} s, and the file ends at {file_end:.2f} s"
+            text = f"the segment begins at {start:.2f} s, but the file ends at {file_end:.2f} s"
             added.add(number, "segment-outside", text, start, end)
         elif end is not None and end > file_end + _MAX_SECONDS_APART:
-            text = f"the segment ends at {end:.2f} s, and the file at {file_end:.2f} s"
+            text = f"the segment ends at {end:.2f} s, but the file ends at {file_end:.2f} s"
             added.add(number, "segment-cut", text, file_end, end)
     if start is not None or end is not None:
         return
@@ -346,7 +346,7 @@ def _compare_row_with_file(number: int, row: Row, facts: MediaFacts, added: _Fin
         if value is None or actual is None:
             continue
         if abs(value - actual) > max(apart, share_apart * actual):
-            added.add(number, "table-facts", f"{column} is {value:g}, and the file has {actual:g}")
+            added.add(number, "table-facts", f"{column} is {value:g}, but the file has {actual:g}")
 
 
 def _number(value: Any) -> float | None:
@@ -374,7 +374,7 @@ _FACT_COLUMNS: dict[str, tuple[str, float, float]] = {
 
 # Maximum distance in seconds from the time of a row to its frame, as in LeRobot's own reader and `LeRobotClips`.
 _TOLERANCE_SECONDS = 1e-4
-# A smaller drift over an episode is taken for rounding.
+# A smaller drift over an episode counts as rounding.
 _MIN_DRIFT_SECONDS = 2e-3
 _EPISODES_NAMED = 5
 
@@ -458,16 +458,16 @@ def _find_wrong_rows(
             is_wrong = ~(np.abs(values - wanted[name]) <= _TOLERANCE_SECONDS + 1e-7 * wanted[name])
             should = "should be {:.4f}, by its frame_index"
         elif name == "task_index":
-            is_wrong, should = ~np.isin(values, list(known.tasks)), "is in no table of tasks"
+            is_wrong, should = ~np.isin(values, list(known.tasks)), "is not in the table of tasks"
         elif values.dtype.kind == "f":
-            is_wrong, should = ~np.isfinite(values).reshape(len(values), -1).all(1), "has to be finite"
+            is_wrong, should = ~np.isfinite(values).reshape(len(values), -1).all(1), "should be finite"
         else:
             continue
         if is_wrong.any():
             first = int(np.argmax(is_wrong))
             value = np.array2string(values[first], threshold=8)
             should = should.format(wanted[name][first]) if name in wanted else should
-            reason = f"is wrong; it is {value}, and {should}" if should else "is missing, or has another shape"
+            reason = f"is wrong: the first is {value}, and {should}" if should else "is missing, or has a wrong shape"
             text = f"{path}: {name} of {int(is_wrong.sum())} of {len(frames)} rows {reason}"
             yield Finding(
                 "table-rows", text, start_frame=first, end_frame=first + 1, episode=episode.index,
@@ -508,7 +508,8 @@ def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np
         found += findings[:_EPISODES_NAMED]
         if len(findings) > _EPISODES_NAMED:
             found += [
-                replace(more, message=f"episode {more.episode}, as those before") for more in findings[_EPISODES_NAMED:]
+                replace(more, message=f"episode {more.episode}, like the episodes before")
+                for more in findings[_EPISODES_NAMED:]
             ]
     return found
 
@@ -530,8 +531,8 @@ def _find_drift(
         return []
     rate = (len(pts) - 1) / float(pts[-1] - pts[0])
     text = (
-        f"episode {one.episode} runs at {rate:.4g} frames/s where the table has {one.fps:g}: {abs(grown):.3f} s apart "
-        "at its end"
+        f"episode {one.episode} runs at {rate:.4g} frames/s, but the table has {one.fps:g}: they are "
+        f"{abs(grown):.3f} s apart at the end"
     )
     return [Finding("camera-drift", text, **place)]
 
@@ -549,8 +550,8 @@ def _compare_frame_counts(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray
         first, last = np.searchsorted(pts_seconds, (begin, end)).tolist()
         in_episodes[first:last] = True
         if last - first != len(one.seconds):
-            text = f"the table has {len(one.seconds)} frames of episode {one.episode}, and there are {last - first}"
+            text = f"the table has {len(one.seconds)} frames of episode {one.episode}, but the video has {last - first}"
             yield Finding("frame-count", text, begin + half, end + half, first, last, one.episode)
     for first, last in spans_of(~in_episodes)[:_EPISODES_NAMED]:
-        text = f"{last - first} of {len(pts_seconds)} frames are of no episode of the table"
+        text = f"{last - first} of {len(pts_seconds)} frames belong to no episode of the table"
         yield Finding("frame-count", text, float(pts_seconds[first]), float(pts_seconds[last - 1]), first, last)

@@ -80,24 +80,28 @@ def check_times(times: Times) -> list[Finding]:
     repeated = np.flatnonzero(steps <= 0)
     if len(repeated):
         first, last = int(repeated[0]) + 1, int(repeated[-1]) + 1
-        text = f"{len(repeated)} frames have the time of the one before"
+        text = f"{len(repeated)} frames have the same time as the previous frame"
         found.append(Finding("repeated-times", text, **place_of(times, first, last + 1)))
     least = np.inf if times.has_own_pace else max(_MIN_GAP_SECONDS, _GAP_STEPS * usual)
     for number in np.flatnonzero(steps > least):
         start, end = float(pts[number]), float(pts[number + 1])
-        text = f"no frame for {end - start:.2f} s; the usual step is {usual:.3f} s"
+        text = f"no frame for {end - start:.2f} s; frames are usually {usual:.3f} s apart"
         found.append(Finding("gap", text, start, end, int(number), int(number) + 2))
     uneven = np.abs(steps - usual) > max(2.0 * times.tick_seconds, 0.05 * usual)
     if uneven.any():
         text = (
-            f"{int(uneven.sum())} of {len(steps)} steps are not {usual:.4f} s: {steps.min():.4f} to {steps.max():.4f}"
+            f"{int(uneven.sum())} of {len(steps)} steps between frames are not {usual:.4f} s, but from "
+            f"{steps.min():.4f} s to {steps.max():.4f} s"
         )
         found.append(Finding("variable-rate", text))
     cost = random_access_frames(times.gop_lengths)
     if cost > _MOST_RANDOM_ACCESS_FRAMES:
         longest = int(times.gop_lengths.max())
         found.append(
-            Finding("sparse-key-frames", f"a random frame costs {cost:.0f}; up to {longest} lie between key frames")
+            Finding(
+                "sparse-key-frames",
+                f"on average, {cost:.0f} frames are decoded to get a random one; up to {longest} are in a group",
+            )
         )
     return found
 
@@ -184,13 +188,13 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
     place = place_of(times, int(numbers[0]), int(numbers[-1]) + 1)
     is_regular, step = _measure_regularity(numbers, len(change))
     if jump >= _JUMP and not (is_regular and step < 3):
-        text = f"{len(numbers)} of {len(change)} frames repeat the one before, and the picture jumps after them"
+        text = f"{len(numbers)} of {len(change)} frames repeat the previous frame, and then the video jumps"
         return [Finding("dropped-frames", f"{text}: frames {named}", **place)]
-    text = f"{len(numbers)} of {len(change)} frames repeat the one before, without a jump"
+    text = f"{len(numbers)} of {len(change)} frames repeat the previous frame, without a jump after it"
     if is_regular:
         seconds = times.end_seconds - float(times.pts_seconds[0])
         rate = len(change) * (1 - 1 / step) / seconds if seconds > 0 else 0.0
-        text += f", one in {step:.3g}: the content has about {rate:.4g} frames/s"
+        text += f"; without these repeats (one in {step:.3g} frames), the video has about {rate:.4g} frames/s"
     return [Finding("repeated-frames", f"{text}: frames {named}", **place)]
 
 
@@ -266,7 +270,7 @@ def _edges_of(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8))).reshape(-1, 2)
 
 
-# Sound
+# Audio
 
 # -80 dB of full scale. The quietest 16-bit sample that is not zero has -90 dB.
 _SILENT_PEAK = 1e-4
@@ -316,7 +320,7 @@ def check_loudness(statistics: SoundStatistics) -> list[Finding]:
         return [Finding("silent", f"the largest sample is {statistics.peak:.1e} of full scale")]
     share = statistics.num_clipped / max(statistics.num_values, 1)
     if share > _CLIPPED_SHARE:
-        return [Finding("clipped", f"{100 * share:.1f} % of the samples lie in runs at full scale")]
+        return [Finding("clipped", f"{100 * share:.1f} % of the samples are in runs at full scale")]
     return []
 
 
@@ -332,21 +336,21 @@ def check_alignment(video: tuple[float, float], audio: tuple[float, float], stre
         ratio = seen / listened
         reason = None
         if abs(stretch - 1) > _LEAST_STRETCH and abs(ratio / stretch - 1) < 0.25 * abs(stretch - 1):
-            reason = f"and the times of the frames run at {1 / stretch:.4f} of the rate that the header states"
+            reason = f"and the frames come at {1 / stretch:.4f} of the frame rate in the header"
         if abs(ends) > _MOST_SECONDS_APART:
             tolerance = min(_MIX_UP_SECONDS / seen, _MIX_UP_SHARE)
             for known, names in _MIX_UPS.items():
                 if min(abs(ratio - known), abs(1 / ratio - known)) < tolerance:
-                    reason = f"as if {names} were mixed up"
+                    reason = f"as if {names} had been confused"
         if reason is not None and abs(ends) > _MOST_DRIFT:
             share = 100 * abs(listened / seen - 1)
             word = "longer" if ends > 0 else "shorter"
-            text = f"sound is {share:.2f} % {word} than the pictures, {abs(ends):.2f} s at the end, {reason}"
+            text = f"the audio is {share:.2f} % {word} than the video, {abs(ends):.2f} s at the end, {reason}"
             return [Finding("sound-drift", text, min(video[1], audio[1]), max(video[1], audio[1]))]
     found = []
     for text, apart, at in (("begins", begins, (video[0], audio[0])), ("ends", ends, (video[1], audio[1]))):
         if abs(apart) > _MOST_SECONDS_APART:
-            text = f"sound {text} {abs(apart):.2f} s {'after' if apart > 0 else 'before'} the pictures"
+            text = f"the audio {text} {abs(apart):.2f} s {'after' if apart > 0 else 'before'} the video"
             found.append(Finding("sound-length", text, min(at), max(at)))
     return found
 
@@ -368,14 +372,14 @@ def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counte
     leaps = np.flatnonzero(steps > usual + _MOST_DRIFT)
     if len(leaps):
         spans = [(float(pts[number]) + usual, float(pts[number + 1])) for number in leaps]
-        found = [Finding("sound-gap", f"no sound for {b - a:.2f} s", a, b) for a, b in spans[:_LEAPS_NAMED]]
+        found = [Finding("sound-gap", f"no audio for {b - a:.2f} s", a, b) for a, b in spans[:_LEAPS_NAMED]]
         if len(spans) > _LEAPS_NAMED:
-            text = f"{len(spans)} gaps in all, the rest of them here"
+            text = f"all remaining gaps, of {len(spans)} in total"
             found.append(Finding("sound-gap", text, spans[_LEAPS_NAMED][0], spans[-1][1]))
         return found
     word = "slower" if apart > 0 else "faster"
     share = 100 * abs(apart) / counted_seconds
-    text = f"samples come {share:.2f} % {word} than the sample rate says, {abs(apart):.2f} s at the end"
+    text = f"samples come {share:.2f} % {word} than the sample rate states, {abs(apart):.2f} s at the end"
     return [Finding("sound-drift", text, begin, float(pts[-1]))]
 
 
@@ -401,7 +405,9 @@ def missing_audio(begin: float, stated_seconds: float, packet_seconds: NDArray[n
     apart = begin + stated_seconds - end
     if apart <= MAX_AUDIO_SECONDS_APART:
         return []
-    text = f"the header promises {stated_seconds:.2f} s of sound, {max(stated_seconds - apart, 0):.2f} s can be decoded"
+    text = (
+        f"the header states {stated_seconds:.2f} s of audio, but {max(stated_seconds - apart, 0):.2f} s can be decoded"
+    )
     return [Finding("cut-off", text, end, begin + stated_seconds)]
 
 
@@ -441,7 +447,7 @@ def stated_lengths(tags: Mapping[str, str], container_tags: Mapping[str, str]) -
 def missing_frames(stated: int | None, count: int) -> list[Finding]:
     if stated is None or abs(stated - count) <= max(_MAX_FRAMES_APART, _MAX_SHARE_APART * stated):
         return []
-    return [Finding("frame-count", f"the header promises {stated} frames, and there are {count}")]
+    return [Finding("frame-count", f"the header states {stated} frames, but there are {count}")]
 
 
 def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
@@ -455,5 +461,5 @@ def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, lon
     apart = stated_seconds - end_seconds
     if apart <= max(_MAX_SECONDS_APART, _MAX_SHARE_OF_SECONDS_APART * stated_seconds, longest_step):
         return []
-    text = f"by its header, the {kind} ends at {stated_seconds:.2f} s, and it ends at {end_seconds:.2f} s"
+    text = f"according to the header, the {kind} ends at {stated_seconds:.2f} s, but it ends at {end_seconds:.2f} s"
     return [Finding("cut-off", text, end_seconds, stated_seconds)]

@@ -1,4 +1,4 @@
-"""What a check can find: the classes of its results, and the list of all kinds of findings."""
+"""The classes of the results of a check, and the list of all kinds of findings."""
 
 from __future__ import annotations
 
@@ -46,90 +46,96 @@ FINDING_KINDS: dict[str, FindingKind] = {
         "the file cannot be opened or read, or reading it crashed or took too long", "bad",
         "Fetch it again, or leave it out."),
     "nothing-decodes": FindingKind(
-        "the file has no video and no sound, or none of it can be decoded", "bad",
-        "Leave it out; encrypted files and bare headers look like this."),
+        "the file has no video and no audio, or none of it can be decoded", "bad",
+        "Leave it out. It may be encrypted, or only a header."),
     "no-video": FindingKind(
-        "the file has no video, and kind is video", "bad",
-        "Leave it out; check files of sound with kind=\"audio\" (--kind audio)."),
-    "no-sound": FindingKind("the file has no sound, and kind is audio", "bad", "Leave it out."),
+        "the file has no video, but videos were requested", "bad",
+        "Leave it out. To check audio files, use kind=\"audio\" (--kind audio)."),
+    "no-sound": FindingKind("the file has no audio, but audio was requested", "bad", "Leave it out."),
     "cut-off": FindingKind(
-        "the end of the file is missing", "bad", "Fetch it again: a download or a copy was interrupted."),
+        "the end of the file is missing", "bad", "Fetch it again, because a download or a copy was interrupted."),
     "corrupt": FindingKind(
-        "frames cannot be decoded, or are flagged as damaged, or packets give no frame", "bad",
-        "Fetch it again, or cut the span out; on_error of decoders and datasets decides how it is read."),
+        "frames cannot be decoded or are flagged as damaged, or packets have no frame", "bad",
+        "Fetch it again, or cut out this part. on_error of decoders and datasets determines how it is read."),
     "corrupt-sound": FindingKind(
-        "sound cannot be decoded", "bad", "Fetch it again, or use the file without its sound."),
+        "audio cannot be decoded", "bad", "Fetch it again, or use the file without its audio."),
     "frame-count": FindingKind(
-        "the header, or a table, has another number of frames", "bad",
-        "Count frames by decoding, not from the header; correct the table."),
+        "the header or a table states a wrong number of frames", "bad",
+        "Count frames by decoding, not from the header. Correct the table."),
     "table-rows": FindingKind(
-        "rows of a table are damaged: their numbers, times or tasks do not follow each other, or are not numbers",
-        "bad",
-        "Write the table again, or leave the episode out."),
+        "rows of a table are damaged: their numbers, times or tasks are wrong or missing", "bad",
+        "Write the table again, or leave out the episode."),
     "table-times": FindingKind(
         "rows of a table have times at which the video has no frame", "bad",
-        "Encode the video again at the rate of the table, or leave the episode out."),
+        "Encode the video again at the frame rate of the table, or leave out the episode."),
     "segment-outside": FindingKind(
         "the segment of a row begins after the end of its file", "bad", "Correct the times of the row."),
     "wrong-label": FindingKind(
         "the label is not a number, negative, or not below the number of classes", "bad",
-        "Correct the label: a loss function fails on it, or learns nonsense."),
+        "Correct the label. Training would fail, or learn a wrong class."),
     "repeated-times": FindingKind(
-        "frames have the same time", "look", "Read the file by frame numbers, or mux it again."),
+        "several frames have the same time", "look", "Read the file by frame index, or remux it."),
     "gap": FindingKind(
-        "the times of the frames leave a gap", "look", "Keep clips out of it: frames on both sides look adjacent."),
+        "there is a gap between the times of two frames", "look",
+        "Take no clips across the gap: the frames before and after it would look adjacent."),
     "sound-gap": FindingKind(
-        "the times of the sound leave a gap", "look", "Fill the gap with silence before times are counted in samples."),
+        "there is a gap in the times of the audio", "look",
+        "Fill the gap with silence before you compute times from sample numbers."),
     "first-frame-not-key": FindingKind(
-        "the stream begins between key frames", "look", "Cut recordings at key frames, or encode them again."),
+        "the stream does not begin with a key frame", "look", "Cut recordings at key frames, or encode them again."),
     "sparse-key-frames": FindingKind(
-        "a random access decodes many frames", "look", "Encode with a key frame every second or so (ffmpeg -g 30)."),
+        "many frames must be decoded to get a single one", "look",
+        "Encode with about one key frame per second (ffmpeg -g 30)."),
     "frozen": FindingKind(
-        "the picture does not change for a while", "look", "Cut the span out, unless nothing is meant to happen."),
-    "black": FindingKind("the picture is black for a while", "look", "Cut the span out."),
+        "the video shows a still image for a while", "look",
+        "Cut out this part, unless the scene is meant to be still."),
+    "black": FindingKind("the video is black for a while", "look", "Cut out this part."),
     "dropped-frames": FindingKind(
-        "frames were lost: the one before is shown again, and the picture jumps after it", "look",
-        "Capture it again, or give the model the true times: speeds are wrong at the jumps."),
+        "frames were lost: the previous frame is repeated, and then the video jumps", "look",
+        "Record it again, or give the model the true times. At the jumps, speeds look wrong."),
     "sound-length": FindingKind(
-        "sound and picture do not begin and end together", "look", "Take clips from where both are."),
+        "audio and video do not begin or end together", "look", "Take clips only where both exist."),
     "sound-drift": FindingKind(
-        "sound and picture drift apart", "look", "Correct the rate of one of them; the end is the most wrong."),
+        "audio and video drift apart", "look", "Correct the rate of one of them. The error is largest at the end."),
     "camera-drift": FindingKind(
-        "the times of a camera drift from its table, or from the other cameras of its episode", "look",
-        "Encode the camera again at its true rate, or pair frames by time and not by number."),
-    "clipped": FindingKind("sound is cut off at full scale", "look", "Take another recording, or leave it out."),
-    "silent": FindingKind("there is nothing to hear", "look", "Use the file without its sound, or leave it out."),
-    "duplicate": FindingKind("another file has the same bytes", "look", "Keep one of them, and never in two splits."),
+        "the frame times of a camera drift from its table, or from the other cameras of its episode", "look",
+        "Encode the video again at its true frame rate, or match frames by time, not by index."),
+    "clipped": FindingKind("the audio is clipped at full scale", "look", "Use another recording, or leave it out."),
+    "silent": FindingKind("the audio is silent", "look", "Use the file without its audio, or leave it out."),
+    "duplicate": FindingKind(
+        "another file has the same bytes", "look", "Keep one of them, and do not put them in different splits."),
     "near-duplicate": FindingKind(
         "a part has the same content as a part of another file", "look",
-        "Keep one of them, and never in two splits."),
-    "two-labels": FindingKind("the same file has another label in another row", "look", "Find out which one is right."),
+        "Keep one of them, and do not put them in different splits."),
+    "two-labels": FindingKind(
+        "the same file has a different label in another row", "look", "Find out which label is right."),
     "missing-label": FindingKind(
-        "the row has no label, and most rows have one", "look", "Label it, or leave it out."),
+        "the row has no label, but most rows have one", "look", "Label it, or leave it out."),
     "rare-label": FindingKind(
-        "no other row has this label", "look", "Check its spelling; one row cannot be in training and in test."),
+        "no other row has this label", "look",
+        "Check its spelling. A class with one row cannot be in both training and test data."),
     "label-gap": FindingKind(
-        "labels are not 0, 1, 2 ... without a gap", "look", "Number the classes again, or give num_classes."),
+        "some class numbers have no row", "look", "Number the classes again, or pass num_classes."),
     "table-facts": FindingKind(
-        "the row contradicts its file", "look", "Correct the row, or find its right file."),
+        "the row contradicts its file", "look", "Correct the row, or find the right file."),
     "segment-cut": FindingKind(
         "the segment of a row ends after its file", "look", "Correct the times of the row."),
     "odd-size": FindingKind(
         "the frame size differs from nearly all other files", "look", "Resize in the recipe, or leave it out."),
     "odd-rotation": FindingKind(
-        "the rotation differs from nearly all other files", "look", "See whether it is upright; frames come turned."),
+        "the rotation differs from nearly all other files", "look", "Check whether the decoded frames are upright."),
     "odd-rate": FindingKind(
-        "the frame rate differs from nearly all other files", "look", "Sample by time, not by frame number."),
+        "the frame rate differs from nearly all other files", "look", "Sample by time, not by frame index."),
     "odd-sound": FindingKind(
-        "sound, its rate or its channels are not as in nearly all other files", "look",
-        "Give sample_rate and num_channels to the decoder."),
+        "the audio, its sample rate or its channels differ from nearly all other files", "look",
+        "Pass sample_rate and num_channels to the decoder."),
     "odd-codec": FindingKind(
-        "the codec differs from nearly all other files", "note", "It may decode slower; results are the same."),
+        "the codec differs from nearly all other files", "note", "Decoding may be slower; the results are the same."),
     "variable-rate": FindingKind(
-        "frames are not evenly spaced", "note", "Sample by time, not by frame number."),
+        "frames are not evenly spaced in time", "note", "Sample by time, not by frame index."),
     "repeated-frames": FindingKind(
-        "frames repeat the one before, as when a slower video is brought to a faster rate", "note",
-        "Sample at the slower rate: the repeats teach nothing."),
+        "frames repeat the previous frame, as after converting a video to a higher frame rate", "note",
+        "Sample at the lower frame rate, because repeated frames add nothing."),
 }
 # fmt: on
 

@@ -65,7 +65,7 @@ def check_file(
         num_bytes, digest, is_cut, audio_seconds = _bytes_of(source)
         facts = replace(facts, num_bytes=num_bytes, digest=digest)
         if is_cut:
-            findings.append(Finding("cut-off", f"the container promises more than the {num_bytes} bytes there are"))
+            findings.append(Finding("cut-off", f"the container states more bytes than the {num_bytes} of the file"))
         facts = _check_streams(source, facts, findings, kind, decodes, episodes, audio_seconds)
     except MediaTensorError as error:
         findings.append(Finding("unreadable", str(error)))
@@ -113,13 +113,13 @@ def _check_streams(
         video = None  # the cover image of an album
     kinds = ", ".join(stream.media_type for stream in header.streams) or "no stream"
     if video is None and audio is None:
-        findings.append(Finding("nothing-decodes", f"there is no video and no sound, but {kinds}"))
+        findings.append(Finding("nothing-decodes", f"there is no video and no audio, but {kinds}"))
         return facts
     if video is None and kind == "video":
         has_cover = header.best_video_stream_index is not None
-        findings.append(Finding("no-video", f"there is {kinds}{' (a cover)' if has_cover else ''}, and no video"))
+        findings.append(Finding("no-video", f"there is no video, but {kinds}{' (a cover image)' if has_cover else ''}"))
     if audio is None and kind == "audio":
-        findings.append(Finding("no-sound", f"there is {kinds}, and no sound"))
+        findings.append(Finding("no-sound", f"there is no audio, but {kinds}"))
     if video is not None and kind == "audio" and _is_empty(source, video):
         video = None  # for an audio file, an empty video stream does not matter
     times = listened = None
@@ -185,7 +185,7 @@ def _check_video(
             findings += missing_frames(promised, count)
         if _BEGINS_BETWEEN_KEY_FRAMES in index.anomalies:
             lost = int(index.packet[0])
-            text = f": its first {lost} packets are lost" if lost > 0 else ""
+            text = f": the first {lost} packets have no frame" if lost > 0 else ""
             findings.append(Finding("first-frame-not-key", f"the first packet is not a key frame{text}"))
         findings += contents.check_times(times)
         if statistics is not None and len(statistics.mean) == count:
@@ -234,7 +234,7 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
         rows.append(torch.stack([gray.mean((1, 2)), gray.amax((1, 2)), mean_change, most_change]).numpy())
         maker.add(batch.pts_seconds.numpy(), gray.numpy())
     if not rows:
-        raise StreamError("not one frame of the video can be decoded")
+        raise StreamError("no frame of the video can be decoded")
     return PictureStatistics(*np.concatenate(rows, 1)), replaced, maker.finish()
 
 
@@ -272,7 +272,7 @@ def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], time
         text = f"frame {first}" if last - first == 1 else f"frames {first} to {last - 1}"
         found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", **contents.place_of(times, first, last)))
     if len(spans) > _SPANS_NAMED:
-        text = f"{len(damaged)} frames in {len(spans)} places in all, the rest of them here"
+        text = f"all remaining damaged frames, of {len(damaged)} in {len(spans)} places in total"
         rest = contents.place_of(times, spans[_SPANS_NAMED][0], spans[-1][1])
         found.append(Finding("corrupt", text, **rest))
     return found
@@ -299,7 +299,7 @@ def _compare_with_header(
         findings += missing_frames(stated.num_frames, len(times.pts_seconds))
         findings += missing_end("video", stated.end_seconds, times.end_seconds, longest_step)
     if listened is not None and audio is not None:
-        findings += missing_end("sound", stated_lengths(streams[audio].tags, header.tags).end_seconds, listened[1], 0.0)
+        findings += missing_end("audio", stated_lengths(streams[audio].tags, header.tags).end_seconds, listened[1], 0.0)
     seconds = header.duration_seconds_from_header
     ends = [part[1] for part in ((0.0, times.end_seconds) if times is not None else None, listened) if part is not None]
     is_all_known = all(stream.media_type in ("video", "audio") for stream in header.streams)
@@ -328,7 +328,7 @@ def _describe_holes(index: FrameIndex) -> list[Finding]:
     ]
     if len(holes) > _SPANS_NAMED:
         num_packets = sum(hole.num_packets for hole in holes)
-        text = f"{num_packets} packets in {len(holes)} places in all give no frame, the rest of them here"
+        text = f"all remaining packets without a frame, of {num_packets} in {len(holes)} places in total"
         found.append(Finding("corrupt", text, holes[_SPANS_NAMED].start_seconds, holes[-1].end_seconds))
     return found
 
@@ -360,7 +360,7 @@ def _check_sound(
                 at = samples.pts_seconds + samples.duration_seconds
         except StreamError as error:
             if kind == "video" and _is_empty(source, stream_index):
-                findings.append(Finding("silent", "there is a sound stream, and it is empty"))
+                findings.append(Finding("silent", "there is an audio stream, but it is empty"))
             else:
                 findings.append(Finding("nothing-decodes", str(error)))
             return facts, None

@@ -174,7 +174,7 @@ class DatasetReport:
         named = [f"{number} {title}" for title, number in numbers.items() if number]
         lines = [f"{self.num_files} checked: {', '.join(named)}"]
         if self.findings:
-            lines += ["", "of all together:"]
+            lines += ["", "the whole dataset:"]
             lines += [f"  {finding.kind}: {_make_printable(describe_finding(finding))}" for finding in self.findings]
         for severity in SEVERITIES[:2]:  # the text only counts notes; JSON and HTML list them
             files = self.with_severity(severity)
@@ -185,7 +185,7 @@ class DatasetReport:
                     f"    {finding.kind}: {_make_printable(describe_finding(finding))}" for finding in file.findings
                 ]
         counts = Counter({finding.kind: 1 for finding in self.findings}) | self.counts()
-        lines += ["", "files by finding, and what to do:"] if counts else []
+        lines += ["", "number of files by finding, and advice:"] if counts else []
         for kind, count in counts.items():
             lines += [f"  {count:6} {kind}: {FINDING_KINDS[kind].meaning}", f"         {FINDING_KINDS[kind].advice}"]
         return "\n".join(lines)
@@ -268,7 +268,7 @@ class DatasetReport:
         check_outputs([text], files_of(self.items), overwrite=overwrite, how="overwrite=True")
         rows = list(self._good_rows())
         if not rows:
-            raise InvalidArgumentError("Every row is bad, so that there is nothing to write.")
+            raise InvalidArgumentError("Every row is bad, so there is nothing to write.")
         write_rows(text, rows)
         return len(rows)
 
@@ -280,7 +280,7 @@ class DatasetReport:
             row = place_of(item)
             if row["path"] is None:
                 raise InvalidArgumentError(
-                    f"{item.name} is bytes in memory, which a manifest cannot name; to_json lists the bad ones."
+                    f"{item.name} is bytes in memory, which a manifest cannot refer to. to_json lists the bad rows."
                 )
             if isinstance(item.source, (str, os.PathLike)):
                 row = {"path": row["path"]}
@@ -317,13 +317,13 @@ def _captions_of(item: Item) -> str:
         sidecar = read_whole(sidecar, limits.MAX_COLUMN_BYTES)
     if len(sidecar) > limits.MAX_COLUMN_BYTES:
         raise InvalidArgumentError(
-            f"The subtitle file {suffix} of {item.name} is larger than {limits.MAX_COLUMN_BYTES} bytes: shorten it."
+            f"The subtitle file {suffix} of {item.name} has more than {limits.MAX_COLUMN_BYTES} bytes, the limit."
         )
     try:
         text = sidecar.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
-            f"The subtitle file {suffix} of {item.name} is not text in UTF-8 ({error}): encode it anew."
+            f"The subtitle file {suffix} of {item.name} is not UTF-8 text ({error}). Convert it to UTF-8."
         ) from None
     # The line end distinguishes the text from a path. "[]" means an empty file; empty text would mean no captions.
     return text.rstrip() + "\n" if text.strip() else "[]"
@@ -422,12 +422,16 @@ class _Page(NamedTuple):
         named = [pair for severity in SEVERITIES for pair in self.report.with_severity(severity)]
         cards = [self._file(number, file) for number, file in named[:MOST_FILES_ON_PAGE]]
         left_out = len(named) - len(cards)
-        more = f"<p class=quiet>{left_out} more files are not shown; JSON has them.</p>" if left_out > 0 else ""
+        more = (
+            f"<p class=quiet>{left_out} more files are not shown here, but in the JSON report.</p>"
+            if left_out > 0
+            else ""
+        )
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width,initial-scale=1">'
-            f"<title>Check of a data set</title><style>{_STYLE}</style></head><body><main>"
-            f"<h1>Check of a data set</h1>{self._tiles()}{self._together()}{self._kinds()}{self._labels()}"
+            f"<title>Check of a dataset</title><style>{_STYLE}</style></head><body><main>"
+            f"<h1>Check of a dataset</h1>{self._tiles()}{self._together()}{self._kinds()}{self._labels()}"
             f"{'<h2>Files</h2>' if cards else ''}\n{''.join(cards)}{more}"
             f"</main><script>{_SCRIPT}</script></body></html>\n"
         )
@@ -450,7 +454,7 @@ class _Page(NamedTuple):
     def _together(self) -> str:
         if not self.report.findings:
             return ""
-        return f"<h2>Of all together</h2><ul>{''.join(map(self._finding, self.report.findings))}</ul>"
+        return f"<h2>The whole dataset</h2><ul>{''.join(map(self._finding, self.report.findings))}</ul>"
 
     def _kinds(self) -> str:
         counts = self.report.counts()
@@ -461,8 +465,8 @@ class _Page(NamedTuple):
             f"<small>{escape(FINDING_KINDS[kind].advice)}</small></button>"
             for kind in sorted(counts, key=lambda kind: SEVERITIES.index(severities[kind]))
         ]
-        hint = "<p class=quiet>Press one to see its files.</p>"
-        return f"<h2>What was found</h2>{hint}<div class=kinds>{''.join(rows)}</div>" if rows else ""
+        hint = "<p class=quiet>Select a finding to see its files.</p>"
+        return f"<h2>Findings</h2>{hint}<div class=kinds>{''.join(rows)}</div>" if rows else ""
 
     def _labels(self) -> str:
         if len(self.report.label_counts) < 2:
@@ -477,7 +481,7 @@ class _Page(NamedTuple):
         return f"<h2>Rows by label</h2><div class=labels>{''.join(rows)}{more}</div>"
 
     def _file(self, number: int, file: CheckedFile) -> str:
-        picture = "no picture"
+        picture = "no image"
         if file.thumbnail:
             picture = f'<img alt="" src="data:image/jpeg;base64,{escape(file.thumbnail)}">'
         kinds = " ".join(sorted({finding.kind for finding in file.findings}))
@@ -520,7 +524,7 @@ def _facts(file: CheckedFile) -> str:
         facts.width and f"{facts.width}x{facts.height}",
         facts.num_frames and f"{facts.num_frames} frames",
         facts.average_fps and f"{facts.average_fps:.2f} frames/s",
-        facts.random_access_frames and f"{facts.random_access_frames} decoded for one at random",
+        facts.random_access_frames and f"{facts.random_access_frames} decoded for a random frame",
         facts.audio_codec,
         facts.sample_rate and f"{facts.sample_rate} Hz",
     ]

@@ -59,9 +59,9 @@ _FIELD_NAMES = {
 
 
 class FileCaption(NamedTuple):
-    """A caption of a media file. Its start and end are comparable with the file's time stamps.
+    """A caption of a media file, with times that are comparable with the file's time stamps.
 
-    ``geometry`` is the box of the text, if the caption was read in the frames by OCR.
+    ``geometry`` is the box of the text if OCR read the caption in the frames.
     """
 
     text: str
@@ -126,9 +126,9 @@ class CaptionTrack:
     ) -> tuple[ClipCaption, ...]:
         """Return the captions of a clip, cut to the time range of the clip.
 
-        ``pts_seconds`` are the times of the clip's frames, (T,). ``clip`` is the clip's audio before transforms. It
-        determines the time range. ``sound`` is the audio after transforms. Sample indices in the results refer to it.
-        Frames and samples after ``end_seconds`` are padding.
+        ``pts_seconds`` are the times of the clip's frames, (T,). ``clip``, the audio before transforms, determines the
+        time range. Sample indices in the results refer to ``sound``, the audio after transforms. Frames and samples
+        after ``end_seconds`` are padding.
         """
         sound = clip if sound is None else sound
         begin, length = clip.pts_seconds, sound.data.shape[-1]
@@ -201,8 +201,8 @@ def _token_ids(given: Any) -> tuple[int, ...]:
     if is_list and all(is_integer(value) and -(2**63) <= value < 2**63 for value in ids):
         return tuple(map(int, ids))
     raise InvalidArgumentError(
-        "The tokenizer must give the whole numbers of the tokens of a text, or a mapping that has them as "
-        f"'input_ids' (got {shown(given)})."
+        "The tokenizer must return a list of token ids, or a mapping with this list as 'input_ids' "
+        f"(got {shown(given)})."
     )
 
 
@@ -220,7 +220,9 @@ def check_caption_places(captions: Any, captions_language: Any) -> None:
         function("captions", captions)
     for language in _languages(captions_language):
         if not isinstance(language, str) or not language:
-            raise InvalidArgumentError(f"captions_language must be 'en', for example (got {shown(captions_language)}).")
+            raise InvalidArgumentError(
+                f"captions_language must be a code such as 'en', or a list (got {shown(captions_language)})."
+            )
 
 
 def _languages(captions_language: str | Sequence[str] | None) -> list[str]:
@@ -252,7 +254,7 @@ def find_captions(
         with global_random():
             given = captions(item)
         if given is None:
-            raise StreamError(f"{item.name!r} has no captions: the function captions gave None.")
+            raise StreamError(f"{item.name!r} has no captions: the function passed as captions returned None.")
         return read_captions(given, item)
     except StreamError:
         raise
@@ -268,18 +270,20 @@ def _find_in_column(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     value = item.extra.get(CAPTIONS_COLUMN)
     is_empty = value is None or (isinstance(value, str) and not value.strip())
     if is_empty or (isinstance(value, float) and math.isnan(value)):
-        return f"there is nothing in the column {CAPTIONS_COLUMN!r}"
+        return f"the column {CAPTIONS_COLUMN!r} is empty"
     return read_captions(value, item)
 
 
 def _find_in_sidecar(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     sidecars = sidecars_of(item)
     if not sidecars and isinstance(item.source, str) and url_scheme(item.source) is not None:
-        return f"subtitle files are not searched next to a URL (name it in the column {CAPTIONS_COLUMN!r})"
+        return (
+            f"no subtitle files are searched for next to a URL (put the URL of one into the column {CAPTIONS_COLUMN!r})"
+        )
     # The suffix is "srt", or has a language before it: "en.srt".
     suffix = _choose_by_language([(one, one.rpartition(".")[0].partition(".")[0]) for one in sidecars], languages)
     if suffix is None:
-        return _add_languages("no subtitle file is next to it", languages if sidecars else ())
+        return _add_languages("there is no subtitle file next to it", languages if sidecars else ())
     return _read_subtitles(sidecars[suffix], item)
 
 
@@ -294,7 +298,7 @@ def _find_in_streams(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     streams.sort(key=lambda stream: stream[0] != best)
     stream_index = _choose_by_language(streams, languages)
     if stream_index is None:
-        return _add_languages("it has no stream of text subtitles", languages if streams else ())
+        return _add_languages("it has no text subtitle stream", languages if streams else ())
     with SubtitleDecoder(item.source, stream_index=stream_index) as decoder:
         return _check_captions(decoder, 0.0)
 
@@ -337,7 +341,7 @@ def read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
                 series = json.loads(given)
             except (ValueError, RecursionError) as error:
                 raise InvalidArgumentError(
-                    "captions that are text must have the format of a subtitle file, or JSON (got "
+                    "captions given as text must have the format of a subtitle file, or be JSON (got "
                     f"{shown(given)}: {error})."
                 ) from None
             return _check_captions(_as_series(series), 0.0)
@@ -399,7 +403,7 @@ def _begin_of_clock(item: Item) -> float:
 def _read_json(path: Path) -> Any:
     size = path.stat().st_size
     if size > limits.MAX_JSON_BYTES:
-        raise ReadError(f"{path} has {size} bytes, more than the {limits.MAX_JSON_BYTES} that are read.")
+        raise ReadError(f"{path} has {size} bytes, more than the limit of {limits.MAX_JSON_BYTES}.")
     try:
         return _as_series(json.loads(path.read_bytes()))
     except (ValueError, RecursionError) as error:
@@ -430,7 +434,7 @@ def _check_captions(series: Iterable[Any], begin_seconds: float) -> tuple[FileCa
     for one in series:
         text, start, end = (_value(one, name) for name in ("text", "start_seconds", "end_seconds"))
         if not isinstance(text, str):
-            raise InvalidArgumentError(f"text of a caption must be text (got {shown(text)}).")
+            raise InvalidArgumentError(f"The text of a caption must be a str (got {shown(text)}).")
         start, end = _seconds("start_seconds", start), _seconds("end_seconds", end)
         if start < end and text.strip():
             speaker, geometry = (_value(one, name, None) for name in ("speaker", "geometry"))
@@ -448,8 +452,8 @@ def _value(caption: Any, name: str, default: Any = _REQUIRED) -> Any:
         value = getattr(caption, name, default)
     if value is _REQUIRED:
         raise InvalidArgumentError(
-            "A caption must have text, start_seconds and end_seconds, or as a mapping text, start and end "
-            f"(got {shown(caption)})."
+            "A caption must have the attributes text, start_seconds and end_seconds, or be a mapping with text, start "
+            f"and end (got {shown(caption)})."
         )
     return value
 

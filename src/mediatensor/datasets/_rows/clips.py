@@ -76,10 +76,10 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
     is_regular = function in _REGULAR_SAMPLERS
     if is_regular or (function is clips_at_scenes and options.get("placement", "middle") != "random"):
         raise InvalidArgumentError(
-            f"rows_per_file={rows_per_file} would give {rows_per_file} equal rows of each file: "
-            f"{function.__name__} takes the same clips every time, and no transform is random. Give a random "
-            "sampler such as clips_at_random_timestamps, or a random transform; or rows_per_file=1, with several clips "
-            "in a row (num_clips=... of the sampler, and keep_clip_dimension=True)."
+            f"rows_per_file={rows_per_file} would make {rows_per_file} equal rows of each file, because "
+            f"{function.__name__} returns the same clips every time, and no transform is random. Use a random sampler "
+            "such as clips_at_random_timestamps, or a random transform. For several clips in one row, use "
+            "rows_per_file=1, num_clips=... of the sampler, and keep_clip_dimension=True."
         )
 
 
@@ -96,9 +96,9 @@ def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
 
 
 def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
-    """Return a number that tells where in the file a sampler will start to read. Return ``part`` if this is unknown.
+    """Return the position in the file at which a sampler will start to read, or ``part`` if it is unknown.
 
-    Rows are sorted by this number, so that each file is read from start to end.
+    The rows of a file are read in the order of these numbers.
     """
     with random_for(unwrap_partial(sampler)[0]):
         position = first_position(sampler, decoder)
@@ -140,18 +140,12 @@ def box_column(video: VideoDecoder) -> dict[str, tuple[int, int, int, int]]:
 
 
 def random_of_transform(transform: Any) -> AbstractContextManager[None]:
-    """Return a context in which to call a transform.
-
-    If the transform may draw random numbers, the context seeds the global random generators with the row's seed.
-    """
+    """Return a context for calling a transform. If the transform is random, it seeds the global generators."""
     return global_random() if _may_draw(transform) else nullcontext()
 
 
 def _may_draw(transform: Any) -> bool:
-    """Return whether a transform, or any part of it, may draw random numbers.
-
-    Transforms that are not known to be deterministic count as random.
-    """
+    # A transform counts as random unless it is known to be deterministic.
     if transform is None or type(transform) in _TRANSFORMS_WITHOUT_DRAWS:
         return False
     if type(transform) in (list, tuple, nn.Sequential):
@@ -186,9 +180,8 @@ def sound_fields(
 ) -> dict[str, Any]:
     """Apply a user's transform to the audio of a sample, and return the fields of `Sample` that hold the result.
 
-    The transform can return audio or a tensor. A tensor of the same shape replaces the samples; one of another shape
-    counts as features. ``num_valid_samples`` is the number of samples before padding; ``None`` means that nothing is
-    padded.
+    A tensor of the same shape replaces the samples. A tensor of another shape becomes the features.
+    ``num_valid_samples`` is the number of samples before padding, or ``None`` if nothing is padded.
     """
     result: Any = sound
     if transform is not None:
@@ -212,10 +205,6 @@ def sound_fields(
 
 
 def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound) -> int | None:
-    """Return the number of samples before padding in ``after``, the result of transforming ``before``.
-
-    A transform can change the sample rate or the length.
-    """
     if num_valid_samples is None or isinstance(after, AudioSamplesBatch):
         return None
     num_valid = math.ceil(num_valid_samples * after.sample_rate / before.sample_rate)
@@ -226,10 +215,7 @@ def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound)
 
 
 def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
-    """Return the single clip in the result of a sampler, as frames (T, C, H, W).
-
-    With ``keep``, return the result unchanged; it can then have several clips.
-    """
+    """Return the only clip in the result of a sampler, (T, C, H, W). With ``keep``, return the result unchanged."""
     if not isinstance(clips, FrameBatch):
         raise MisuseError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
     if keep or clips.data.ndim != 5:
@@ -258,8 +244,7 @@ def effective_fps(frames: FrameBatch) -> float:
     return 1 / step if step > 0 else float("nan")
 
 
-# Segments of files. Samplers call only public methods of a decoder, so a segment is a decoder with fewer frames. Times
-# are those of the whole file.
+# Segments of files. Samplers call only public methods of a decoder, so a segment is a decoder with fewer frames.
 
 _Span = tuple[float, float]
 D = TypeVar("D", VideoDecoder, AudioDecoder)
@@ -302,10 +287,10 @@ class _Segment(Generic[D]):
 class VideoSegment(_Segment[VideoDecoder]):
     """A segment of a video that samplers can use like a decoder. It has the frames that begin in [start, end).
 
-    Frame indices start at 0 in the segment, while times are those of the whole video. The bounds of a segment are often
-    rounded to milliseconds. A frame that begins up to half a millisecond before a bound therefore counts as beginning
-    after it. This keeps out frames of neighbouring shots. If no frame begins in the segment, it consists of the frame
-    that is shown at its start.
+    Frame indices start at 0 in the segment. Times are those of the whole video. The bounds of a segment are often
+    rounded to milliseconds, so a frame that begins up to half a millisecond before a bound counts as beginning after
+    it. This excludes frames of neighbouring shots. If no frame begins in the segment, it consists of the frame that is
+    shown at its start.
     """
 
     def __init__(self, decoder: VideoDecoder, item: Item) -> None:
@@ -423,7 +408,7 @@ class AudioSegment(_Segment[AudioDecoder]):
 
     def _within(self, start: float, stop: float | None) -> tuple[float, float | None]:
         if start >= self._stop and start != stop:
-            raise OutOfRangeError(f"The time {start} s lies after the end of the segment, {self._stop} s.")
+            raise OutOfRangeError(f"The time {start} s is after the end of the segment, {self._stop} s.")
         last = self._stop if stop is None else min(stop, max(start, self._stop))
         return max(start, self._start), None if last == math.inf else last
 

@@ -34,7 +34,7 @@ _READING_METHODS = frozenset(("_next_data", "__init__"))
 class RowKey(NamedTuple):
     """A row number, and the epoch in which to read the row. `RowBatches` requests rows from a dataset by this key.
 
-    If an epoch reads a row several times, ``visit`` counts how often it has read the row before, from 0.
+    With weights, an epoch can read a row several times. ``visit`` is the number of earlier reads in this epoch.
     """
 
     row: int
@@ -98,7 +98,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
         max_open_files: int = 8,
     ) -> None:
         if not isinstance(items, Sequence):
-            raise InvalidArgumentError(f"items must be a sequence of Item, which as_items makes (got {shown(items)}).")
+            raise InvalidArgumentError(
+                f"items must be a sequence of Item objects, such as as_items returns (got {shown(items)})."
+            )
         if not len(items):
             raise InvalidArgumentError("There are no files: the source of the dataset is empty.")
         if not isinstance(recipe, Recipe):
@@ -144,10 +146,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
     def _file_order(self) -> FileOrder | None:
-        """Return a summary of the file names and their order, for the saved state of a loader.
-
-        Return ``None`` if some names are not known.
-        """
+        """Return the summary of the file names that saved states contain; see `file_order_of`."""
         if not self._known_file_order:
             self._known_file_order.append(file_order_of(self.items))
         return self._known_file_order[0]
@@ -157,7 +156,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         """Class names in the order of their numbers: the argument ``classes``, or by default the names in the source.
 
         Without ``classes``, all rows of the source are read to find the names, unless the source lists its class names.
-        A label number that no row has gets the name ``""``.
+        If a number between labels has no row, its name is ``""``.
         """
         if self._classes is not None:
             return list(self._classes)
@@ -172,7 +171,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         Args:
             row: Index of the row, from ``-len(dataset)`` to ``len(dataset) - 1``.
             epoch: Epoch of the row; by default the attribute `epoch`.
-            visit: How often the epoch has read the row before; see `RowKey`.
+            visit: Number of earlier reads of the row in this epoch; see `RowKey`.
 
         Raises:
             OutOfRangeError: if the row does not exist.
@@ -187,7 +186,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
             index = operator.index(row)
         except TypeError:
             raise TypeError(
-                f"Unsupported key type: {type(row)}. A row is a whole number; ask for each by itself."
+                f"Unsupported key type: {type(row)}. The key must be the index of one row, an int."
             ) from None
         if not -len(self) <= index < len(self):
             raise OutOfRangeError(f"row {index} is out of range: the dataset has {len(self)} rows.")
@@ -198,10 +197,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return RowSpec(self.items[file], part, self.recipe, self.seed, epoch, index, visit=visit)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
-        """Return a row of another file to read instead of ``spec``, which could not be read.
-
-        ``attempt`` counts the replacements that were tried for this row, from 1.
-        """
+        """Return a row of another file instead of ``spec``. ``attempt`` counts replacements of the row from 1."""
         start, stop = spec.row - spec.part, int(self._row_ends[self._row_ends > spec.row][0])
         others = len(self) - (stop - start)
         visit = (spec.visit,) if spec.visit else ()
@@ -228,10 +224,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
         return samples
 
     def _read_another(self, row: RowKey) -> Sample | ColumnDict:
-        """Read a row of another file instead of ``row``, which was left out, and return its sample.
-
-        The replacement of a row is always the same.
-        """
+        """Read a row of another file instead of ``row``, which was left out. The choice is always the same."""
         return self._reader.read_another(self.spec(row.row, row.epoch), self._substitute)
 
     def _specs_of(self, rows: Sequence[SupportsIndex | RowKey]) -> list[RowSpec]:
@@ -258,20 +251,14 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
 
 class ColumnDataset(MediaDataset):
-    """A dataset whose rows are dicts of columns, which the recipe puts into ``Sample.extra``.
-
-    A batch of such rows is also a dict of columns.
-    """
+    """A dataset whose rows and batches are dicts of columns. The recipe puts the columns into ``Sample.extra``."""
 
     def __getitem__(self, row: SupportsIndex | RowKey) -> ColumnDict | Skipped:  # type: ignore[override]
         """Read a row. With ``on_error="skip"``, an unreadable row gives a `Skipped`."""
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[SupportsIndex | RowKey]) -> list[ColumnDict | Skipped]:  # type: ignore[override]
-        """Read several rows.
-
-        Rows of the same file are read together, in the order of their position in the file.
-        """
+        """Read several rows; see `MediaDataset`."""
         return [_columns_of(sample) if isinstance(sample, Sample) else sample for sample in super().__getitems__(rows)]
 
     def _read_another(self, row: RowKey) -> ColumnDict:
@@ -307,12 +294,9 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
 
 
 def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
-    """Return the rank of this process and the number of ranks.
-
-    A value of ``None`` is replaced by the one in torch.distributed, or by 0 and 1 if torch.distributed is not in use.
-    """
+    """Return the rank of this process and the number of ranks; by default of torch.distributed, otherwise 0 and 1."""
     if (rank is None) != (num_ranks is None):
-        raise InvalidArgumentError(f"Give both rank and num_ranks, or none (got {rank!r} and {num_ranks!r}).")
+        raise InvalidArgumentError(f"Give both rank and num_ranks, or neither (got {rank!r} and {num_ranks!r}).")
     if rank is None or num_ranks is None:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -324,8 +308,7 @@ def rank_and_number(rank: int | None, num_ranks: int | None) -> tuple[int, int]:
 
 
 # In torch's own ``DataLoader``, rows draw their seeds from torch's generator, as torch users expect. torch seeds the
-# generator of each worker at the start of an epoch, unless the worker is persistent. Without workers, the loader reads
-# in the training process, and transforms draw from the global generator.
+# generator of each worker at the start of an epoch, unless the worker is persistent.
 
 
 def is_asked_by_loader() -> bool:

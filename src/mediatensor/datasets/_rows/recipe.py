@@ -115,7 +115,7 @@ class Recipe(ABC):
 
 
 def derived_seed(*parts: int | str) -> int:
-    """Return an integer from 0 to 2**63 - 1 that depends on all ``parts``. Similar parts give unrelated integers."""
+    """Hash ``parts`` to an integer from 0 to 2**63 - 1. Similar parts have unrelated hashes."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
@@ -137,10 +137,7 @@ class OpenFiles(Closing):
 
     @contextmanager
     def borrow(self, item: Item, recipe: Recipe) -> Iterator[Opened]:
-        """Provide an open file for a ``with`` block, and keep it open afterwards.
-
-        The file is opened if necessary. If the block raises an exception, the file is closed.
-        """
+        """Provide an open file for a ``with`` block. Keep it open afterwards, unless the block raises an exception."""
         with self._lock:
             _, opened = self._idle.pop(_file_key(item), (None, None))
         if opened is None:
@@ -202,7 +199,7 @@ class RowSpec:
         epoch: The epoch.
         row: Index of the row in the dataset.
         attempt: 0 for the row itself, 1 for its first replacement, 2 for the replacement that is tried next, and so on.
-        visit: How often the epoch has read the row before; see `RowKey`.
+        visit: Number of earlier reads of the row in this epoch; see `RowKey`.
 
     Example:
         >>> import pickle
@@ -224,7 +221,7 @@ class RowSpec:
     @property
     def random_seed(self) -> int:
         """The seed of all random numbers that are drawn while the row is read."""
-        visit = (self.visit,) if self.visit else ()  # without weights, as before there were visits
+        visit = (self.visit,) if self.visit else ()  # without weights, seeds must be as in earlier versions
         return derived_seed(self.seed, self.epoch, self.row, self.attempt, *visit)
 
     def load(self, files: OpenFiles | None = None) -> Sample:
@@ -280,10 +277,7 @@ Substitute = Callable[[RowSpec, int], RowSpec]
 
 
 class RowReader:
-    """Reads rows, and applies ``on_error`` to rows that cannot be read.
-
-    ``files`` keeps files open between rows.
-    """
+    """Reads rows, and applies ``on_error`` to rows that cannot be read."""
 
     def __init__(self, on_error: OnError, max_consecutive_failures: int, files: OpenFiles) -> None:
         if on_error not in ("raise", "skip", "replace"):
@@ -333,10 +327,7 @@ class RowReader:
             trying = substitute(spec, len(failures))
 
     def read_another(self, spec: RowSpec, substitute: Substitute) -> Sample:
-        """Read a row of another file instead of the row of ``spec``, which was left out, and return its sample.
-
-        ``substitute`` chooses the row. Errors are raised as in `read`.
-        """
+        """Read the row that ``substitute`` returns instead of ``spec``, which was left out. Raise errors as `read`."""
         # Count separately: these failures must neither add to nor reset the consecutive failures of `read`.
         counter = RowReader("raise", self._limit, self.files)
         for attempt in itertools.count(1):
@@ -350,7 +341,7 @@ class RowReader:
         raise AssertionError  # count() is infinite
 
     def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
-        """Return the samples of several rows, in the order of ``specs``. They are the same as from `read`.
+        """Return the samples of several rows, in the order of ``specs``.
 
         For speed, rows are read file by file, and within a file in the order of their positions.
         """

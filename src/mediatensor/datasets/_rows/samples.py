@@ -400,11 +400,6 @@ def _unpack_into(kind: Callable[..., Any], packed_fields: dict[str, Any]) -> Any
 
 
 def _describe_all(owner: Sample | Batch, which: str, names: Sequence[str], more: list[str]) -> str:
-    """Return the repr of a sample or batch.
-
-    It has a line for each field in ``names`` that is not ``None``, followed by the lines in ``more``, the names of the
-    columns in ``extra``, and the number of failures.
-    """
     values = [(name, getattr(owner, name)) for name in names]
     lines = [f"  {name}: {_describe(value)}" for name, value in values if value is not None] + more
     lines += [f"  extra: {', '.join(owner.extra)}"] if owner.extra else []
@@ -434,8 +429,8 @@ def _describe(value: Any) -> str:
 class _FileFailures:
     """The failures of one file: their number, and the first 20 different reasons.
 
-    ``num_rows`` counts the rows that could not be read because of this file. If replacements of a row failed as well,
-    the row counts only for the file of the last replacement.
+    ``num_rows`` counts the rows that this file made unreadable. If replacements of a row failed as well, the row counts
+    only for the file of the last replacement.
     """
 
     num_failures: int = 0

@@ -131,7 +131,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     ) -> None:
         if on_error not in ("raise", "skip"):
             raise InvalidArgumentError(
-                f"on_error must be 'raise' or 'skip' (got {on_error!r}): a stream has no other rows to replace one by."
+                f"on_error must be 'raise' or 'skip' (got {on_error!r}): a stream has no other rows to read instead."
             )
         if shuffle_buffer is not None:
             shuffle_buffer = whole_number("shuffle_buffer", shuffle_buffer, at_least=1, or_none=True)
@@ -297,9 +297,7 @@ def row_number(shard: int, position: int) -> int:
 
 
 class GivenRows:
-    """The rows of a stream that were already read, as row numbers.
-
-    They are stored as intervals, which take little memory even for many rows.
+    """The numbers of the rows of a stream that were already read, stored as intervals to save memory.
 
     >>> given = GivenRows()
     >>> for row in (2, 0, 1, 9):
@@ -337,8 +335,7 @@ class GivenRows:
             self._stops.insert(after, row + 1)
 
     def __contains__(self, row: int) -> bool:
-        before = bisect.bisect_right(self._starts, row) - 1
-        return before >= 0 and row < self._stops[before]
+        return self.contains_all(row, row + 1)
 
     def contains_all(self, start: int, stop: int) -> bool:
         before = bisect.bisect_right(self._starts, start) - 1
@@ -365,11 +362,7 @@ class RowsToSkip:
 
 
 class ShardRows:
-    """The rows of tar shards.
-
-    A sample in a shard consists of several files. ``kind``, or the suffix ``media`` if given, determines which of them
-    is the media file.
-    """
+    """The rows of tar shards. ``kind`` or the suffix ``media`` determines which file of a sample is the media file."""
 
     divides_itself = False
 
@@ -399,10 +392,7 @@ class ShardRows:
             num_rows[shard] = position + 1
 
     def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
-        """Yield (position in the shard, file) for each row of a shard.
-
-        The file is ``None`` if the row is in ``given``.
-        """
+        """Yield (position in the shard, file) for each row of a shard; the file is ``None`` for a row in ``given``."""
         name = self.names[shard]
         num_read = 0
         try:
@@ -421,10 +411,7 @@ class ShardRows:
         return item_of_sample(name, key, parts, kind=self._kind, media=self._media)
 
     def _take(self, reader: TarReader, shard: int, given: GivenRows, position: int, suffix: str, member: Member) -> Any:
-        """Return the bytes of a member, or ``None`` if they are not needed for a sample.
-
-        If they cannot be read, return a source that raises the error when it is opened.
-        """
+        """Return the bytes of a member; ``None`` if they are not needed; `UnreadableSource` if they cannot be read."""
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES or is_subtitles(suffix):
@@ -437,7 +424,7 @@ class ShardRows:
             return broken_link(self.names[shard], member)
         if member.size > limit:
             return UnreadableSource(
-                f"{self.names[shard]}/{member.name} has {member.size} bytes; up to {limit} are read."
+                f"{self.names[shard]}/{member.name} has {member.size} bytes, more than the limit of {limit}."
             )
         return reader.read(member.size)
 
@@ -456,8 +443,8 @@ class IterableRows:
             raise SourceTypeError(f"shards must be paths, URLs or an iterable of rows (got {type(rows).__name__}).")
         if isinstance(rows, Iterator) and not isinstance(rows, IterableDataset):
             raise InvalidArgumentError(
-                f"A {type(rows).__name__} gives its rows only once, but every epoch and worker starts again: pass an "
-                "object whose __iter__ does so."
+                f"A {type(rows).__name__} can be iterated only once, but every epoch and every worker iterates again. "
+                "Pass an object whose __iter__ returns a new iterator."
             )
         self._rows = rows
         self._kind: MediaKind = kind
@@ -544,13 +531,13 @@ def _pairs(name: str, pairs: Any, is_possible: Callable[[int, int], bool]) -> li
 def rows_given_in(epoch: int, state: StreamState) -> list[list[int]]:
     """Return the intervals of rows that a rank has read in ``epoch``.
 
-    If the rank has not yet read a row of its current epoch, ``epoch`` can also be the previous epoch.
+    This can be the previous epoch if the rank has not yet read a row of its current epoch.
     """
     if state.epoch == epoch:
         return state.given
     if state.last_epoch == epoch and not state.given:
         return state.given_in_last_epoch
     raise InvalidArgumentError(
-        f"One rank is in epoch {epoch}, and rank {state.rank} has given rows of epoch {state.epoch}: the states "
-        "must be of the same moment."
+        f"One rank is in epoch {epoch}, but rank {state.rank} has read rows of epoch {state.epoch}. Save the states of "
+        "all ranks at the same time."
     )

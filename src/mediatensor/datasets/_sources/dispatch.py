@@ -1,8 +1,7 @@
 """`as_items`, which lists the files of a source as items, and functions that convert items to columns and back.
 
 Items are sent to another machine as columns, without the bytes of their media. The column ``path`` names the file,
-which the other machine opens itself. If an item is a member of a tar shard or a value in a Parquet table, further
-columns locate it in that file.
+which the other machine opens. For a member of a tar shard or a value in a Parquet table, further columns locate it.
 """
 
 from __future__ import annotations
@@ -134,7 +133,9 @@ def as_items(
     optional_text("label_column", label_column)
     names = checked_classes(classes)
     if names is not None and label is not None:
-        raise InvalidArgumentError("Give either label or classes: labels from label are not numbered any more.")
+        raise InvalidArgumentError(
+            "Pass only one of label and classes: the labels that label returns are not numbered."
+        )
     items = _items_of_source(source, Columns(kind, media_column, label_column, names, segments))
     if not len(items):
         raise InvalidArgumentError("There are no files: the source is empty.")
@@ -176,7 +177,7 @@ def _items_of_path(path: Any, columns: Columns) -> Sequence[Item]:
         return items_of_parquet(path, columns)
     if extension not in MANIFEST_EXTENSIONS or is_url:
         if not is_url and not os.path.exists(path):
-            raise SourceNotFoundError(f"There is no folder and no manifest {path!r}.")
+            raise SourceNotFoundError(f"There is no folder or manifest {path!r}.")
         raise InvalidArgumentError(
             f"{path!r} is neither a folder nor a manifest on this machine ({', '.join(MANIFEST_EXTENSIONS)}), nor "
             "the URL of a .parquet file. A single media file or URL goes into a list: [source]."
@@ -205,16 +206,16 @@ def _items_of_hugging_face(source: Any, columns: Columns) -> Sequence[Item]:
         return HuggingFaceItems(source, columns)
     if name in ("DatasetDict", "IterableDatasetDict"):
         raise InvalidArgumentError(
-            f"The source is a {name}, of several splits: choose one of {', '.join(map(repr, source))}, as in "
+            f"The source is a {name} with several splits. Choose one of {', '.join(map(repr, source))}, as in "
             f"source[{next(iter(source), 'train')!r}]."
         )
     if name == "IterableDataset":
         raise InvalidArgumentError(
-            "The source is a Hugging Face IterableDataset, a stream, whose rows have no index: load it without "
-            "streaming=True (its rows then stay on the disk until they are needed), or keep some of them: "
+            "The source is a Hugging Face IterableDataset, a stream whose rows have no index. Load it without "
+            "streaming=True (its rows then stay on disk until they are needed), or keep some rows: "
             "datasets.Dataset.from_list(list(stream.decode(False).take(1000)), features=stream.features)."
         )
-    raise InvalidArgumentError(f"The source is a {name} of Hugging Face; give the datasets.Dataset itself.")
+    raise InvalidArgumentError(f"The source is a {name} of Hugging Face; pass the datasets.Dataset itself.")
 
 
 def _check_is_collection(source: Any) -> None:
@@ -222,11 +223,11 @@ def _check_is_collection(source: Any) -> None:
     if isinstance(source, Item | bytes | bytearray | memoryview | Mapping):
         raise InvalidArgumentError(f"The source is a single {kind}: put it into a list, [source].")
     if isinstance(source, set | frozenset):
-        raise InvalidArgumentError("The source is a set, which has another order in each run: give sorted(source).")
+        raise InvalidArgumentError("The source is a set, whose order differs between runs: pass sorted(source).")
     if not isinstance(source, Sequence) and (hasattr(source, "columns") or hasattr(source, "column_names")):
         raise InvalidArgumentError(
-            f"The source is a table of type {kind}: give its rows as mappings, such as source.to_dict('records') of a "
-            "pandas.DataFrame or source.to_pylist() of a pyarrow.Table."
+            f"The source is a table of type {kind}. Pass its rows as mappings, such as source.to_dict('records') for a "
+            "pandas.DataFrame or source.to_pylist() for a pyarrow.Table."
         )
     if not isinstance(source, Iterable):
         raise SourceTypeError(
@@ -268,7 +269,7 @@ def _item_of_element(element: Any, columns: Columns, place: str) -> Item:
             return dataclasses.replace(item_of_row(element, columns, place=place), label=label)
     source, name = media_source(element, place=place)
     if source is None:
-        raise InvalidArgumentError(f"{place} is {element!r}: there is no file.")
+        raise InvalidArgumentError(f"{place} is {element!r}, which is not a file.")
     return Item(source, label, name)
 
 
@@ -290,8 +291,8 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
     """
     if isinstance(items, HuggingFaceItems):
         raise InvalidArgumentError(
-            "The source is a Hugging Face dataset, whose rows are in memory or in a cache of this machine: write it "
-            "with to_parquet and give that file, or hand its bytes over with ray.data.from_huggingface."
+            "The source is a Hugging Face dataset, whose rows are in memory or in a cache of this machine. Write it "
+            "with to_parquet and pass that file, or pass its bytes to Ray with ray.data.from_huggingface."
         )
     for number in range(len(items)):
         yield _columns_of(item_alone(items, number))
@@ -337,10 +338,7 @@ def _files_of_source(source: Any) -> Iterator[str]:
 
 
 def item_alone(items: Sequence[Item], number: int) -> Item:
-    """Return the item at index ``number``.
-
-    If the item is a value in a Parquet file, its source can be opened on another machine, without the other items.
-    """
+    """Return the item at an index. If it is a value in a Parquet file, another machine can open its source."""
     if isinstance(items, ParquetShards):
         items, number = items.place(number)
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]
@@ -350,7 +348,8 @@ def _columns_of(item: Item) -> dict[str, Any]:
     conflicts = sorted(_RESERVED_COLUMNS & item.extra.keys())
     if conflicts:
         raise InvalidArgumentError(
-            f"{item.name} has a column {conflicts[0]!r}, which says where a file is: rename yours in the source."
+            f"{item.name} has a column {conflicts[0]!r}, a name that is reserved for the place of the file. Rename the "
+            "column in the source."
         )
     columns = {**place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
     for name in ("start_seconds", "end_seconds"):
@@ -378,16 +377,13 @@ def place_of(item: Item) -> dict[str, Any]:
     if isinstance(source, UnreadableSource):
         return {"path": None, **name, "unreadable": source.reason}
     raise InvalidArgumentError(
-        f"{item.name} is a {type(source).__name__}, which other machines cannot open: give paths, URLs, bytes, tar "
+        f"{item.name} is a {type(source).__name__}, which other machines cannot open. Use paths, URLs, bytes, tar "
         "shards or Parquet files."
     )
 
 
 def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | Source | None:
-    """Return the source that the columns of a row describe, or ``None`` if ``path`` is ``None``.
-
-    The source is a file, a part of a file, or an `UnreadableSource`.
-    """
+    """Return the source that the columns of a row describe: a file or a part of it, or ``None`` without ``path``."""
     if columns.get("unreadable"):
         return UnreadableSource(str(columns["unreadable"]))
     if path is None:
@@ -397,15 +393,15 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
     if start is not None or end is not None:
         if not (type(start) is type(end) is int and 0 <= start <= end) or row is not None:
             raise InvalidArgumentError(
-                f"A part of {path} must have a start_byte from 0 on and an end_byte after it, and no table_row (got "
-                f"{shown(start)} and {shown(end)})."
+                f"A part of {path} must have a start_byte of at least 0 and an end_byte after it, and no table_row "
+                f"(got {shown(start)} and {shown(end)})."
             )
         name = str(columns.get("source_name") or f"bytes {start} to {end}")
         return TarMember(path, name.removeprefix(f"{path}/"), start, end - start)
     if row is not None or column:
         if not (type(row) is int and row >= 0 and isinstance(column, str) and column):
             raise InvalidArgumentError(
-                f"A value of {path} must have a table_column and a table_row from 0 on (got {shown(column)} and "
+                f"A value of {path} must have a table_column and a table_row of at least 0 (got {shown(column)} and "
                 f"{shown(row)})."
             )
         return ParquetValue(path, column, row)
@@ -413,10 +409,7 @@ def source_of_reference(path: str | None, columns: Mapping[str, Any]) -> str | S
 
 
 def _part_of_file(item: Item) -> Item:
-    """Return an item of a manifest.
-
-    If the columns of the item describe a part of its file, this part becomes the source of the item.
-    """
+    """If the columns of a manifest's item describe a part of its file, make this part the source of the item."""
     if not _PART_COLUMNS & item.extra.keys():
         return item
     columns = {name: value for name in REFERENCE_COLUMNS if (value := item.extra.get(name)) not in (None, "")}

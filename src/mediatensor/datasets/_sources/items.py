@@ -60,7 +60,7 @@ class Item:
                 object.__setattr__(self, name, finite_number(name, getattr(self, name)))
         start, end = self.start_seconds, self.end_seconds
         if start is not None and end is not None and not start < end:
-            raise InvalidArgumentError(f"end_seconds ({end}) must be above start_seconds ({start}).")
+            raise InvalidArgumentError(f"end_seconds ({end}) must be greater than start_seconds ({start}).")
         if not self.name:
             object.__setattr__(self, "name", _name_of(self.source))
 
@@ -73,10 +73,7 @@ def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
 
 @dataclass(frozen=True)
 class UnreadableSource(Source):
-    """A placeholder for a source that cannot be read.
-
-    Opening it raises the error, so that ``on_error`` of the dataset applies.
-    """
+    """A placeholder for an unreadable source. Opening it raises the error, so that ``on_error`` applies."""
 
     reason: str
 
@@ -105,10 +102,9 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items that records from which files it was read, so that these files are not overwritten by output.
+    """A list of items that records which manifests or label files it was read from (``read_from``).
 
-    ``read_from`` has the names of manifests, or of files with texts or labels. It does not include the media files of
-    the items.
+    Output must not overwrite these files. The media files of the items are not included.
     """
 
     def __init__(self, items: Iterable[Item] = (), read_from: Iterable[str | os.PathLike[str]] = ()) -> None:
@@ -119,8 +115,8 @@ class ListedItems(list[Item]):
 class LazyItems(Sequence[Item]):
     """A sequence of items that are made only when they are requested.
 
-    While an item is in use, requesting its index again returns the same object. The bytes of the item are thus in
-    memory only once, and an open file can be found by the identity of its bytes.
+    While an item is in use, its index returns the same object. So the item's bytes are in memory only once, and the
+    identity of the bytes identifies an open file.
     """
 
     def __init__(self) -> None:
@@ -131,10 +127,7 @@ class LazyItems(Sequence[Item]):
         return True
 
     def _portable_names(self) -> list[str] | None:
-        """Return names of all items that are the same on every machine.
-
-        Return ``None`` if finding the names would require reading all items.
-        """
+        """Return names of all items that are the same on every machine; ``None`` if this would read all items."""
         return None
 
     @abstractmethod
@@ -226,16 +219,16 @@ class LabelCoding:
                 other = label
         if texts and other is not None:
             raise InvalidArgumentError(
-                f"Some labels are text ({min(texts)!r}), and some are of type {type(other).__name__} ({other!r}): let "
-                "them all be class names, or all be numbers."
+                f"Some labels are text ({min(texts)!r}), and some are of type {type(other).__name__} ({other!r}). Use "
+                "only class names, or only numbers."
             )
         # Spaces around a label, such as after a comma, are not part of the label.
         names = sorted({text.strip() for text in texts})
         if classes is not None:
             if other is not None:
                 raise InvalidArgumentError(
-                    f"classes= goes with labels that are names, but a label is {other!r} ({type(other).__name__}): "
-                    "leave it out, and the labels stay as they are."
+                    f"classes= needs labels that are class names, but a label is {other!r} ({type(other).__name__}). "
+                    "Leave out classes= to keep the labels as they are."
                 )
             check_are_classes(names, classes)
         elif all(map(_WHOLE.fullmatch, names)):
@@ -261,7 +254,7 @@ def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = Non
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Return ``classes`` as a tuple. If they are not a list of unique names, raise InvalidArgumentError."""
+    """Return ``classes`` as a tuple. Raise InvalidArgumentError unless they are a list of unique names."""
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, list | tuple) else ()
@@ -269,7 +262,7 @@ def checked_classes(classes: Any) -> tuple[str, ...] | None:
     if not used or not all(isinstance(name, str) for name in used) or len(set(used)) < len(used):
         raise InvalidArgumentError(
             "classes must be a list of different names in the order of their numbers, such as class_names of the "
-            f"dataset that a model is trained with (got {shown(classes)})."
+            f"training dataset (got {shown(classes)})."
         )
     return names
 
@@ -285,10 +278,7 @@ def check_are_classes(names: Iterable[str], classes: Sequence[str]) -> None:
 
 
 def class_number(label: Any, classes: Sequence[str]) -> Any:
-    """Return the number of a class name. Labels that are not text are returned unchanged.
-
-    If the name is not in ``classes``, raise InvalidArgumentError.
-    """
+    """Return the number of a class name, or any other label unchanged. An unknown name is an InvalidArgumentError."""
     if not isinstance(label, str):
         return label
     check_are_classes([label.strip()], classes)
@@ -363,12 +353,10 @@ class FileOrder(NamedTuple):
 
 
 def file_order_of(items: Sequence[Item]) -> FileOrder | None:
-    """Return a summary of the file names and their order.
+    """Return a summary of the file names and their order; ``None`` if this would require reading all items.
 
-    Return ``None`` if finding the names would require reading all items.
-
-    The folder that all files have in common is left out, because it can differ between machines. If an
-    item is a segment of a file, its start and end are part of its name.
+    The folder that all files have in common is left out, because it can differ between machines. If an item is a
+    segment of a file, its start and end are part of its name.
 
     >>> one = file_order_of([Item("/data/run/a.mp4"), Item("/data/jump/a.mp4")])
     >>> one == file_order_of([Item("/mnt/x/run/a.mp4"), Item("/mnt/x/jump/a.mp4")])

@@ -21,10 +21,7 @@ _BLOB_TYPE = "lance.blob.v2"
 
 
 def is_lance(path: str) -> bool:
-    """Return whether a path or URL names a Lance dataset.
-
-    It must end in ``.lance``. If it is a path, the folder must have the sub-folder ``_versions``.
-    """
+    """Return whether a path or URL is a Lance dataset: it ends in ``.lance``, and a folder has ``_versions``."""
     path = path.rstrip("/")
     if not path.lower().endswith(".lance"):
         return False
@@ -67,12 +64,9 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
 
 
 class LanceColumn:
-    """A column of a Lance dataset that contains media. Each value is read separately; a large blob is read in parts.
+    """A column of a Lance dataset that contains media. Each value is read separately; a large blob is read in parts."""
 
-    Lance does not work in a process that was forked after Lance was imported.
-    """
-
-    is_fork_safe = False
+    is_fork_safe = False  # Lance does not work in a process that was forked after Lance was imported
 
     def __init__(self, path: str, version: int, leaf: str, is_blob: bool) -> None:
         self._path = path
@@ -85,11 +79,7 @@ class LanceColumn:
         return {**vars(self), "_dataset": None}
 
     def __getitem__(self, row: int) -> bytes | Source | None:
-        """Return the media in a row, or ``None`` if the row has none.
-
-        For a large value of a blob column, return a source that reads only the bytes a decoder requests. Return other
-        values as bytes.
-        """
+        """Return the media in a row: bytes, a source for a large blob, or ``None`` if the row has no media."""
         if self._is_blob:
             blob = self.blob(row)
             if blob is None or blob.size() > MAX_WHOLE_BYTES:
@@ -127,7 +117,7 @@ class LanceBlob(Source):
         except InvalidArgumentError as error:  # so that the dataset's error policy applies
             raise ReadError(str(error)) from error
         if blob is None:
-            raise ReadError(f"{name} has no value any more.")
+            raise ReadError(f"{name} no longer has a value.")
         if url_scheme(self._column._path) is None:
             return _BlobReader(blob, name)
         return RangeReader(_BlobRanges(blob), blob.size(), name)
@@ -174,10 +164,7 @@ class _BlobRanges:
 
 
 def _leaves(field: Any, structs: Sequence[str]) -> list[str]:
-    """Return the names of the parts of a column that are read for all rows at once.
-
-    Most columns are read as a whole. For a struct with media bytes, all fields except ``bytes`` are read.
-    """
+    """Return the parts of a column that are read for all rows at once: all except the bytes in a media struct."""
     if field.name not in structs:
         return [field.name]
     names = [field.type.field(i).name for i in range(field.type.num_fields)]
@@ -196,7 +183,7 @@ def _read_rows(
             size += batch.nbytes
             if size > limits.MAX_PARQUET_COLUMN_BYTES:
                 raise InvalidArgumentError(
-                    f"The columns of {path} take more than {limits.MAX_PARQUET_COLUMN_BYTES} bytes, the limit: write "
+                    f"The columns of {path} take more than {limits.MAX_PARQUET_COLUMN_BYTES} bytes, the limit. Write "
                     "it with fewer columns, or keep bytes that are not media in a blob column."
                 )
             rows += [_nest_structs(row, structs) for row in batch.to_pylist()]
@@ -206,10 +193,7 @@ def _read_rows(
 
 
 def _nest_structs(row: dict[str, Any], structs: Sequence[str]) -> dict[str, Any]:
-    """Return a row with structs in place of flat fields such as ``"video.path"``.
-
-    ``structs`` has the names of the columns that are structs.
-    """
+    """Return a row with structs in place of flat fields such as ``"video.path"``."""
     nested: dict[str, Any] = {}
     for name, value in row.items():
         column, _, leaf = name.partition(".")
@@ -252,10 +236,7 @@ def _open_dataset(path: str, version: int | None) -> Any:
 
 @contextmanager
 def _errors_of(name: str) -> Iterator[None]:
-    """Convert errors that Lance raises in a ``with`` block to errors of this library.
-
-    Panics of Lance's Rust code, which do not derive from `Exception`, are converted as well.
-    """
+    """Convert errors that Lance raises in a ``with`` block, including panics, which do not derive from `Exception`."""
     try:
         yield
     except MediaTensorError:

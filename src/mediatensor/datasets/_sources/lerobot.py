@@ -30,8 +30,8 @@ from .parquet import batches_of, parquet_file
 class LeRobotFormat:
     """The properties that all episodes of a dataset share.
 
-    ``features`` has the ``dtype`` and ``shape`` of each column. ``tasks`` and ``subtasks`` have the texts by number;
-    ``subtasks`` is ``None`` if there is no table of subtasks. ``depths`` has an entry for each camera with depth maps.
+    ``features`` has the ``dtype`` and ``shape`` of each column, ``tasks`` and ``subtasks`` the texts by number, and
+    ``depths`` an entry for each camera with depth maps. Without a table of subtasks, ``subtasks`` is ``None``.
     """
 
     root: str
@@ -48,7 +48,7 @@ class LeRobotFormat:
 
     @property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
-        """The names of the columns with numbers or text, and the shapes of their values; () for single values."""
+        """The columns with numbers or text, and the shapes of their values; () for single values."""
         return {
             name: () if feature["shape"] == (1,) else feature["shape"]
             for name, feature in self.features.items()
@@ -110,7 +110,9 @@ class EpisodeFiles(Source):
     videos: tuple[tuple[str, str], ...]
 
     def open(self) -> Never:
-        raise OpenError(f"{self.describe()} and its videos are files of a LeRobot dataset, which LeRobotClips reads.")
+        raise OpenError(
+            f"{self.describe()} is a table of a LeRobot dataset. Use LeRobotClips to read it and its videos."
+        )
 
     def describe(self) -> str:
         return self.table
@@ -119,9 +121,8 @@ class EpisodeFiles(Source):
 class EpisodeItems(LazyItems):
     """The episodes of a dataset, as items that are made on request.
 
-    ``columns`` has arrays with one value for each episode: ``index``, ``num_frames`` and ``first_index``, and
-    ``begin_seconds`` for each camera. ``patterns`` are the path patterns of tables and of videos. Further arrays in
-    ``columns`` have the numbers to fill into the patterns.
+    ``columns`` has arrays with one value for each episode: ``index``, ``num_frames``, ``first_index``, and the numbers
+    to fill into ``patterns``, the path patterns of tables and videos. ``begin_seconds`` has an array for each camera.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class EpisodeItems(LazyItems):
         places = np.flatnonzero(np.isin(self._columns["index"], wanted))
         if len(places) < len(wanted):
             missing = sorted(set(wanted.tolist()) - set(self._columns["index"].tolist()))
-            raise InvalidArgumentError(f"{self._root} has {len(self)} episodes, and none of them is {missing[0]}.")
+            raise InvalidArgumentError(f"{self._root} has no episode {missing[0]}: it has {len(self)} episodes.")
         chosen = {
             name: value[places] if isinstance(value, np.ndarray) else {key: one[places] for key, one in value.items()}
             for name, value in self._columns.items()
@@ -192,7 +193,7 @@ class _Pattern:
 
     def __init__(self, text: object, place: str) -> None:
         if not isinstance(text, str) or not text:
-            raise InvalidArgumentError(f"{place} must be a pattern of paths (got {shown(text)}).")
+            raise InvalidArgumentError(f"{place} must be a path pattern (got {shown(text)}).")
         self._parts = self._FIELD.split(text)
         self.names = tuple(self._parts[1::3])
         known = {"episode_chunk", "episode_index", "video_key", "chunk_index", "file_index"}
@@ -200,7 +201,7 @@ class _Pattern:
         if not set(self.names) <= known or "{" in plain or "}" in plain:
             raise InvalidArgumentError(f"{place} has fields other than {', '.join(sorted(known))} ({text!r}).")
         if text.startswith("/") or "://" in text or ".." in text.split("/"):
-            raise InvalidArgumentError(f"{place} leads out of the dataset ({text!r}).")
+            raise InvalidArgumentError(f"{place} points to a place outside the dataset ({text!r}).")
 
     def fill(self, values: Mapping[str, Any]) -> str:
         filled = [self._parts[0]]
@@ -223,8 +224,8 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
         info = parse_json(read_whole(place, limits.MAX_JSON_BYTES), place)
     except SourceNotFoundError:
         raise SourceNotFoundError(
-            f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Give the folder that a download of "
-            "its repository made, such as huggingface_hub.snapshot_download(repo_id, repo_type='dataset') returns."
+            f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Pass the folder of a downloaded "
+            "repository, which huggingface_hub.snapshot_download(repo_id, repo_type='dataset') returns."
         ) from None
     if not isinstance(info, dict):
         raise InvalidArgumentError(f"{place} must be an object (got {type(info).__name__}).")
@@ -350,7 +351,9 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
     # The text is the index of a pandas table. pandas writes the index as a column, whose name may differ.
     texts = [name for name in table if name != f"{kind}_index" and all(isinstance(one, str) for one in table[name])]
     if f"{kind}_index" not in table or len(texts) != 1:
-        raise InvalidArgumentError(f"{path} must have a column {kind}_index and one of text (it has {[*table]}).")
+        raise InvalidArgumentError(
+            f"{path} must have a column {kind}_index and one column of text (it has {[*table]})."
+        )
     return dict(zip(map(int, table[f"{kind}_index"]), table[texts[0]], strict=True))
 
 
@@ -418,7 +421,7 @@ def _episodes_of_version_3(
 def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
     # NumPy would silently convert fractional numbers to integers.
     if not all(isinstance(value, int | np.integer) and 0 <= value < 1 << 62 for value in values):
-        raise InvalidArgumentError(f"{name} of the episodes of {root} must be whole numbers of at least 0.")
+        raise InvalidArgumentError(f"{name} must be a whole number of at least 0 for each episode of {root}.")
     return np.array(values, np.int64)
 
 
@@ -427,7 +430,7 @@ def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, An
     if not 0 < len(index) <= limits.MAX_ITEMS:
         raise InvalidArgumentError(f"{root} has {len(index)} episodes; there must be 1 to {limits.MAX_ITEMS}.")
     if len(np.unique(index)) < len(index):
-        raise InvalidArgumentError(f"{root} is damaged: its metadata have an episode more than once.")
+        raise InvalidArgumentError(f"{root} is damaged: its metadata list an episode more than once.")
     if num_frames.max() > limits.MAX_EPISODE_FRAMES:
         raise InvalidArgumentError(
             f"An episode of {root} has {num_frames.max()} frames, more than the limit of {limits.MAX_EPISODE_FRAMES}."
@@ -439,8 +442,8 @@ def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, An
     total = info.get("total_episodes")
     if isinstance(total, int) and total != len(index):
         raise InvalidArgumentError(
-            f"{root} is incomplete: meta/info.json says that it has {total} episodes, and the metadata of episodes "
-            f"have {len(index)}. Download all of it, or correct total_episodes."
+            f"{root} is incomplete: meta/info.json states {total} episodes, but the metadata of episodes list "
+            f"{len(index)}. Download the whole dataset, or correct total_episodes."
         )
 
 

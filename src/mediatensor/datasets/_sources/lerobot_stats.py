@@ -95,9 +95,9 @@ def _combine(
     columns = [name for name in known.features if any(name in of_episodes.get(number, ()) for number in episodes)]
     if not columns:
         raise InvalidArgumentError(
-            f"{place} has no statistics of the episodes. Without episodes=, version 3 has those of the whole dataset."
+            f"{place} has no statistics of the episodes. Leave out episodes= to get those of the whole dataset."
             if known.version == (3, 0)
-            else f"{place} has no statistics of the episodes: compute them with LeRobot's own scripts."
+            else f"{place} has no statistics of the episodes. Compute them with LeRobot's own scripts."
         )
     stats = {}
     for column in columns:
@@ -106,8 +106,8 @@ def _combine(
             own = of_episodes.get(number, {}).get(column)
             if not isinstance(own, dict):
                 raise InvalidArgumentError(
-                    f"{place} has no statistics of {column} for episode {number}: leave out the episode, or compute "
-                    "them with LeRobot's own scripts."
+                    f"{place} has no statistics of {column} for episode {number}. Leave out this episode, or compute "
+                    "its statistics with LeRobot's own scripts."
                 )
             for name in _NAMES:
                 parts[name].append(_parse(own, name, known, column, f"episode {number} of {place}"))

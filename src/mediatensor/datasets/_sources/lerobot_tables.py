@@ -73,8 +73,7 @@ def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tupl
     first, num_rows = table.spans.get(episode.index, (0, 0))
     if num_rows != episode.num_frames:
         raise ReadError(
-            f"Episode {episode.index} should have {episode.num_frames} rows one after the other in {path}, "
-            f"but it has {num_rows}."
+            f"Episode {episode.index} should have {episode.num_frames} consecutive rows in {path}, but has {num_rows}."
         )
     rows = slice(first, first + num_rows)
     gaps = {name: is_gap[rows] for name, is_gap in table.gaps.items() if is_gap[rows].any()}
@@ -93,8 +92,8 @@ def seconds_of_rows(columns: Mapping[str, Any], frames: NDArray[np.int64], fps: 
 def structured_values(path: str, column: str, rows: Sequence[int]) -> list[Any]:
     """Return the values in some rows of a column, converted from Arrow to lists and dicts.
 
-    Only the row groups that contain these rows are read. A value that applies to a whole episode is repeated in every
-    row of the episode. Converting all rows could therefore take many times as much memory as the size of the file.
+    Only the row groups with these rows are read. Converting all rows could take many times the size of the file in
+    memory, because a value that applies to a whole episode is repeated in each of its rows.
     """
     stamp = stamp_of(path)
     values = []
@@ -145,8 +144,8 @@ def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
     for name, is_gap in lacking.items():
         if is_gap.all():
             raise InvalidArgumentError(
-                f"The column {name!r} of {path} must have values of the shape {columns[name] or (1,)}, as "
-                "meta/info.json says."
+                f"The column {name!r} of {path} must have values of the shape {columns[name] or (1,)}, according to "
+                "meta/info.json."
             )
     index = read["episode_index"]
     if "episode_index" in lacking:
@@ -180,7 +179,7 @@ def _values(array: Any, shape: tuple[int, ...], place: str) -> tuple[NDArray[Any
     elif types.is_boolean(value_type):
         dtype = np.bool_
     else:
-        raise InvalidArgumentError(f"{place} must have numbers or single texts (it has {array.type}).")
+        raise InvalidArgumentError(f"{place} must contain numbers or text (its type is {array.type}).")
     rows = _whole_rows(array, math.prod(shape))
     if rows is not None:
         values = np.asarray(rows.to_numpy(zero_copy_only=False), dtype)

@@ -1,4 +1,4 @@
-"""Read and write the rows of text manifests (CSV, TSV, JSON lines, JSON); and find the files of folders."""
+"""Read and write the rows of text manifests (CSV, TSV, JSON lines, JSON), and find the files of folders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
     items: list[Item] = []
     for place, row in _rows(path):
         if len(items) == limits.MAX_ITEMS:
-            raise InvalidArgumentError(f"{place} is beyond the limit of {limits.MAX_ITEMS} rows.")
+            raise InvalidArgumentError(f"{place} exceeds the limit of {limits.MAX_ITEMS} rows.")
         items.append(item_of_row(row, columns, place=place, folder=folder))
     if not items:
         raise InvalidArgumentError(f"There are no files in {path}: it has no rows.")
@@ -48,7 +48,7 @@ def check_manifest_file(path: str, max_bytes: int) -> None:
         raise InvalidArgumentError(f"The manifest {path} is not an ordinary file.")
     if status.st_size > max_bytes:
         raise InvalidArgumentError(
-            f"The manifest {path} has {status.st_size} bytes, more than the limit of {max_bytes}: divide it, or give "
+            f"The manifest {path} has {status.st_size} bytes, more than the limit of {max_bytes}. Divide it, or pass "
             "its rows as mappings."
         )
 
@@ -89,8 +89,8 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
             fields = next(reader, None)
         except csv.Error as error:
             raise InvalidArgumentError(
-                f"line {num_lines_before + reader.line_num} of {path} cannot be parsed ({error}). A file with other "
-                "delimiters or quotes can be given as the rows of a csv.DictReader."
+                f"line {num_lines_before + reader.line_num} of {path} cannot be parsed ({error}). For a file with "
+                "other delimiters or quotes, pass the rows of a csv.DictReader."
             ) from None
         if fields is None:
             return
@@ -117,10 +117,7 @@ def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
 
 
 def _stripper_like(name: str) -> Callable[[str], str]:
-    """Return a function that strips the cells of a CSV column.
-
-    If ``name``, the column's name in the header, begins or ends with spaces, cells are stripped on the same sides.
-    """
+    """Return a function that strips cells of a CSV column on the sides where its ``name`` in the header has spaces."""
     is_left, is_right = name != name.lstrip(), name != name.rstrip()
     return str.strip if is_left and is_right else str.lstrip if is_left else str.rstrip if is_right else str
 
@@ -186,8 +183,8 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
         check_are_classes(class_names, classes)
         if not class_names:
             raise InvalidArgumentError(
-                f"classes= needs a sub-folder for each class, and all files of {folder} are directly in it. Leave out "
-                "classes, or give the folder above."
+                f"classes= needs a sub-folder for each class, but all files of {folder} are directly in it. Leave out "
+                "classes=, or pass the parent folder."
             )
     number_of = {name: number for number, name in enumerate(class_names if classes is None else classes)}
     return [
@@ -214,7 +211,7 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
         if len(outer) > limits.MAX_FOLDER_DEPTH or num_folders > limits.MAX_FOLDERS:
             raise InvalidArgumentError(
                 f"The folder {folder} is deeper than {limits.MAX_FOLDER_DEPTH}, or has more than {limits.MAX_FOLDERS} "
-                f"folders in it (at {path}): do links lead in circles?"
+                f"folders in it (at {path}). Check whether links form a loop."
             )
         inside = []
         for entry in entries:
@@ -226,10 +223,7 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
 
 
 def _list_folder(folder: str) -> tuple[tuple[int, int], list[os.DirEntry[str]]]:
-    """Return the entries of a folder, without hidden ones.
-
-    The first result is the device and inode number of the folder, which identify it.
-    """
+    """Return the device and inode number of a folder, which identify it, and its entries without hidden ones."""
     try:
         status = os.stat(folder)
         with os.scandir(folder) as entries:
@@ -261,7 +255,7 @@ def check_manifest_name(path: str | os.PathLike[str]) -> str:
     """Return the path of an output manifest as text. If it does not end in ``.csv`` or ``.jsonl``, raise an error."""
     text = path_text("path", path)
     if os.path.splitext(text)[1].lower() not in (".csv", ".jsonl"):
-        raise InvalidArgumentError(f"A manifest is written as .csv or .jsonl (got {text!r}).")
+        raise InvalidArgumentError(f"A manifest must end in .csv or .jsonl (got {text!r}).")
     return text
 
 
@@ -274,13 +268,12 @@ def write_rows(path: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[s
 
 
 def csv_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:
-    """Return the content of a ``.csv`` manifest with these rows. See `write_rows`."""
     columns = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
     longest = max((len(str(row.get(CAPTIONS_COLUMN, ""))) for row in rows), default=0)
     if longest > csv.field_size_limit():
         raise InvalidArgumentError(
-            f"Captions have {longest} characters, more than the {csv.field_size_limit()} that a field of a .csv may "
-            "have: write a .jsonl."
+            f"Captions have {longest} characters, more than the {csv.field_size_limit()} that a field of a .csv can "
+            "have. Write a .jsonl."
         )
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
@@ -291,11 +284,13 @@ def csv_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) 
     except UnicodeEncodeError as error:
         character = text.getvalue()[error.start]
         name = next(value for row in rows for value in map(str, row.values()) if character in value)
-        raise InvalidArgumentError(f"A .csv is in UTF-8, which cannot hold {name!r}: write a .jsonl.") from None
+        raise InvalidArgumentError(
+            f"A .csv is written in UTF-8, which cannot encode {name!r}. Write a .jsonl."
+        ) from None
 
 
 def _as_json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     try:
         return "".join(json.dumps(row) + "\n" for row in rows).encode()
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"A column has values that JSON has not ({error}); write a .csv.") from None
+        raise InvalidArgumentError(f"A column has values that JSON cannot store ({error}). Write a .csv.") from None

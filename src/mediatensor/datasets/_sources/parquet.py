@@ -60,7 +60,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         media = None if media_leaf is None else MediaColumn(path, media_leaf, file)
     rows = rows if other_leaves else [{}] * num_rows
     if len(rows) != num_rows or sum(group_rows) != num_rows:
-        raise InvalidArgumentError(f"{path} is damaged: its number of rows is not {num_rows}, as its metadata say.")
+        raise InvalidArgumentError(f"{path} is damaged: it does not have the {num_rows} rows that its metadata state.")
     if media_leaf is not None and media is not None:
         return ParquetItems(path, columns, rows, media_leaf, media)
     return items_of_rows(rows, columns, path)
@@ -238,14 +238,10 @@ class MediaColumn:
 
 @dataclass(frozen=True)
 class ParquetValue(Source):
-    """A media file that is a value in a column of a Parquet file, as a source to open.
+    """A media file that is a value in a Parquet file, as a source. In a struct, ``column`` is ``name.bytes``.
 
-    ``table`` is the path or URL of the Parquet file, and ``column`` the name of the column, or ``name.bytes`` for the
-    field of a struct.
-
-    The object is small and can be pickled, because the value is located only when it is opened. Each process caches the
-    positions of the values in the columns that it read most recently. ``stamp`` is a result of `stamp_of`: opening
-    fails if the table has changed since then. With ``None``, this is not checked.
+    The object is small and can be pickled, because the value is located only when it is opened. Opening fails if the
+    table has changed since ``stamp``, a result of `stamp_of`. With ``None``, this is not checked.
     """
 
     table: str
@@ -331,10 +327,7 @@ _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd
 
 
 def _chunk(group: Any, column: Any, of: Any) -> Chunk | None:
-    """Return the place of a column's values in a row group, or ``None`` if only pyarrow can read them.
-
-    ``column`` is pyarrow's metadata of the column in the row group ``group``, and ``of`` is the schema of the column.
-    """
+    """Return the place of a column's values in a row group, or ``None`` if only pyarrow can read them."""
     start = column.data_page_offset
     if column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
@@ -360,10 +353,7 @@ def _unpack(chunk: Chunk, packed: bytes, size: int) -> bytes:
 
 @contextmanager
 def parquet_file(path: str) -> Iterator[Any]:
-    """Open a path or URL as a ``pyarrow.parquet.ParquetFile`` for a ``with`` block.
-
-    Errors of pyarrow in the block are converted to errors of this library.
-    """
+    """Open a path or URL as a ``pyarrow.parquet.ParquetFile``, and convert errors of pyarrow in the ``with`` block."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -374,7 +364,9 @@ def parquet_file(path: str) -> Iterator[Any]:
     if not is_local:
         opened = make_source(path).open()
         if isinstance(opened, str):
-            raise OpenError(f"Could not open {path}: Parquet files come from paths, http(s) and what fsspec reads.")
+            raise OpenError(
+                f"Could not open {path}: only FFmpeg can open it. Use a path, or a URL of http(s) or fsspec."
+            )
         reader = io.BufferedReader(_RawFile(opened))
     try:
         with pyarrow.parquet.ParquetFile(path if reader is None else reader) as file:
@@ -418,10 +410,9 @@ class _RawFile(io.RawIOBase):
 
 
 def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:
-    """Choose the column with the media. Return ``columns`` with its name, and the name of the column with the bytes.
+    """Return ``columns`` with the name of the media column, and the name of the column with the bytes.
 
-    If the chosen column is a struct, the bytes are in ``column.bytes``. If the table has only paths, the second result
-    is ``None``.
+    For a struct, the latter is ``column.bytes``; for a table that has only paths, ``None``.
     """
     binary = {field.name for field in schema if is_binary(field.type)}
     holding_media = [*structs, *(name for name in columns.media_names if name in binary)]
@@ -435,9 +426,9 @@ def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) 
 
 
 def batches_of(file: Any, path: str, leaves: list[str], limit: int, row_group: int | None = None) -> Iterator[Any]:
-    """Yield columns of a Parquet file in batches of rows. If they exceed ``limit`` bytes in all, raise an error.
+    """Yield columns of a Parquet file in batches of rows. Raise an error if they exceed ``limit`` bytes in total.
 
-    Compressed data of a few bytes could otherwise expand to any size in memory.
+    Otherwise, a few bytes of compressed data could fill the memory.
     """
     size = 0
     if not leaves:
@@ -448,8 +439,8 @@ def batches_of(file: Any, path: str, leaves: list[str], limit: int, row_group: i
         if size > limit:
             which = "The columns" if row_group is None else f"The media of row group {row_group}"
             raise InvalidArgumentError(
-                f"{which} of {path} take more than {limit} bytes, the limit: write it with fewer columns or smaller "
-                "row groups, or give datasets.Dataset.from_parquet(...)."
+                f"{which} of {path} take more than {limit} bytes, the limit. Write the file with fewer columns or "
+                "smaller row groups, or pass datasets.Dataset.from_parquet(...)."
             )
         yield batch
 

@@ -1,7 +1,4 @@
-"""Items from rows of named columns, and from tables that contain the media themselves.
-
-This module also finds subtitle files next to media files.
-"""
+"""Items from rows of named columns, from tables that contain media, and subtitle files next to media files."""
 
 from __future__ import annotations
 
@@ -87,7 +84,7 @@ class Columns:
             return [*by_name, *holding_media][0]
         if holding_media:
             raise InvalidArgumentError(
-                f"{place} has several columns that may be meant: {', '.join(holding_media)}. Name one: "
+                f"{place} has several columns with media: {', '.join(holding_media)}. Choose one: "
                 f"as_items(source, kind={self.kind!r}, media_column={holding_media[0]!r})."
             )
         if not has_bytes and not any(name in names for name in self.media_names):
@@ -95,11 +92,10 @@ class Columns:
         return None
 
     def none_of_them(self, place: str, names: Sequence[Any]) -> InvalidArgumentError:
-        """Return the error to raise if a row or table has no file in any of the columns that can name one."""
-        has = ", ".join(map(str, names)) or "no column at all"
+        columns = ", ".join(map(str, names)) or "none"
         return InvalidArgumentError(
-            f"{place} names no file: there is nothing in a column {' or '.join(self.media_names)}; it has {has}. "
-            "Give the name of the right column as media_column of as_items."
+            f"{place} names no file: it has no value in a column {' or '.join(self.media_names)} (its columns: "
+            f"{columns}). Give the name of the right column as media_column of as_items."
         )
 
 
@@ -109,9 +105,9 @@ def item_of_row(
     """Make an item from a row. A label that is text stays text.
 
     The value in the file column can be a path, a URL, bytes, or a mapping with ``path`` and ``bytes``. The bytes can
-    also be in a column ``bytes``. ``place`` names the row in messages. It also serves as the file's name if the file
-    has no path. Paths of files and of captions are relative to ``folder``. If a row has no file, raise an error; with
-    ``may_be_empty``, raise it only when the item is read.
+    also be in a column ``bytes``. ``place`` names the row in messages, and is the file's name if the file has no path.
+    Paths of files and captions are relative to ``folder``. A row without a file raises an error; with ``may_be_empty``,
+    the error is raised only when the item is read.
     """
     media = next((name for name in columns.media_names if not _is_empty(row.get(name))), None)
     contents = row.get("bytes")
@@ -149,10 +145,7 @@ def items_of_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, path: str
 
 
 def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict[str, float]:
-    """Return the bounds of a row's segment, as keyword arguments for `Item`.
-
-    The columns with the bounds stay in ``extra`` as well.
-    """
+    """Return the bounds of a row's segment, as keyword arguments for `Item`."""
     if not columns.has_segments or columns.kind not in ("video", "audio"):
         return {}
     segment: dict[str, float] = {}
@@ -169,8 +162,8 @@ def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict
             continue  # a missing value in a column of numbers
         if not math.isfinite(seconds):
             raise InvalidArgumentError(
-                f"{place} has {shown(value)} in the column {column!r}, which says where in the file clips come from: "
-                f"it must be a time such as 83.5, 1:23.5 or 0:01:23.5. {advice_on_segments([column])}"
+                f"{place} has {shown(value)} in the column {column!r}, a bound of the segment. It must be a time such "
+                f"as 83.5, 1:23.5 or 0:01:23.5. {advice_on_segments([column])}"
             )
         segment[name] = seconds
     if len(segment) == 2 and not segment["start_seconds"] < segment["end_seconds"]:
@@ -204,10 +197,9 @@ def advice_on_segments(names: Sequence[str]) -> str:
 def media_source(
     value: Any, *, place: str, folder: str | None = None
 ) -> tuple[str | os.PathLike[str] | bytes | Source | None, str]:
-    """Return the source and the name of the file that a value in a row describes.
+    """Return the source and the name of the file that a value in a row describes; the source of an empty value is None.
 
-    The source is ``None`` if the value is empty. ``place`` names the row in messages, and serves as the file's name if
-    the file has no path.
+    ``place`` names the row in messages, and is the file's name if the file has no path.
     """
     # A decoder object of Hugging Face keeps the encoded bytes.
     encoded = getattr(value, "_hf_encoded", None)
@@ -230,7 +222,7 @@ def media_source(
             return Path(path), path
     raise InvalidArgumentError(
         f"{place} is of type {type(value).__name__} ({shown(value)}); it must be a path, a URL, bytes, or a mapping "
-        "with 'path' and 'bytes'. (Of a Hugging Face dataset, give the dataset itself: its rows are decoded here.)"
+        "with 'path' and 'bytes'. (For a Hugging Face dataset, pass the dataset itself, not decoded rows.)"
     )
 
 
@@ -305,11 +297,7 @@ def _find_next_to(path: str) -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def _listing(folder: str, modified_ns: int) -> _Listing:
-    """List the files in a folder.
-
-    ``modified_ns`` is the time of the last change of the folder. The result is cached until this time changes, because
-    it is needed for every row whose file is in the folder.
-    """
+    # The result is needed for every row whose file is in the folder, so it is cached until the folder changes.
     subtitles, stems = [], set()
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -38,10 +38,7 @@ _NAME_ENCODING = ("utf-8", "backslashreplace")
 
 
 class Member(NamedTuple):
-    """A file in an archive.
-
-    ``offset`` is the position of its data in the archive. It is -1 for a link whose target cannot be found.
-    """
+    """A file in an archive, with the position of its data; -1 for a link whose target cannot be found."""
 
     name: str
     offset: int
@@ -109,10 +106,7 @@ class TarReader:
             self._pass_to(start + _whole_blocks(self._checked_size(header, {})))
 
     def _follow(self, name: str, target: str) -> Member:
-        """Return a `Member` with the ``name`` of a link, and the position of the file to which the link leads.
-
-        The target can be another link, which is then followed as well.
-        """
+        """Follow a link, and links at its target. Return a `Member` with the link's ``name`` and the file's place."""
         if isinstance(self._file, gzip.GzipFile | bz2.BZ2File) or not self._file.seekable():
             return Member(name, -1, 0)
         if self._targets is None:
@@ -169,7 +163,7 @@ class TarReader:
     def _checked_size(self, header: tarfile.TarInfo, records: dict[str, str]) -> int:
         if header.type == tarfile.GNUTYPE_SPARSE or _SPARSE in records:
             raise self._damage(
-                f"{header.name!r} is stored as a sparse file, which is not supported; use tar without -S"
+                f"{header.name!r} is stored as a sparse file, which is not supported. Use tar without -S"
             )
         text = records.get("size", str(header.size))
         if not (text.isascii() and text.isdigit() and len(text) < 20):
@@ -185,7 +179,7 @@ class TarReader:
     def _extended(self, header: tarfile.TarInfo) -> bytes:
         size = self._checked_size(header, {})
         if size > limits.MAX_TAR_HEADER_BYTES:
-            raise self._damage(f"a header of {size} bytes; up to {limits.MAX_TAR_HEADER_BYTES} are read")
+            raise self._damage(f"a header has {size} bytes, more than the limit of {limits.MAX_TAR_HEADER_BYTES}")
         return self._read_whole(size)
 
     def _pass_to(self, position: int) -> None:
@@ -219,9 +213,7 @@ def _whole_blocks(size: int) -> int:
 def _pax_records(data: bytes) -> dict[str, str]:
     """Parse an extended POSIX (pax) header, and return its records for the path, the link target and the size.
 
-    A key ``GNU.sparse`` in the result means that the file is sparse.
-
-    Such a header consists of records: a length, a space, ``keyword=value``, and a line feed.
+    A record is a length, a space, ``keyword=value`` and a line feed. The key ``GNU.sparse`` marks a sparse file.
 
     >>> _pax_records(b"14 path=b.mp4\\n")
     {'path': 'b.mp4'}
@@ -246,11 +238,9 @@ def _pax_records(data: bytes) -> dict[str, str]:
 class TarMember(Source):
     """A file in an uncompressed tar archive, as a source to open. ``archive`` is a path or URL.
 
-    Decoders read only those parts of the file that they need.
-
-    The object is small and can be pickled. It does not hold an open file: each decoder that opens it gets its own file
-    descriptor. ``stamp`` is a result of `stamp_of`: opening fails if the archive has changed since then. With ``None``,
-    this is not checked.
+    The object is small and can be pickled. Each decoder that opens it gets its own file descriptor, and reads only the
+    parts that it needs. Opening fails if the archive has changed since ``stamp``, a result of `stamp_of`. With
+    ``None``, this is not checked.
     """
 
     archive: str
@@ -284,10 +274,7 @@ class TarMember(Source):
 
 
 class _MemberReader(Reader):
-    """Reads a member of a local archive.
-
-    It does not use the file's current offset, because processes share that offset after a fork.
-    """
+    # The file's current offset is not used, because processes share it after a fork.
 
     block_bytes = LOCAL_BLOCK_BYTES
 

@@ -35,8 +35,6 @@ _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x
 def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the names of all shards that match the given names or patterns, in order.
 
-    If a shard occurs twice, raise InvalidArgumentError.
-
     Braces expand to several names: ``{000..009}`` or ``{train,val}``. In a path, ``*``, ``?`` and ``[...]`` match
     existing files, in sorted order.
     """
@@ -53,7 +51,7 @@ def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidArgumentError(f"The shard {name} is given twice; every sample would be read twice.")
+            raise InvalidArgumentError(f"The shard {name} is listed twice, so every sample in it would be read twice.")
         seen.add(name)
     return names
 
@@ -68,7 +66,7 @@ def _expand(pattern: str, limit: int) -> list[str]:
             raise SourceNotFoundError(f"Could not open shard: {name} does not exist.")
         names += found
         if len(names) > limit:
-            raise InvalidArgumentError(f"{pattern!r} stands for more than {limits.MAX_SHARDS} shards.")
+            raise InvalidArgumentError(f"{pattern!r} matches more than {limits.MAX_SHARDS} shards, the limit.")
     return names
 
 
@@ -112,8 +110,8 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
             reader = source.open()
             if isinstance(reader, str):
                 raise OpenError(
-                    f"Could not open shard {name}: shards come from paths, http(s) and what fsspec reads. "
-                    "It may not exist there as one file of a known size."
+                    f"Could not open shard {name}: it must be a path, or a URL of http(s) or fsspec for a file of "
+                    "known size."
                 )
             stack.callback(reader.close)
             file = io.BufferedReader(_RawFile(reader), _BUFFER_BYTES)
@@ -121,7 +119,7 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
         unsupported = _unsupported_compression(beginning)
         if unsupported is not None:
             raise OpenError(
-                f"Could not open shard {name}: it is compressed with {unsupported}; gzip or bzip2 can be read."
+                f"Could not open shard {name}: it is compressed with {unsupported}. Only gzip and bzip2 are supported."
             )
         opened: io.BufferedIOBase = file
         if beginning.startswith(_GZIP):
@@ -132,10 +130,6 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
 
 
 def _unsupported_compression(beginning: bytes) -> str | None:
-    """Return the name of the compression of a file if this library cannot decompress it; otherwise ``None``.
-
-    ``beginning`` has the first bytes of the file.
-    """
     return next((method for magic, method in _UNSUPPORTED.items() if beginning.startswith(magic)), None)
 
 
@@ -193,10 +187,9 @@ def group_members(
 
 
 def broken_link(archive: str, member: Member) -> UnreadableSource:
-    """Return a source for a link that cannot be followed. Opening it raises an error with the reason."""
     return UnreadableSource(
-        f"{archive}/{member.name} is a link to a file that cannot be reached: it is outside of the archive, or the "
-        "archive is compressed or comes through a pipe. Pack it with tar --dereference --hard-dereference."
+        f"{archive}/{member.name} is a link to a file that cannot be read: the file is outside the archive, or the "
+        "archive is compressed or comes through a pipe. Pack the archive with tar --dereference --hard-dereference."
     )
 
 
@@ -205,17 +198,12 @@ def is_media(suffix: str, kind: MediaKind, media: str | None) -> bool:
 
 
 def _rank_as_media(suffix: str, kind: MediaKind, media: str | None) -> int | None:
-    """Return how well the suffix of a member matches the wanted kind of media.
-
-    Return 0 if the suffix has this kind. Return 1 for a video if audio is wanted, because a video can contain audio.
-    Otherwise, return ``None``. If ``media`` is given, only that suffix matches.
-    """
+    """Return 0 if a suffix is the wanted media, 1 if it may contain it (a video for audio), and otherwise ``None``."""
     if media is not None:
         return 0 if suffix == media else None
     extension = f".{suffix.rpartition('.')[2]}"
     if extension in MEDIA_EXTENSIONS[kind]:
         return 0
-    # A video file may have audio.
     return 1 if kind == "audio" and extension in MEDIA_EXTENSIONS["video"] else None
 
 
@@ -243,7 +231,7 @@ def item_of_sample(
         part = parts[chosen]
         source = bytes(part) if isinstance(part, bytearray | memoryview) else part
         return Item(source, label, f"{name}.{chosen}", extra, sidecars=_sidecars(parts, chosen))
-    reason = f"{name} has no {media or kind}: there is {', '.join(sorted(parts))}. Give its suffix as media=."
+    reason = f"{name} has no {media or kind}, only {', '.join(sorted(parts))}. Pass the suffix of the file as media=."
     return Item(UnreadableSource(reason), label, name, extra)
 
 
@@ -252,10 +240,7 @@ def is_subtitles(suffix: str) -> bool:
 
 
 def _sidecars(parts: Mapping[str, Any], media: str) -> dict[str, Any]:
-    """Return the subtitle files of a sample by suffix.
-
-    If ``media`` is ``left.mp4``, the file ``left.en.srt`` gets the suffix ``en.srt``.
-    """
+    # If ``media`` is ``left.mp4``, the file ``left.en.srt`` gets the suffix ``en.srt``.
     own = f"{media.rpartition('.')[0]}."
     found = {}
     for suffix, part in parts.items():
@@ -270,7 +255,9 @@ def _column(name: str, suffix: str, part: Any) -> Any:
         part.open()
     if isinstance(part, TarMember):
         if part.size > limits.MAX_COLUMN_BYTES:
-            raise ReadError(f"{part.describe()} has {part.size} bytes; up to {limits.MAX_COLUMN_BYTES} are read.")
+            raise ReadError(
+                f"{part.describe()} has {part.size} bytes, more than the limit of {limits.MAX_COLUMN_BYTES}."
+            )
         part = read_whole(part) if part.size else b""
     if not isinstance(part, bytes):
         return part
@@ -420,15 +407,15 @@ def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
     If the shard is damaged, the last pair is (a description of the damage, an empty dict).
     """
     if is_url(shard):
-        raise OpenError(f"Could not open shard {shard}: a shard is indexed only on this machine; use TarSamples.")
+        raise OpenError(f"Could not open shard {shard}: it is not on this machine. Use TarSamples for URLs.")
     try:
         if not stat.S_ISREG(os.stat(shard).st_mode):
-            raise OpenError(f"Could not open shard {shard}: it is not a regular file; use TarSamples for pipes.")
+            raise OpenError(f"Could not open shard {shard}: it is not a regular file. Use TarSamples for pipes.")
         with open(shard, "rb") as file:
             if is_compressed(file.peek(8)):
                 raise OpenError(
-                    f"Could not open shard {shard}: it is compressed, so that samples cannot be reached one by one. "
-                    "Use TarSamples, or decompress it: media is compressed already."
+                    f"Could not open shard {shard}: it is compressed, so samples cannot be read in any order. Use "
+                    "TarSamples, or decompress the shard; media files are already compressed."
                 )
             yield from group_members(TarReader(file, shard, can_seek=True), lambda position, suffix, member: member)
     except ReadError as damage:
