@@ -228,7 +228,7 @@ def two_of_different_length(decoder: AudioVideoDecoder) -> list[AudioVideoClip]:
 
 
 def test_clips_of_different_length_cannot_lie_side_by_side(videos: list[Path]) -> None:
-    with pytest.raises(InvalidArgumentError, match="side by side"):
+    with pytest.raises(InvalidArgumentError, match="different shapes"):
         VideoAudioClips(videos, two_of_different_length, keep_clip_dimension=True)[0]
 
 

@@ -268,5 +268,5 @@ def test_of_unknown_batches_and_of_few_the_cause_is_not_guessed(clock: Clock) ->
     list(meter.watch(sleepy(4)))
     assert meter.advice == "Too few batches for advice (4; at least 5)."
     list(meter.watch(sleepy(4)))
-    assert "do not record why" in meter.advice
+    assert "only objects of type Batch" in meter.advice
     assert (meter.facts.num_workers, meter.facts.busy_share) == (None, None)

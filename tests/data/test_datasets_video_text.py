@@ -148,7 +148,7 @@ def test_videos_without_captions_have_no_row_and_unreadable_ones_one_that_fails(
         assert part in message
     with pytest.raises(ReadError, match=r"missing\.srt"):
         VideoTextClips(rows)[1]
-    with pytest.raises(InvalidArgumentError, match=r"no captions in 1 files.*captions="):
+    with pytest.raises(InvalidArgumentError, match=r"No captions were found in 1 files.*captions="):
         VideoTextClips(rows[:1])
     with pytest.raises(ReadError, match="there is no subtitle file next to it; it has no text subtitle stream"):
         VideoTextClips(videos[:1])[0]

@@ -320,7 +320,7 @@ def test_a_meter_waits_for_the_device(fake_device: torch.device, monkeypatch: py
     with pytest.raises(InvalidArgumentError, match="Unsupported device: cuda:99"):
         StallMeter(device="cuda:99")
     monkeypatch.delattr(type(torch.get_device_module(fake_device)), "synchronize")
-    with pytest.raises(InvalidArgumentError, match="can be waited for"):
+    with pytest.raises(InvalidArgumentError, match="can synchronize with"):
         StallMeter(device=fake_device)
 
 

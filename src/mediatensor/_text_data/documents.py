@@ -66,9 +66,7 @@ class Document:
         pdf_options = {"dpi": options.dpi, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options.pdf_options}
         self.pages: Pages = open_document(source, **{"max_pixels": options.max_pixels, **pdf_options})
         if len(self.pages) > limits.MAX_PAGES:
-            raise OpenError(
-                f"The document has {len(self.pages)} pages, more than the {limits.MAX_PAGES} that are read."
-            )
+            raise OpenError(f"The document has {len(self.pages)} pages, more than the limit of {limits.MAX_PAGES}.")
 
     def close(self) -> None:
         # The file is closed when nothing refers to its pages any more.
@@ -141,7 +139,7 @@ class DocumentPages(MediaDataset):
             raise InvalidArgumentError(f"pages must be 'all', 'first' or 'random' (got {pages!r}).")
         if pages != "random" and rows_per_file != 1:
             raise InvalidArgumentError(
-                f"rows_per_file goes with pages='random' (got {rows_per_file!r} with pages={pages!r})."
+                f"rows_per_file needs pages='random' (got {rows_per_file!r} with pages={pages!r})."
             )
         recipe = PageRecipe(
             pages, DocumentOptions(dpi, max_pixels, options_dict("pdf_options", pdf_options)), transform
@@ -229,10 +227,9 @@ _MAX_RELATIVE = 2.0
 class Words:
     """The words of a page.
 
-    ``boxes`` is a float64 array. Its shape is (N, 4) if boxes are (xmin, ymin, xmax, ymax), and (N, 4, 2) if they are
-    four corner points. The points start at the top left of the word, as seen in reading direction. If ``is_relative``,
-    coordinates are fractions of the page's width and height, otherwise pixels. ``numbers`` are the indices of the words
-    whose text is not blank.
+    ``boxes`` is float64: (N, 4) for boxes (xmin, ymin, xmax, ymax), or (N, 4, 2) for four corner points, of which the
+    first is the top left of the word in reading direction. Coordinates are fractions of the page's width and height if
+    ``is_relative``, otherwise pixels. ``numbers`` are the indices of the words whose text is not blank.
     """
 
     boxes: NDArray[np.float64]
@@ -274,8 +271,8 @@ def _array(value: Any, name: str) -> NDArray[Any]:
         boxes = boxes.reshape(-1, 4)
     if boxes.dtype.kind not in "iuf" or boxes.shape[1:] not in ((4,), (4, 2)):
         raise InvalidArgumentError(
-            f"The boxes of {name} must be numbers of shape (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), four "
-            f"points each (got {boxes.dtype} of shape {boxes.shape})."
+            f"The boxes of {name} must be numbers of shape (N, 4), as (xmin, ymin, xmax, ymax), or (N, 4, 2), with "
+            f"four points for each box (got {boxes.dtype} of shape {boxes.shape})."
         )
     return boxes
 
@@ -286,8 +283,8 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
     texts = tuple(value) if isinstance(value, list | tuple | np.ndarray) else ()
     if len(texts) != num_boxes or not all(isinstance(text, str) for text in texts):
         raise InvalidArgumentError(
-            f"The texts of {name} must be a list of as many strings as there are boxes, {num_boxes} "
-            f"(got {len(texts)} in a {type(value).__name__})."
+            f"The texts of {name} must be a list of {num_boxes} strings, one for each box (got {len(texts)} in a "
+            f"{type(value).__name__})."
         )
     return tuple(map(str, texts))
 
@@ -295,8 +292,7 @@ def _texts(value: Any, num_boxes: int, name: str) -> tuple[str, ...] | None:
 def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> NDArray[np.uint8]:
     """Cut the word ``number`` out of a page; return its upright image, uint8 (h, w, 3).
 
-    Raises `InvalidArgumentError` if no pixel of the page is in the box of the word. ``name`` is the name of the page in
-    the error message.
+    Raises `InvalidArgumentError` if the box has no pixel of the page, or is larger than the page.
     """
     from ..ocr.utils.geometry import extract_crops, extract_rcrops
 
@@ -320,8 +316,8 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
         (crop,) = extract_crops(page, pixels[None])
     if crop.size == 0:
         raise InvalidArgumentError(
-            f"Box {number} of {name}, {box.tolist()}, holds no pixel of the page, which is {width} wide and {height} "
-            "high. Are the coordinates pixels or shares of the page? See box_unit."
+            f"Box {number} of {name}, {box.tolist()}, contains no pixel of the page, which is {width} wide and "
+            f"{height} high. Check the unit of the coordinates (box_unit)."
         )
     return crop
 
@@ -480,15 +476,12 @@ def _tensor(image: NDArray[np.uint8]) -> Tensor:
 
 
 def _text_of_word(item: Item) -> Any:
-    """Return the column ``text`` of an item or, without this column, its label.
-
-    For an item that is the image of a single word, this is the text of the word, so it must be a string.
-    """
+    """Return the column ``text`` of an item or, without this column, its label. For a single word, it must be text."""
     text = item.extra.get("text", item.label)
     if "boxes" not in item.extra and not isinstance(text, str | None):
         raise InvalidArgumentError(
-            f"The text of the word {item.name} must be a string (got {text!r}). In a manifest it is the column 'text'; "
-            "labels are numbered there, as names of classes."
+            f"The text of the word {item.name} must be a string (got {text!r}). In a manifest, put texts into the "
+            "column 'text', because labels are class names and become numbers."
         )
     return text
 
@@ -515,17 +508,14 @@ def page_index_of(item: Item) -> int:
 
 
 def read_labels(file: Path, hint: str = "") -> Any:
-    """Read the labels from a JSON file of at most 1 GiB.
-
-    If the file is missing, ``hint`` is added to the error message.
-    """
+    """Read the labels from a JSON file of at most 1 GiB. ``hint`` is added to the error message of a missing file."""
     try:
         if file.stat().st_size > limits.MAX_LABELS_BYTES:
-            raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes.")
+            raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes, the limit.")
         with file.open(encoding="utf-8") as stream:
             return json.load(stream)
     except FileNotFoundError:
-        raise SourceNotFoundError(f"Could not open {file}: there is no such file of labels{hint}.") from None
+        raise SourceNotFoundError(f"Could not open {file}: this file of labels does not exist{hint}.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise OpenError(f"Could not open {file} as JSON: {error}.") from None
 
@@ -534,6 +524,6 @@ def _read_texts(file: Path) -> dict[str, str]:
     labels = read_labels(file, "; pass labels=")
     if not isinstance(labels, dict) or not all(isinstance(text, str) for text in labels.values()):
         raise InvalidArgumentError(
-            f"{file} must hold one JSON object with a text for each name of a file, {{'1.png': 'invoice', ...}}."
+            f"{file} must contain a JSON object that maps file names to texts, {{'1.png': 'invoice', ...}}."
         )
     return labels

@@ -125,7 +125,7 @@ class TextReader(RowMapper):
         if every_seconds is not None and not 0 < real_number("every_seconds", every_seconds) < math.inf:
             raise InvalidArgumentError(f"every_seconds must be a positive number or None (got {every_seconds!r}).")
         if every_seconds is None and decoder_options:
-            raise InvalidArgumentError("decoder_options are for videos: also give every_seconds.")
+            raise InvalidArgumentError("decoder_options are only for videos, which also need every_seconds.")
         self._predictor = LazyPredictor(
             options_dict("predictor_options", predictor_options), function("make_predictor", make_predictor), device
         )
@@ -162,11 +162,9 @@ _TEXT_KEY = "text"
 class PageImage:
     """A page or a frame from which to read text.
 
-    If its image is missing, ``pixels`` is ``None``, and ``error`` says why.
-
-    ``pixels`` is uint8 (H, W, 3). ``number`` is the index of the page in the document. For a video, it is an index
-    among the frames to read. Both count from 0. ``num_replaced`` is 1 if the frame is damaged and another frame
-    replaces it.
+    ``number`` is the index of the page in the document, or of the frame among the frames to read. ``pixels`` is uint8
+    (H, W, 3), or ``None`` if the image is missing for the reason in ``error``. ``num_replaced`` is 1 if the frame is
+    damaged and another frame replaces it.
     """
 
     number: int
@@ -228,8 +226,8 @@ def frame_times(begin_seconds: float, end_seconds: float, every_seconds: float) 
     count = math.ceil((end_seconds - begin_seconds) / every_seconds)
     if count > _MAX_FRAMES:
         raise InvalidArgumentError(
-            f"every_seconds = {every_seconds} makes {count} frames of this video, more than the {_MAX_FRAMES} that are "
-            "read: give a larger one."
+            f"every_seconds = {every_seconds} selects {count} frames of this video, more than the limit of "
+            f"{_MAX_FRAMES}. Pass a larger number."
         )
     times: list[Any] = [begin_seconds + k * every_seconds for k in range(max(count, 1))]
     return times[:1] + [time for time in times[1:] if time < end_seconds - TIME_TOLERANCE]
@@ -239,7 +237,7 @@ def _select_numbers(number: int | None, count: int, noun: str) -> Sequence[int]:
     if number is None:
         return range(count)
     if not 0 <= number < count:
-        raise OutOfRangeError(f"There is no {noun} {number}: {noun}s go from 0 to {count - 1}.")
+        raise OutOfRangeError(f"There is no {noun} {number}: the {noun}s are numbered from 0 to {count - 1}.")
     return [number]
 
 

@@ -1,4 +1,4 @@
-"""`AudioClips`: clips of audio; and `VideoAudioClips`: clips of videos with their audio and captions."""
+"""`AudioClips`: clips of audio. `VideoAudioClips`: clips of videos with their audio and captions."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class VideoAudioClips(MediaDataset):
             * ``"column"``: the row's column ``captions``. It has the path or the text of a subtitle file, a series of
               mappings with ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a
               saved one;
-            * ``"any"``: the first of column, sidecar and subtitles that exists;
+            * ``"any"``: the first of ``"column"``, ``"sidecar"`` and ``"subtitles"`` that exists;
             * a function that takes an `Item` and returns a `SubtitleDecoder`, or any value that the column ``captions``
               accepts.
         captions_language: Preferred language of captions, or several languages in order of preference: ``("en",
@@ -312,7 +312,9 @@ class VideoAudioRecipe(Recipe):
         check_caption_places(self.captions, self.captions_language)
         check_choice("missing", self.missing, get_args(MissingPolicy))
         if self.missing == "pad" and self.decoder_options.get("sample_rate") is None:
-            raise InvalidArgumentError("missing='pad' needs sample_rate: silence does not have a sample rate.")
+            raise InvalidArgumentError(
+                "missing='pad' needs sample_rate, because silence has no sample rate of its own."
+            )
         if self.captions is not None:
             object.__setattr__(self, "used_columns", frozenset((CAPTIONS_COLUMN,)))
 
@@ -358,10 +360,7 @@ class VideoAudioRecipe(Recipe):
         )
 
     def _captions_of(self, opened: _OpenVideo, item: Item) -> CaptionTrack | None:
-        """Return the captions of an item, or ``None`` if the recipe does not ask for captions.
-
-        The captions are kept in ``opened``, so that the next clip of the same item does not read them again.
-        """
+        """Return the captions of an item, which ``opened`` keeps for the next clip; ``None`` if none were requested."""
         if self.captions is None:
             return None
         if opened.captions is None or opened.captions[0] is not item:
@@ -445,7 +444,7 @@ def _check_clips(given: Any) -> list[AudioVideoClip]:
 
 
 def _num_valid_samples(clip: AudioVideoClip) -> int:
-    """Return the number of samples up to the end of the file's audio. Any later samples of the clip are silence."""
+    """Return the number of samples up to the end of the file's audio. Later samples of the clip are silence."""
     length = clip.samples.data.shape[1]
     if clip.silent_spans and clip.silent_spans[-1][1] >= length:
         return clip.silent_spans[-1][0]
@@ -457,8 +456,8 @@ def _stack_frames(clips: Sequence[AudioVideoClip]) -> FrameBatch:
     shapes = {tuple(batch.data.shape) for batch in batches}
     if len(shapes) > 1:
         raise InvalidArgumentError(
-            f"The clips of the sampler have frames of different shapes, {sorted(shapes)}, and cannot lie side by side: "
-            "give fps, so that all have the same number of frames."
+            f"The sampler returned clips whose frames have different shapes, {sorted(shapes)}. Pass fps, so that all "
+            "clips have the same number of frames."
         )
     return FrameBatch(
         torch.stack([batch.data for batch in batches]),
@@ -478,8 +477,7 @@ def _stack_sound(clips: Sequence[AudioVideoClip]) -> AudioSamplesBatch:
     forms = {(sound.sample_rate, *sound.data.shape) for sound in sounds}
     if len(forms) > 1:
         raise InvalidArgumentError(
-            f"The clips of the sampler have sound of different rates, channels or lengths, {sorted(forms)}, and cannot "
-            "lie side by side."
+            f"The sampler returned clips whose audio differs in rate, channels or length: {sorted(forms)}."
         )
     return AudioSamplesBatch(
         torch.stack([sound.data for sound in sounds]),

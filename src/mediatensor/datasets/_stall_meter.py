@@ -2,7 +2,7 @@
 
 The meter splits the time of a loop into its own work and four kinds of waiting: for the first batch of an epoch; for
 rows that a worker is still reading; for rows that a worker has read, but that have not arrived; and for a copy or
-transform that runs in the loop's own thread, as in `ToDevice`. The advice tells how to reduce the largest part.
+transform that runs in the loop's own thread, as in `ToDevice`. The advice is about the largest part.
 """
 
 from __future__ import annotations
@@ -248,7 +248,9 @@ def _synchronizer(device: str | torch.device | None) -> Callable[[], object]:
         return lambda: None
     module: Any = getattr(torch, checked.type, None)
     if not hasattr(module, "synchronize"):
-        raise InvalidArgumentError(f"device must be one that can be waited for, such as 'cuda' (got {device!r}).")
+        raise InvalidArgumentError(
+            f"device must be a device that torch can synchronize with, such as 'cuda' (got {device!r})."
+        )
     return partial(module.synchronize, checked) if checked.type in ("cuda", "xpu") else module.synchronize
 
 
@@ -312,10 +314,7 @@ class _Epoch:
         self.finished.append(finished)
 
     def _was_read_by_loop(self, timing: Timing) -> bool:
-        """Return whether the loop's own thread read the rows that ``timing`` is about.
-
-        If no worker read them and reading began while the loop waited for a batch, the loop's own thread did it.
-        """
+        """Return whether no worker read the rows of ``timing``, and reading began while the loop waited for a batch."""
         if timing.worker is not None:
             return False
         last_asked = bisect_right(self.asked, timing.started) - 1
@@ -327,10 +326,7 @@ class _Epoch:
 
     @property
     def handover_seconds(self) -> float:
-        """Time in which the loop waited for batches that workers had already read.
-
-        Time that the loop's own thread spent on processing batches is not included.
-        """
+        """Time in which the loop waited for batches that workers had read, without processing in its own thread."""
         asked, given, finished = (np.array(times, np.float64) for times in (self.asked, self.given, self.finished))
         ahead = min(self.num_batches_ahead, len(finished))
         finished = np.append(finished[ahead:], np.full(ahead, math.nan))[1:]
@@ -344,10 +340,7 @@ def _add_seconds(total: dict[K, float], seconds: Mapping[K, float]) -> None:
 
 
 def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallFacts:
-    """Return the sum of the measurements of several epochs.
-
-    An epoch that has not ended counts up to the time ``now``. Epochs without a batch do not count.
-    """
+    """Add up the measurements of all epochs with a batch. An epoch that has not ended counts up to the time ``now``."""
     epochs = [epoch for epoch in epochs if len(epoch.given)]
     if not epochs:
         return StallFacts(num_cores=num_cores)
@@ -379,9 +372,7 @@ def _facts_of(epochs: Sequence[_Epoch], *, now: float, num_cores: int) -> StallF
 
 
 def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds of each stage, in the order in which a sample goes through the stages.
-
-    Stages that took no time are left out.
+    """Return the seconds of each stage that took time, in the order in which a sample goes through the stages.
 
     >>> _in_order({"other": 0.5, "decode": 2.0, "open": 1.0, "copy": 0.0})
     {'open': 1.0, 'decode': 2.0, 'other': 0.5}
@@ -392,7 +383,7 @@ def _in_order(seconds: Mapping[str, float]) -> dict[str, float]:
 
 # Advice
 
-# With fewer batches, startup dominates the measurement.
+# With fewer batches, the start dominates the measurement.
 _MIN_BATCHES = 5
 # A loop that waits for a smaller share of its time gains little from faster input.
 _WAITS_LITTLE = 0.05
@@ -463,12 +454,12 @@ def _advice_on_reading(facts: StallFacts, waiting: str) -> str:
     if facts.num_workers == 0:
         return (
             f"The loop reads its batches itself (num_workers=0): {waiting}: try num_workers={_num_needed(1, facts)} "
-            f"({counted(facts.num_cores, 'core')} here), which read while it works."
+            f"({counted(facts.num_cores, 'core')} here), so that workers read while the loop works."
         )
     if facts.busy_share is None:
         return (
-            f"The input is the bottleneck: {waiting}. Batches of another type than Batch do not record why; use "
-            "collate_fn=stack, ragged or pad of mediatensor.datasets."
+            f"The input is the bottleneck: {waiting}. The reason is unknown, because only objects of type Batch record "
+            "it: use collate_fn=stack, ragged or pad of mediatensor.datasets."
         )
     if facts.busy_share < _BUSY:
         return (

@@ -1,4 +1,4 @@
-"""`VideoClips`: clips of videos; and `VideoTextClips`: clips of videos with their captions."""
+"""`VideoClips`: clips of videos. `VideoTextClips`: clips of videos with their captions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class VideoClips(MediaDataset):
             "cuda"}``, samples and batches are on the GPU. Decoding then runs in the training process
             (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``). If the transforms include
             a `Letterbox`, ``extra["frame_box"]`` of a sample is the box (left, top, right, bottom) of the frame inside
-            its padding. It does not take ``transform`` into account. `Batch.pixel_mask` is false outside this box.
+            its padding. The box does not take ``transform`` into account. `Batch.pixel_mask` is false outside the box.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -226,8 +226,8 @@ class VideoTextClips(MediaDataset):
         num_rows = [1 if isinstance(one, _Unreadable) else len(one) for one in found]
         if items and not sum(num_rows):
             raise InvalidArgumentError(
-                f"There are no captions in {len(items)} files, the first of which is {items[0].name!r}. Say by "
-                "captions= where they are."
+                f"No captions were found in {len(items)} files, the first of which is {items[0].name!r}. State their "
+                "place with captions=."
             )
         super().__init__(items, recipe, rows_per_file=num_rows, **dataset_options)
 
@@ -272,20 +272,14 @@ class VideoTextRecipe(VideoRecipe):
 
 @starts_reading_at(lambda decoder, **_: getattr(decoder, "first_frame", 0))
 def _spread_evenly(decoder: Any, *, num_frames: int) -> FrameBatch:
-    """Decode the middle frame of each of ``num_frames`` equal parts of a caption.
-
-    ``decoder`` is limited to the frames that are shown during the caption.
-    """
+    """Decode the middle frame of each of ``num_frames`` equal parts of a caption."""
     length = len(decoder)
     frames: FrameBatch = decoder.get_frames_at([(2 * k + 1) * length // (2 * num_frames) for k in range(num_frames)])
     return frames
 
 
 class _Unreadable(NamedTuple):
-    """A placeholder for the captions of a video that could not be read.
-
-    The dataset has one row for such a video. Reading that row raises an error with ``reason``.
-    """
+    """Stands for the captions of a video if they cannot be read. Reading the only row of this video raises an error."""
 
     reason: str
 

@@ -60,8 +60,8 @@ def move_to_shared_memory(tensor: Tensor) -> bool:
 def _warn_of_missing_shared_memory() -> None:
     # In each process, Python shows a warning from one line of code only once.
     warnings.warn(
-        "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Give /dev/shm more "
-        "room: with Docker, --shm-size=2g or --ipc=host.",
+        "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Enlarge /dev/shm: "
+        "with Docker, use --shm-size=2g or --ipc=host.",
         stacklevel=1,
     )
 
@@ -112,10 +112,7 @@ def _memory_order(tensor: Tensor) -> list[int]:
 
 
 class _Inline(NamedTuple):
-    """A tensor to be sent through a pipe: its values as an array, and the order of its dimensions in memory.
-
-    It is used for small tensors, and for all tensors if there is no shared memory.
-    """
+    """A tensor to be sent through a pipe: its values as an array, and the order of its dimensions in memory."""
 
     array: NDArray[Any]
     order: list[int]

@@ -1,8 +1,8 @@
 """Cut a segment out of a video or audio file, into a new file with exactly the frames or samples of the segment.
 
 Packets of video are copied if the segment begins at a key frame and its frames depend on no other frames. If the index
-proves this, only the first frame of the copy is compared with the source, otherwise all frames. In all other cases,
-frames are encoded without loss, and all are compared with the source.
+proves this, only the first frame of the copy is compared with the source, otherwise all frames. All other segments are
+encoded without loss, and all frames are compared with the source.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PRE_ROLL_SECONDS = 1.0
 # The packets of audio may be this much too early or too late. The largest delay measured was 17 ms, for Vorbis.
 _MAX_DELAY_SECONDS = 0.05
 _COMPARED_SECONDS = 1.0
-# Squared differences at the right place are less than this part of those at the place to be corrected.
+# At the right place, squared differences are less than this share of the squared differences at the wrong place.
 _ALIKE = 0.25
 # Samples with smaller squared differences, relative to their squares, are at the right place.
 _EQUAL = 1e-4
@@ -104,7 +104,7 @@ def cut_video(item: Item) -> CutClip:
                             failed.append((container, encoder))
                         continue
                 return CutClip(data, EXTENSIONS[container], clip.start_seconds, clip.duration_seconds, is_copied)
-    raise EncodeError(f"The segment of {item.name} could not be stored exactly: {' '.join(dict.fromkeys(errors))}")
+    raise EncodeError(f"The segment of {item.name} cannot be stored exactly: {' '.join(dict.fromkeys(errors))}")
 
 
 class _VideoClip:
@@ -227,9 +227,9 @@ class _VideoClip:
                 pictures = access_to(decoder).pictures_at(range(len(self._fingerprints)), obeys_policy=True)
                 stored = [fingerprint(in_storable_format(picture.decoded)) for picture in pictures]
         except (StreamError, DecodeError, OpenError, ReadError) as error:
-            raise EncodeError(f"The file does not decode ({error})") from error
+            raise EncodeError(f"The file cannot be decoded ({error}).") from error
         if stored != self._fingerprints:
-            raise EncodeError("The frames of the file do not equal the frames of the source.")
+            raise EncodeError("The frames of the file differ from the frames of the source.")
 
     # Audio
 
@@ -277,11 +277,11 @@ class _VideoClip:
         return CopiedTrack(stream, copied) if copied else None
 
     def _measure_delay(self) -> Fraction:
-        """Return the delay of packets with which the decoded samples have the times of the source.
+        """Return the delay of packets that gives the decoded samples the times of the source.
 
-        Times in Matroska and FLV are rounded to milliseconds, and the first Vorbis packet gives no samples. So write a
-        file with only the audio, and compare its samples with those of the source. The delay is 0 if there is no audio,
-        or no place where the samples are alike, and for formats in which each range is decoded from the start.
+        Times in Matroska and FLV are rounded to milliseconds, and the first Vorbis packet has no samples. Therefore,
+        this function writes a file with only the audio, and compares its samples with the source. The delay is 0 if
+        there is no audio, if no samples are alike, and for formats in which each range is decoded from the start.
         """
         with (
             ExitStack() as opened,
@@ -379,4 +379,4 @@ def cut_audio(item: Item) -> CutClip:
             with AudioDecoder(file.getvalue()) as stored:
                 if torch.equal(stored.get_all_samples().data, samples.data):
                     return CutClip(file.getvalue(), extension, start, duration, is_copied=False)
-    raise EncodeError(f"The audio of {item.name} could not be stored exactly.")
+    raise EncodeError(f"The audio of {item.name} cannot be stored exactly.")

@@ -52,8 +52,8 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
     """Return the contents of a row: of an `Item`, or of a mapping from names to values.
 
     ``place`` names the row in messages. ``kind`` is the kind of media of an item, if it is known. In a table, captions
-    from a subtitle file of an item become the column ``captions``. Raises `InvalidArgumentError` for other rows, and
-    errors of sources and decoders for media that cannot be read.
+    from a subtitle file of an item become the column ``captions``. Raises `InvalidArgumentError` only if the row itself
+    is wrong; media that cannot be read raise other errors.
     """
     contents = RowContents()
     if isinstance(row, Item):
@@ -61,14 +61,14 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
     elif isinstance(row, Mapping):
         for name, value in row.items():
             if not isinstance(name, str):
-                raise InvalidArgumentError(f"{place} has a column {name!r}: names of columns must be text.")
+                raise InvalidArgumentError(f"{place} has a column {name!r}; the names of columns must be text.")
             if not (name.startswith("__") and name.endswith("__")):
                 _add_value(contents, name, value, place, is_table=is_table)
         if not contents.files:
             _check_names_no_file(row, place)
     else:
         raise InvalidArgumentError(
-            f"{place} is a {type(row).__name__}: a row must be an Item, or a mapping from names to values, such as "
+            f"{place} is a {type(row).__name__}; a row must be an Item, or a mapping from names to values, such as "
             '{"jpg": data, "label": 3}.'
         )
     return contents
@@ -105,8 +105,8 @@ def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_t
 def _add_column(contents: RowContents, name: str, value: Any, given: str, place: str) -> None:
     if name in contents.columns:
         raise InvalidArgumentError(
-            f"{place} has the columns {contents.given[name]!r} and {given!r}, which would both be stored as {name!r}: "
-            "rename one."
+            f"{place} has the columns {contents.given[name]!r} and {given!r}, which would both be stored as {name!r}. "
+            "Rename one of them."
         )
     contents.columns[name] = _checked_json(value, given, place)
     contents.given[name] = given
@@ -120,7 +120,7 @@ def _is_file(value: Any) -> bool:
 
 
 def _check_names_no_file(row: Mapping[str, Any], place: str) -> None:
-    """Raise `InvalidArgumentError` if a row without media has the path of a media file: the user means this file."""
+    """Raise `InvalidArgumentError` if a row without media has the path of a media file, because the user means it."""
     for name, value in row.items():
         if name not in _MEDIA_NAMES or not isinstance(value, str | os.PathLike):
             continue
@@ -143,17 +143,17 @@ def _array_of(tensor: Tensor, name: str, place: str) -> np.ndarray:
     except (TypeError, RuntimeError) as error:
         raise InvalidArgumentError(
             f"{place} has a {tensor.layout} tensor of {tensor.dtype} in the column {name!r}, which NumPy cannot store "
-            f"({error}). Convert it, such as with to_dense() or float()."
+            f"({error}). Convert it, for example with to_dense() or float()."
         ) from None
 
 
 def _add_file(contents: RowContents, suffix: str, data: bytes, place: str) -> None:
     if not _SUFFIX.fullmatch(suffix):
         raise InvalidArgumentError(
-            f"{place} has bytes in the column {suffix!r}, which cannot be the ending of a file name, such as 'jpg'."
+            f"{place} has bytes in the column {suffix!r}. This name must be the ending of a file name, such as 'jpg'."
         )
     if suffix.lower() in map(str.lower, contents.files):
-        raise InvalidArgumentError(f"{place} has two files with the ending {suffix!r}: rename a column.")
+        raise InvalidArgumentError(f"{place} has two files with the ending {suffix!r}. Rename a column.")
     contents.files[suffix] = data
 
 
@@ -179,7 +179,7 @@ def _checked_json(value: Any, name: str, place: str) -> Any:
     except (TypeError, ValueError, RecursionError):
         raise InvalidArgumentError(
             f"{place} has a {type(value).__name__} in the column {name!r} ({shown(value)}); a value must be bytes, "
-            "text, a number, a tensor, an image of PIL, or anything that JSON can store."
+            "text, a number, a tensor, a PIL image, or another value that JSON can store."
         ) from None
     return value
 
@@ -244,7 +244,7 @@ def _kind_of(extension: str) -> str:
 
 
 def _extension(name: str, data: bytes, place: str) -> str:
-    """Return the extension of a media file: from its name, otherwise from its contents."""
+    """Return the extension of a media file, from its name or otherwise from its contents."""
     extension = os.path.splitext(name)[1].lower()
     if any(extension in extensions for extensions in MEDIA_EXTENSIONS.values()):
         return extension[1:]

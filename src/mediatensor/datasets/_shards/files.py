@@ -57,10 +57,7 @@ def keys_of_shard(path: str) -> list[str]:
 
 
 class _TarFile:
-    """A tar shard in WebDataset's layout.
-
-    Equal rows give equal bytes: the headers have no times and no owners.
-    """
+    """A tar shard in WebDataset's layout. Its headers have no times and no owners, so equal rows give equal bytes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
@@ -82,7 +79,7 @@ class _TarFile:
             if others is not names:
                 raise InvalidArgumentError(
                     f"Row {key} has two files with the ending {suffix.lower()!r}, from the columns "
-                    f"{', '.join(map(repr, (*others, *names)))}: rename one."
+                    f"{', '.join(map(repr, (*others, *names)))}. Rename one of them."
                 )
         for suffix, data, _ in files:
             member = tarfile.TarInfo(f"{key}.{suffix}")
@@ -128,7 +125,7 @@ class _ParquetFile:
     def _set(self, columns: dict[str, dict[int, Any]], name: str, value: Any) -> None:
         values, row = columns.setdefault(name, {}), len(self._keys) - 1
         if row in values:
-            raise InvalidArgumentError(f"Row {self._keys[-1]} has two values for the column {name!r}: rename one.")
+            raise InvalidArgumentError(f"Row {self._keys[-1]} has two values for the column {name!r}. Rename one.")
         values[row] = value
 
     def finish(self) -> None:
@@ -141,7 +138,7 @@ class _ParquetFile:
             ) from None
         repeated = {KEY_COLUMN, *self._files} & self._columns.keys() | {KEY_COLUMN} & self._files.keys()
         if repeated:
-            raise InvalidArgumentError(f"Two columns of {self._path} have the name {min(repeated)!r}: rename yours.")
+            raise InvalidArgumentError(f"Two columns of {self._path} have the name {min(repeated)!r}. Rename yours.")
         num_rows = len(self._keys)
         columns = {KEY_COLUMN: pyarrow.array(self._keys, pyarrow.string())}
         for name, values in self._columns.items():

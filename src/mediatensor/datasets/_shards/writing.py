@@ -159,9 +159,12 @@ def write_shards(
             raise ReadError(f"No row could be read: {failures[0]}")
         reasons = "; ".join(failures[:_MAX_REASONS]) + ("; ..." if len(failures) > _MAX_REASONS else "")
         empty = (
-            f" {counted(len(left_out), 'shard')} without rows not written, the first {left_out[0]}." if left_out else ""
+            f" {counted(len(left_out), 'shard')} had no row and {'was' if len(left_out) == 1 else 'were'} not written; "
+            f"the first is {left_out[0]}."
+            if left_out
+            else ""
         )
-        warn_user(f"{counted(len(failures), 'row')} could not be read and left out of the shards: {reasons}.{empty}")
+        warn_user(f"{counted(len(failures), 'row')} could not be read, and not stored in the shards: {reasons}.{empty}")
     return shards
 
 
@@ -194,7 +197,7 @@ class _Rows:
         self.kind: MediaKind | None = None
         if isinstance(source, ColumnDataset):
             raise InvalidArgumentError(
-                f"source is {type(source).__name__}, whose rows are values and not files. Pass its rows, as in "
+                f"source is a {type(source).__name__}, whose rows are values and not files. Pass its rows, as in "
                 "(dataset[row] for row in range(len(dataset)))."
             )
         if isinstance(source, MediaDataset):
@@ -238,7 +241,7 @@ def _check_keys(path: str, expected: list[str], *, has_all: bool) -> None:
     keys = keys_of_shard(path)
     if keys != expected if has_all else not set(keys) <= set(expected):
         raise InvalidArgumentError(
-            f"{path!r} does not have rows {expected[0]} to {expected[-1]}, so another call wrote it. Delete it, or "
+            f"{path!r} does not have the rows {expected[0]} to {expected[-1]}, so another call wrote it. Delete it, or "
             "choose another pattern."
         )
 
@@ -261,10 +264,7 @@ def _make_contents(
 
 
 def _write_shard(path: str, rows: Iterable[tuple[str, RowContents | str]], failures: list[str]) -> bool:
-    """Write a shard, unless all its rows are left out, and return whether it was written.
-
-    The reasons why rows were left out are added to ``failures``.
-    """
+    """Write a shard unless it has no readable row, and return whether it was written. Add reasons to ``failures``."""
 
     def readable() -> Iterator[tuple[str, RowContents]]:
         for key, contents in rows:
