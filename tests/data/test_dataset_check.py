@@ -394,7 +394,7 @@ def test_odd_files_are_found(tmp_path: Path) -> None:
     report = check_dataset(paths, num_workers=0)
     assert [Path(file.name).name for file in report.files if file.findings] == ["odd.mp4"]
     assert report.counts() == {"odd-rate": 1, "odd-size": 1}
-    assert "48x64, where 11 of 12 files have 64x48" in report.to_text()
+    assert "48x64, while 11 of 12 files have 64x48" in report.to_text()
     assert check_dataset(paths[-5:], num_workers=0).counts() == {}  # of a few files none is odd
 
 
@@ -524,7 +524,7 @@ def test_captions_in_shards_are_carried(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["check", str(tmp_path / "odd.tar"), *options]) == 2
     printed = capsys.readouterr()
     assert "1 checked: 1 in order" in printed.out
-    assert "write a .jsonl" in printed.err
+    assert "Write a .jsonl" in printed.err
 
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
@@ -597,7 +597,7 @@ def test_a_missing_value_of_a_table_costs_its_episode(tmp_path: Path) -> None:
     report = check_dataset(folder, num_workers=0)
     (found,) = report.findings
     assert (found.kind, found.episode, found.row, found.start_frame) == ("table-rows", 1, 25, 5)
-    assert found.message == f"{path}: action of 1 of 13 rows is missing, or has another shape"
+    assert found.message == f"{path}: action of 1 of 13 rows is missing, or has a wrong shape"
     assert report.good_episodes == [0, 2]
 
 

@@ -218,7 +218,7 @@ def test_different_numbers_of_frames_are_explained(videos: list[Path]) -> None:
     rows = [VideoAudioClips(videos, lambda decoder, at=at: decoder.get_played_in_range(at, at + 0.4)) for at in starts]
     samples = [sample_of(dataset, 0) for dataset in rows]
     assert [numbers_of(parts(sample)[0]) for sample in samples] == [list(range(25, 35)), list(range(25, 36))]
-    with pytest.raises(InvalidArgumentError, match=r"The number of frames differs: give `fps=`.*`pad` or `ragged`"):
+    with pytest.raises(InvalidArgumentError, match=r"The number of frames differs\. Pass fps=.*`pad` or `ragged`"):
         stack(samples)
     assert pad(samples).num_valid_frames.tolist() == [10, 11]
 

@@ -332,13 +332,13 @@ def test_missing_captions_are_an_error_none_or_left_out(film: Path, place: Any) 
 HOSTILE: list[tuple[Any, str]] = [
     (7, "got 7"),
     ([7], "got 7"),
-    ([{"start": 0.0, "text": "no end"}], "must have text"),
+    ([{"start": 0.0, "text": "no end"}], "must have the attributes text"),
     ([{"start": 0.0, "end": float("nan"), "text": "a"}], "end_seconds must be a finite number"),
     ([{"start": "soon", "end": 1.0, "text": "a"}], "start_seconds must be"),
     ([{"start": 0.0, "end": 1.0, "text": 5}], "text of a caption must be a str"),
     ({"start": [0.0], "end": [1.0, 2.0], "text": ["a"]}, "captions must be"),
-    ("[" * 100_000, "or JSON"),
-    ("two lines\nof prose", "or JSON"),
+    ("[" * 100_000, "or be JSON"),
+    ("two lines\nof prose", "or be JSON"),
     ('{"segments": 5}', "captions must be"),
     ("missing.srt", "missing.srt"),
     (b"\x00\x01\x02 nothing", "cannot be read"),
@@ -440,7 +440,7 @@ def test_several_clips_have_captions_each(film: Path) -> None:
 @pytest.mark.parametrize("given", ["text", 5, [1.5], [None], {"ids": [1]}, [2**63]], ids=str)
 def test_tokens_must_be_whole_numbers(film: Path, given: Any) -> None:
     rows = VideoAudioClips([film], captions=lambda item: FILM.captions(), tokenizer=lambda text: given, **OPTIONS)
-    with pytest.raises(InvalidArgumentError, match="The tokenizer must give"):
+    with pytest.raises(InvalidArgumentError, match="The tokenizer must return"):
         rows[0]
 
 

@@ -173,7 +173,7 @@ def test_bad_classes_are_refused(classes: Any) -> None:
 
 
 def test_a_function_and_classes_are_refused_together() -> None:
-    with pytest.raises(InvalidArgumentError, match="either label or classes"):
+    with pytest.raises(InvalidArgumentError, match="only one of label and classes"):
         VideoClips(["a.mp4"], label=lambda item: 0, classes=CLASSES)
 
 

@@ -214,7 +214,7 @@ def spoil_a_task(root: Path) -> None:
     ("spoil", "bad", "message"),
     [
         (drift, [1], "has no frame at 0.0500 s .* the nearest is at 0.0000 s"),
-        (lose_rows, [1], "Episode 1 should have 13 rows .* but it has 12"),
+        (lose_rows, [1], "Episode 1 should have 13 consecutive rows .* but has 12"),
         (lose_a_video, [1, 2], "file-001.mp4 does not exist"),
         (spoil_a_task, [1], "has the task_index 1, which is not in the table of tasks"),
     ],
@@ -441,9 +441,9 @@ def test_damaged_metadata_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"delta_timestamps": {"action": [0.05]}}, r"must be multiples of 1/10 s, .* \(got \[0.05\]\)"),
-        ({"delta_timestamps": {"action": []}}, "at least one"),
-        ({"delta_timestamps": {"actions": [0.1]}}, "names 'actions', which is not a column"),
+        ({"delta_timestamps": {"action": [0.05]}}, r"must be one or more multiples of 1/10 s, .* \(got \[0.05\]\)"),
+        ({"delta_timestamps": {"action": []}}, "one or more"),
+        ({"delta_timestamps": {"actions": [0.1]}}, "has 'actions', which is not a column"),
         ({"delta_timestamps": [0.1]}, "must be a dict"),
         ({"delta_timestamps": {"action": [0.1]}, "rows": "episodes"}, "not accepted with rows='episodes'"),
         ({"delta_timestamps": {"action": [9.0]}, "only_whole": True}, "There are no rows"),

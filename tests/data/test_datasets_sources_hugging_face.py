@@ -172,19 +172,22 @@ def test_bad_sources_are_refused(stored: Any) -> None:
     features = datasets.Features({"left": datasets.Video(), "right": datasets.Video()})
     two = datasets.Dataset.from_dict({"left": ["l"], "right": ["r"]}, features=features)
     for source, message in (
-        (splits, r"choose one of 'train', 'test', as in source\['train'\]"),
-        (stored.to_iterable_dataset(), "load it without streaming=True"),
+        (splits, r"Choose one of 'train', 'test', as in source\['train'\]"),
+        (stored.to_iterable_dataset(), "Load it without streaming=True"),
         (stored["label"], "a Column of Hugging Face"),
-        (datasets.Dataset.from_dict({"clip": ["a.mp4"]}), "path or file_name or video or url or file; it has clip"),
+        (
+            datasets.Dataset.from_dict({"clip": ["a.mp4"]}),
+            r"path or file_name or video or url or file \(its columns: clip\)",
+        ),
         (datasets.Dataset.from_dict({"path": []}), "There are no files"),
-        (two, "several columns that may be meant: left, right"),
+        (two, "several columns with media: left, right"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             as_items(source, kind="video")
     assert as_items(two, kind="video", media_column="right")[0].source == "r"
     with pytest.raises(InvalidArgumentError, match="no column 'x'; it has left, right"):
         as_items(two, kind="video", media_column="left", label_column="x")
-    with pytest.raises(InvalidArgumentError, match="give the dataset itself"):
+    with pytest.raises(InvalidArgumentError, match="pass the dataset itself"):
         as_items(
             [{"video": VideoDecoder(stored.with_format("arrow")[1].to_pylist()[0]["video"]["bytes"])}], kind="video"
         )

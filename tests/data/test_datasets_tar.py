@@ -377,7 +377,7 @@ def test_headers_of_any_length_are_not_read(tmp_path: Path) -> None:
         file.truncate(512 + (1 << 30))
     items = TarItems(path)
     assert len(items) == 1
-    with pytest.raises(ReadError, match="header of 1073741824 bytes"):
+    with pytest.raises(ReadError, match="header has 1073741824 bytes"):
         items[0].source.open()
 
 

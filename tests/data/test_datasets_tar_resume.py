@@ -236,7 +236,7 @@ def test_states_that_do_not_fit_are_refused(shards: list[Path]) -> None:
     ):
         with pytest.raises(InvalidArgumentError):
             make_loader(shards).load_state_dict(wrong)
-    with pytest.raises(InvalidArgumentError, match="all of them"):
+    with pytest.raises(InvalidArgumentError, match="states of all ranks"):
         make_loader(shards, rank=1, num_ranks=2).load_state_dict(state)
     for options in ({"seed": 1}, {"shards": shards[1:]}, {"shards": shards[::-1]}):
         with pytest.raises(InvalidArgumentError, match="does not belong"):

@@ -174,7 +174,7 @@ def test_sources_that_only_this_process_can_open_are_refused(folder: Path) -> No
     datasets = pytest.importorskip("datasets")
     with pytest.raises(InvalidArgumentError, match="Hugging Face"):
         clip_rows(datasets.Dataset.from_list([{"video": "a.mp4"}]))
-    with pytest.raises(InvalidArgumentError, match="rename"):
+    with pytest.raises(InvalidArgumentError, match="Rename"):
         clip_rows([{"path": "a.mp4", "row": 3}])
     with pytest.raises(InvalidArgumentError, match="'label'"):
         clip_rows(folder / "classes", label=[1, 2, 3, 4])

@@ -35,8 +35,7 @@ from ._rows.recipe import Recipe, errors_as_misuse
 from ._rows.samples import FRAME_BOX, Sample
 from ._sources.items import Item
 from ._sources.lerobot import DepthScale, Episode, EpisodeFiles, LeRobotFormat, is_structured, open_lerobot
-from ._sources.lerobot_stats import read_stats
-from ._sources.lerobot_tables import seconds_of_rows, structured_values, table_rows
+from ._sources.lerobot_tables import read_stats, seconds_of_rows, structured_values, table_rows
 from ._sources.parquet import MediaColumn, parquet_file
 
 DepthUnit = Literal["m", "mm"]

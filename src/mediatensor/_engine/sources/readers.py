@@ -210,6 +210,33 @@ class Reader(ABC):
         """Close everything that this reader has opened, but not a file object that the user opened."""
 
 
+class RawFile(io.RawIOBase):
+    """A `Reader` as a file of the module ``io``. Closing the file closes the reader."""
+
+    def __init__(self, reader: Reader, *, can_seek: bool = False) -> None:
+        self._reader = reader
+        self._can_seek = can_seek
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._can_seek
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._reader.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._reader.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._reader.close()
+        super().close()
+
+
 class SpanReader(Reader):
     """Reads bytes [start, stop) of another reader, which is closed together with this one."""
 

@@ -20,9 +20,8 @@ from .._rows.samples import Batch, ColumnDict, FailureReport
 from .._rows.tar_samples import TarSamples
 from .._sources.items import Item
 from .collate import stack, stack_columns
-from .order import Shuffle
+from .order import Shuffle, Weights
 from .resuming import RowBatches, StreamProgress, WithRows
-from .weights import Weights
 
 B = TypeVar("B", covariant=True)
 

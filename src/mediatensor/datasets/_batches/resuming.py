@@ -21,8 +21,16 @@ from .._rows.recipe import checked_epoch
 from .._rows.samples import Sample, Skipped
 from .._rows.tar_samples import GivenRows, StreamState, TarSamples, parse_stream_state, rows_given_in
 from .._sources.items import FileOrder, Item
-from .order import Shuffle, describe_order, epoch_order, epoch_steps
-from .weights import RowClasses, RowWeights, Weights, visits_of
+from .order import (
+    RowClasses,
+    RowWeights,
+    Shuffle,
+    Weights,
+    describe_order,
+    epoch_order,
+    epoch_steps,
+    visits_of,
+)
 
 _STATE_VERSION = 1
 

@@ -34,8 +34,8 @@ from .contents import (
     missing_frames,
     stated_lengths,
 )
+from .copies import SignatureMaker
 from .findings import CheckedFile, Finding, MediaFacts
-from .signatures import SignatureMaker
 
 _HASHED_BYTES_AT_A_TIME = 1 << 20
 _HEIGHT, _WIDTH = 36, 64

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from ..._engine.common.locks import ForkSafeLock
-from ..._engine.sources.readers import Reader
+from ..._engine.sources.readers import RawFile, Reader
 from ..._engine.sources.source import Source, SpanSource, make_source, read_whole, stamp_of, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
 from . import limits
@@ -367,7 +367,7 @@ def parquet_file(path: str) -> Iterator[Any]:
             raise OpenError(
                 f"Could not open {path}: only FFmpeg can open it. Use a path, or a URL of http(s) or fsspec."
             )
-        reader = io.BufferedReader(_RawFile(opened))
+        reader = io.BufferedReader(RawFile(opened, can_seek=True))
     try:
         with pyarrow.parquet.ParquetFile(path if reader is None else reader) as file:
             yield file
@@ -383,30 +383,6 @@ def parquet_file(path: str) -> Iterator[Any]:
     finally:
         if reader is not None:
             reader.close()
-
-
-class _RawFile(io.RawIOBase):
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._reader.seek(offset, whence)
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._reader.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._reader.close()
-        super().close()
 
 
 def _choose_media(schema: Any, structs: list[str], columns: Columns, path: str) -> tuple[Columns, str | None]:

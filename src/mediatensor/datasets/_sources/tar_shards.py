@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..._engine.common.checks import optional_text, shown
-from ..._engine.sources.readers import Reader
+from ..._engine.sources.readers import RawFile
 from ..._engine.sources.source import PathSource, make_source, read_whole, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
 from . import limits
@@ -113,8 +113,7 @@ def open_shard(name: str) -> Iterator[io.BufferedIOBase]:
                     f"Could not open shard {name}: it must be a path, or a URL of http(s) or fsspec for a file of "
                     "known size."
                 )
-            stack.callback(reader.close)
-            file = io.BufferedReader(_RawFile(reader), _BUFFER_BYTES)
+            file = stack.enter_context(io.BufferedReader(RawFile(reader), _BUFFER_BYTES))
         beginning = file.peek(8)
         unsupported = _unsupported_compression(beginning)
         if unsupported is not None:
@@ -135,19 +134,6 @@ def _unsupported_compression(beginning: bytes) -> str | None:
 
 def is_compressed(beginning: bytes) -> bool:
     return beginning.startswith((_GZIP, _BZIP2)) or _unsupported_compression(beginning) is not None
-
-
-class _RawFile(io.RawIOBase):
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._reader.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 #: Suffixes of the members with the label and the columns of ``extra``.
