@@ -382,10 +382,7 @@ class VideoAudioRecipe(Recipe):
 
 
 class _OpenVideo(AudioVideoDecoder):
-    """An open video with its audio, which is silence if the file has none and ``missing`` is ``"pad"``.
-
-    It also keeps the captions of the item whose clip was read last.
-    """
+    """An open video with its audio, which is silence if the file has none and ``missing`` is ``"pad"``."""
 
     def __init__(self, source: Any, missing: MissingPolicy, options: Mapping[str, Any]) -> None:
         self._missing = missing

@@ -421,13 +421,10 @@ class _OpenEpisode:
     def frames(
         self, camera: str, seconds: NDArray[np.float64], tolerance_s: float, place: str, *, is_depth: bool = False
     ) -> Tensor:
-        """Return the frames of a camera's video that are nearest to the times ``seconds`` in that video.
+        """Return the frames of a camera's video nearest to the times ``seconds``, uint8 (T, C, H, W).
 
-        The frames are uint8 (T, C, H, W). With ``is_depth``, they are depth codes, uint16 (T, 1, H, W). ``place`` names
-        the episode in messages.
-
-        Raises:
-            ReadError: if the video has no frame near one of these times.
+        With ``is_depth``, these are depth codes, uint16 (T, 1, H, W). ``place`` names the episode in messages. If a
+        frame is farther away than ``tolerance_s``, raise ReadError.
         """
         decoder = self._decoders.get(camera)
         if decoder is None:
@@ -483,10 +480,7 @@ class _OpenEpisode:
 
 @lru_cache(maxsize=64)
 def _levels(scale: DepthScale, unit: DepthUnit) -> NDArray[np.float32]:
-    """Return an array with the depth for each of the 12-bit codes.
-
-    Depths are in metres, or in millimetres rounded to whole numbers.
-    """
+    """Return the depth of each 12-bit code in metres, or in millimetres rounded to whole numbers."""
     # Use the order of LeRobot's own operations, in float32, so that results are bit-identical.
     levels = torch.arange(1 << _NUM_DEPTH_BITS, dtype=torch.float32)
     first, last = scale.least, scale.greatest

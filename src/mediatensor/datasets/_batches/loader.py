@@ -415,10 +415,7 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
 
 
 def _context_without_fork(context: Any) -> Any:
-    """Return ``context``, or ``"forkserver"`` if the default context forks. Lance does not work in forked workers.
-
-    ``None`` means the default context. If any other ``context`` forks, raise InvalidArgumentError.
-    """
+    """Return ``context``, or ``"forkserver"`` if the default context forks: Lance does not work after a fork."""
     method = context if isinstance(context, str) else (context or multiprocessing).get_start_method()
     if method != "fork":
         return context

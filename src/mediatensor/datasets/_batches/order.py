@@ -65,10 +65,7 @@ def describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buck
 
 
 def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return the numbers of all rows in the order in which an epoch reads them, int64 (rows,).
-
-    ``file_of_row`` has the file number of each row, and must be ascending.
-    """
+    """Return all rows in the order in which an epoch reads them. ``file_of_row`` must be ascending."""
     num_rows = len(file_of_row)
     if shuffle is None:
         return np.arange(num_rows)
@@ -84,10 +81,7 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
 def _group_rows(
     file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Divide all rows at random into groups of ``rows_together`` rows of one file, and return them file by file.
-
-    The files are in random order. The last group of a file can be smaller.
-    """
+    """Divide the rows of each file at random into groups of ``rows_together`` rows. The files are in random order."""
     starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
     rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
     groups = []
@@ -100,11 +94,7 @@ def _group_rows(
 def _shuffle_groups(
     groups: list[NDArray[np.int64]], window: int | None, random: np.random.Generator
 ) -> Sequence[int] | NDArray[np.int64]:
-    """Return the indices of ``groups`` in random order.
-
-    Each index is drawn from a buffer that holds the next groups, up to ``window`` rows in total. Without ``window``,
-    all orders are equally likely.
-    """
+    """Return the indices of ``groups`` in random order, each drawn from a buffer of about ``window`` rows."""
     if window is None:
         return random.permutation(len(groups))
     order: list[int] = []
@@ -154,10 +144,7 @@ def epoch_steps(
 def _split_into_groups(
     order: NDArray[np.int64], size: int, bucket_of: Callable[[int], Any] | None
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Divide rows into groups of ``size`` rows, so that each group is from one bucket.
-
-    Return these groups, and for each bucket the rows that are left over.
-    """
+    """Divide rows into groups of ``size`` rows from one bucket. Return the groups, and the rest of each bucket."""
     if bucket_of is None:
         end = len(order) // size * size
         return [order[start : start + size] for start in range(0, end, size)], [order[end:]] if end < len(order) else []
@@ -209,10 +196,10 @@ Weights: TypeAlias = Literal["balanced"] | Mapping[Any, float] | Sequence[float]
 
 
 class RowClasses(NamedTuple):
-    """The classes of the rows of a dataset.
+    """The classes of rows.
 
-    ``names`` has the class names, or the labels of files without a class name. It is sorted if its values can be
-    compared. ``class_of_row`` has the index in ``names`` for each row.
+    ``names`` has the class names, or the labels of files without one, sorted if possible. ``class_of_row`` has indices
+    in ``names``.
     """
 
     names: list[Any]
@@ -242,10 +229,9 @@ class RowClasses(NamedTuple):
 
 
 class RowWeights(NamedTuple):
-    """The weight of each row, float64 (rows,), and its group.
+    """The weight of each row, float64 (rows,), and its group: its class, if weights of classes were given.
 
-    An epoch has the expected number of rows of each group, rounded down or up. With weights of classes, each class is a
-    group. Otherwise, all rows are one group.
+    An epoch has the expected number of rows of each group, rounded down or up.
     """
 
     weights: NDArray[np.float64]
@@ -268,10 +254,10 @@ class RowWeights(NamedTuple):
         return f"{num_rows} rows with weights {zlib.crc32(contents):08x}"
 
     def draw(self, num_rows: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
-        """Return ``num_rows`` rows to read in an epoch, in ascending order. A row can appear several times.
+        """Return ``num_rows`` rows to read in an epoch, in ascending order.
 
-        A row is expected to appear ``num_rows * weight / total_weight`` times in an epoch. It appears this often,
-        rounded down or up at random. (Independent draws would leave out more rows by chance.)
+        A row appears ``num_rows * weight / total_weight`` times, rounded down or up at random. (Independent draws would
+        leave out more rows by chance.)
         """
         random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "weights")))
         rows = random.permutation(np.flatnonzero(self.weights > 0))

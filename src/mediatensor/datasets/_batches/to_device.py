@@ -37,11 +37,10 @@ class CopyNow:
 class CopyAhead:
     """Copies batches to the GPU in its own CUDA stream, while the program computes in another stream.
 
-    `begin` starts a copy. `complete` makes the current CUDA stream, but not the program, wait until the copy has
-    finished. It also tells the memory allocator that the current stream uses the batch. Otherwise the copying stream
-    could write the next batch into the same memory while the computation still reads it.
-
-    ``cuda`` is ``torch.cuda``, or a substitute in tests.
+    `complete` makes the current CUDA stream, but not the program, wait for a copy that `begin` has started. It also
+    tells the memory allocator that the current stream uses the batch. Otherwise the copying stream could write the next
+    batch into the same memory while the computation still reads it. ``cuda`` is ``torch.cuda``, or a substitute in
+    tests.
     """
 
     num_ahead = 1
@@ -272,10 +271,9 @@ class _Position:
 def _copy_batches(
     batches: Iterator[Any], copying: CopyAhead | CopyNow, position: Callable[[], _StateAndEpoch]
 ) -> Iterator[tuple[Any, _StateAndEpoch]]:
-    """Yield each batch on the device, together with the loader's state and epoch after this batch.
+    """Yield each batch on the device, with the loader's state and epoch (the result of ``position``) after this batch.
 
-    ``position`` returns the current state and epoch. If the loader raises an error, the batches that were already
-    fetched are yielded before the error is raised.
+    If the loader raises an error, the batches that were already fetched are yielded first.
     """
     in_transit: deque[tuple[Any, _StateAndEpoch]] = deque()
     error: Exception | None = None

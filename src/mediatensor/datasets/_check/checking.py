@@ -158,9 +158,10 @@ def check_dataset(
 
 
 class ListedDataset(NamedTuple):
-    """The rows of a dataset, listed but not yet checked. In a LeRobot dataset, each row is a video.
+    """The rows of a dataset, listed but not yet checked.
 
-    For a LeRobot dataset, ``episodes`` lists the episodes in each video, and ``findings`` has faults in the tables.
+    The rows of a LeRobot dataset are videos. ``episodes`` lists the episodes in each video, and ``findings`` has faults
+    in the tables.
     """
 
     items: Sequence[Item]
@@ -172,10 +173,7 @@ class ListedDataset(NamedTuple):
 def list_dataset(
     source: Any, kind: MediaKind, *, media_column: str | None = None, label_column: str | None = None
 ) -> ListedDataset:
-    """List the rows of a dataset without checking them. `check_dataset` accepts the result as ``source``.
-
-    The errors are the same as for `check_dataset`.
-    """
+    """List the rows of a dataset without checking them, for `check_dataset`, whose errors it also raises."""
     check_choice("kind", kind, ("video", "audio"))
     if not is_lerobot(source):
         return ListedDataset(as_items(source, kind=kind, media_column=media_column, label_column=label_column), kind)
@@ -186,11 +184,7 @@ def list_dataset(
 
 
 def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
-    """Return a key under which the result for a file is stored in the state file.
-
-    It identifies the file and the requested checks. If a local file is written again, its key changes, so that it is
-    checked again.
-    """
+    """Return a key for a file and the requested checks. If a local file is written again, its key changes."""
     asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
@@ -216,10 +210,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
 
 @contextmanager
 def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
-    """Start the worker processes, and yield ``run(function, *arguments)``, which calls a function in one of them.
-
-    If ``num_workers`` is 0, ``run`` calls the function in this process.
-    """
+    """Yield ``run(function, *arguments)``, which calls a function in a worker process, or here if there are none."""
     if not num_workers:
         yield lambda function, *arguments: function(*arguments)
         return
@@ -287,10 +278,7 @@ def _line(row: bytes) -> bytes:
 
 
 def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
-    """Return the results stored in an open state file, by key.
-
-    Damaged or incomplete lines are skipped, so the files in these lines are checked again.
-    """
+    """Return the results in an open state file, by key. Damaged lines are skipped, so their files are checked again."""
     try:
         file.seek(0)
         lines = file.read().split(b"\n")

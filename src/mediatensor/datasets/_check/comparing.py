@@ -99,10 +99,7 @@ def compare_files(
 
 
 def _find_duplicates(files: Sequence[CheckedFile], rows: Sequence[Row], added: _Findings) -> set[int]:
-    """Add a finding to each file that has the same bytes as an earlier file.
-
-    Return the indices of all such files.
-    """
+    """Add a finding to each file with the same bytes as an earlier file. Return the indices of all such files."""
     first: dict[str, int] = {}
     copies = set()
     for number, file in enumerate(files):
@@ -289,11 +286,7 @@ def _find_contradictory_labels(rows: Sequence[Row], files: Sequence[CheckedFile]
 
 
 def label_counts(rows: Sequence[Row]) -> dict[str, int]:
-    """Return the number of rows with each label, by class name or number.
-
-    Labels that are not numbers are not counted. If any label is fractional, the labels are not classes, and the result
-    is empty.
-    """
+    """Return the number of rows with each label, by class name or number; nothing if any label is fractional."""
     counts: Counter[str] = Counter()
     order: dict[str, float] = {}
     for row in rows:
@@ -309,10 +302,7 @@ def label_counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
-    """Return ``file`` without the findings that lie outside the segment of ``row``.
-
-    Findings that have no time are kept.
-    """
+    """Return ``file`` without the findings outside the segment of ``row``. Findings without a time are kept."""
     start = -math.inf if row.segment[0] is None else row.segment[0]
     end = math.inf if row.segment[1] is None else row.segment[1]
 
@@ -326,10 +316,7 @@ def select_segment(file: CheckedFile, row: Row) -> CheckedFile:
 
 
 def _compare_row_with_file(number: int, row: Row, facts: MediaFacts, added: _Findings) -> None:
-    """Compare a row with its file. Add a finding for each wrong column, or for a segment that exceeds the file.
-
-    ``number`` is the index of the row.
-    """
+    """Add a finding for each column that contradicts the file, or if the segment exceeds the file."""
     start, end = row.segment
     if facts.duration_seconds is not None:
         file_end = (facts.begin_seconds or 0.0) + facts.duration_seconds
@@ -380,10 +367,7 @@ _EPISODES_NAMED = 5
 
 
 class EpisodeTimes(NamedTuple):
-    """The rows of an episode, and the expected times of their frames in the video.
-
-    ``seconds`` has the time of each row, float64 (rows,).
-    """
+    """The rows of an episode, and the expected time of the frame of each row in the video, float64 (rows,)."""
 
     episode: int
     first_row: int
@@ -398,10 +382,7 @@ def is_lerobot(source: Any) -> bool:
 
 
 def videos_of(source: Any) -> tuple[list[Item], list[tuple[EpisodeTimes, ...]], list[Finding]]:
-    """Return the videos of a LeRobot dataset, the episodes in each video, and findings about the tables.
-
-    Errors are raised as in `open_lerobot`.
-    """
+    """Return the videos of a LeRobot dataset, the episodes in each video, and findings about the tables."""
     known, all_episodes = open_lerobot(source)
     times: dict[tuple[str, str], list[EpisodeTimes]] = defaultdict(list)
     findings: list[Finding] = []
@@ -517,7 +498,7 @@ def compare_with_table(episodes: Sequence[EpisodeTimes], pts_seconds: NDArray[np
 def _find_drift(
     one: EpisodeTimes, pts_seconds: NDArray[np.float64], first_frame: int, place: Mapping[str, Any]
 ) -> list[Finding]:
-    """Return a finding if the frames of an episode run faster or slower than its rows; otherwise return an empty list.
+    """Return a finding if the frames of an episode run faster or slower than its rows.
 
     ``first_frame`` is the index of the frame nearest to the first row. ``place`` has arguments for `Finding`.
     """

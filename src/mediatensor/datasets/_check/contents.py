@@ -134,7 +134,7 @@ def find_still_and_black(statistics: PictureStatistics, times: Times) -> list[Fi
 def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return the ranges [first, last) of frames in which the video shows a still image.
 
-    An encoder refines a still image now and then. The frames that change slightly because of this do not end the range.
+    Frames that change slightly, because the encoder refines the still, do not end the range.
     """
     change, most = statistics.mean_change, statistics.most_change
     is_same = (change < _FROZEN_MEAN) & (most <= _FROZEN_MOST) & ~is_black
@@ -159,7 +159,7 @@ def _still_spans(statistics: PictureStatistics, is_black: NDArray[np.bool_]) -> 
 
 
 def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
-    """Return a finding if some frames of a moving video repeat the previous frame; otherwise return an empty list.
+    """Return a finding if some frames of a moving video repeat the previous frame.
 
     After a repeat that replaces a lost frame, the video jumps, because the lost frame contained motion. After a repeat
     that was inserted to raise the frame rate, the video does not jump. Repeats at regular intervals do not indicate
@@ -201,7 +201,7 @@ def find_repeats(statistics: PictureStatistics, times: Times) -> list[Finding]:
 def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Return a mask of the frames that change far less than the frames near them.
 
-    The second result has, for each frame, the median of ``mean_change`` over the moving frames near it.
+    The second result is the median change of the moving frames near each frame.
     """
     change, most = statistics.mean_change, statistics.most_change
     is_moving = change > _FROZEN_MEAN
@@ -215,10 +215,7 @@ def _find_unchanged(statistics: PictureStatistics) -> tuple[NDArray[np.bool_], N
 
 
 def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Return for each frame the median of the nearby values for which ``is_wanted`` is true.
-
-    The median is 0 if ``is_wanted`` is true for fewer than a third of the nearby values.
-    """
+    """Return the median of the wanted values near each frame; 0 if fewer than a third of them are wanted."""
     width = 2 * _NEIGHBOURS + 1
     padded = np.pad(np.where(is_wanted, values, np.inf), _NEIGHBOURS, constant_values=np.inf)
     inside = np.pad(np.ones(len(values), bool), _NEIGHBOURS)
@@ -231,10 +228,7 @@ def _median_around(values: NDArray[np.float32], is_wanted: NDArray[np.bool_]) ->
 
 
 def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bool, float]:
-    """Return whether the repeated frames are evenly spaced throughout the file, and their mean distance in frames.
-
-    ``numbers`` are the indices of the repeated frames.
-    """
+    """Return whether the repeated frames ``numbers`` are evenly spaced over the whole file, and their mean distance."""
     if len(numbers) < _MIN_REGULAR:
         return False, float(num_frames)
     steps = np.diff(numbers)
@@ -412,10 +406,7 @@ def missing_audio(begin: float, stated_seconds: float, packet_seconds: NDArray[n
 
 
 class StatedLength(NamedTuple):
-    """The length of a stream according to its header: the number of packets, and the time of its end.
-
-    A value is ``None`` if the header does not have it.
-    """
+    """The number of packets and the end of a stream according to its header; ``None`` for values that it lacks."""
 
     num_frames: int | None = None
     end_seconds: float | None = None
@@ -451,10 +442,9 @@ def missing_frames(stated: int | None, count: int) -> list[Finding]:
 
 
 def missing_end(kind: str, stated_seconds: float | None, end_seconds: float, longest_step: float) -> list[Finding]:
-    """Return a finding if a stream ends earlier than its header states; otherwise return an empty list.
+    """Return a finding if a stream ends earlier than its header states, by more than ``longest_step`` seconds.
 
-    ``kind`` names the kind of stream in the message. ``longest_step`` is the longest time in seconds from one frame to
-    the next. A stream that ends early by at most this time is not reported.
+    ``kind`` names the stream in the message. ``longest_step`` is the longest time from one frame to the next.
     """
     if stated_seconds is None:
         return []

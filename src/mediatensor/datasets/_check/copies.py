@@ -159,10 +159,7 @@ def _pack(cells: NDArray[np.int8]) -> str:
 
 
 def cells_of(signature: str) -> NDArray[np.int8]:
-    """Return the samples of a signature: cells of shape (N, 60), in units of 1/`UNITS`.
-
-    A damaged signature has no samples.
-    """
+    """Return the samples of a signature: cells (N, 60), in units of 1/`UNITS`; none if it is damaged."""
     try:
         data = zlib.decompressobj().decompress(base64.b64decode(signature), _MAX_SAMPLES * NUM_CELLS)
     except (binascii.Error, zlib.error):
@@ -447,10 +444,7 @@ def _mirror_matrix() -> _Cells:
 
 @cache
 def _views() -> list[tuple[_Cells, _Cells]]:
-    """Return pairs of matrices that make the cells of two videos comparable, if one was changed.
-
-    They leave out captions at the bottom or at the top, and crop the later or the earlier video.
-    """
+    """Return pairs of matrices that remove captions at the bottom or top, or crop the later or earlier video."""
     whole = np.eye(NUM_CELLS, dtype=np.float32)
     below, above = whole[:, :-NUM_COLUMNS], whole[:, NUM_COLUMNS:]
     cropped = np.kron(_crop_matrix(NUM_ROWS), _crop_matrix(NUM_COLUMNS))

@@ -275,10 +275,7 @@ def describe_finding(finding: Finding) -> str:
 
 
 def from_plain(values: dict[str, Any]) -> CheckedFile:
-    """Make a `CheckedFile` from the result of ``asdict(checked_file)``.
-
-    Other values raise ValueError, TypeError, KeyError or AttributeError.
-    """
+    """Make a `CheckedFile` from ``asdict(checked_file)``. Raise ValueError, TypeError, KeyError or AttributeError."""
     findings = tuple(Finding(**finding) for finding in values["findings"])
     known = {spec.name for spec in fields(MediaFacts)}
     facts = MediaFacts(**{name: value for name, value in values["facts"].items() if name in known})

@@ -55,10 +55,7 @@ _IMAGE_FORMATS = ("gif", "apng", "webp_pipe", "webp_anim")
 def check_file(
     source: Any, name: str, kind: Literal["video", "audio"], decodes: bool, episodes: Sequence[EpisodeTimes] = ()
 ) -> dict[str, Any]:
-    """Check one file. Return a `CheckedFile` as a dict, for sending it to another process.
-
-    For a video of a LeRobot dataset, ``episodes`` has the times of the rows in its tables.
-    """
+    """Check one file. ``episodes`` has the rows of a LeRobot video. Return a `CheckedFile` as a dict, to be pickled."""
     findings: list[Finding] = []
     facts = MediaFacts()
     try:
@@ -82,7 +79,7 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool, float | None]:
     """Return the number of bytes, their digest, whether the end of the file is missing, and the stated audio length.
 
-    If the source can be read only by FFmpeg, the third result is ``False`` and the other results are ``None``.
+    If only FFmpeg can read the source, these are unknown.
     """
     reader = make_source(source).open_bytes()
     if reader is None:
@@ -239,7 +236,7 @@ def _decode_all(decoder: VideoDecoder) -> tuple[PictureStatistics, dict[int, Rep
 
 
 def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Iterator[tuple[int, FrameBatch]]:
-    """Decode the video in batches of frames, and yield each as (index of its first frame, batch).
+    """Yield (index of its first frame, batch) for each batch of frames of a video.
 
     Reports on frames that could not be decoded are added to ``replaced``, by frame index. Decoding continues until no
     frame is left, because the number of frames in the index can be wrong.
@@ -258,10 +255,7 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 
 
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
-    """Return findings for frames that could not be decoded.
-
-    Each of the first five runs of consecutive damaged frames has its own finding. All later runs share one finding.
-    """
+    """Return findings for the first five runs of frames that could not be decoded, and one for all later runs."""
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
     spans = contents.spans_of(flags)
@@ -317,10 +311,7 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 
 
 def _describe_holes(index: FrameIndex) -> list[Finding]:
-    """Return findings for packets from which no frame was decoded.
-
-    Each of the first five runs of these packets has its own finding. All later runs share one finding.
-    """
+    """Return findings for the first five runs of packets without a frame, and one for all later runs."""
     holes = index.holes
     found = [
         Finding("corrupt", text, hole.start_seconds, hole.end_seconds)
@@ -380,10 +371,7 @@ def _check_sound(
 
 
 def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
-    """Return findings for the first five runs of audio that cannot be decoded.
-
-    The search begins at ``start``: all audio before it is known to be decodable.
-    """
+    """Return findings for the first five runs of audio, from ``start`` on, that cannot be decoded."""
     end = decoder.metadata.end_stream_seconds or math.inf
     found: list[Finding] = []
     while start < end and len(found) < _SPANS_NAMED:
@@ -412,10 +400,7 @@ def _find_damaged_sound(decoder: AudioDecoder, start: float) -> list[Finding]:
 
 
 def _sound_error(decoder: AudioDecoder, start: float, stop: float) -> DecodeError | None:
-    """Decode a range of audio, and return the error if that fails; otherwise return ``None``.
-
-    A range after the end of the audio is not an error.
-    """
+    """Return the error of decoding a range of audio, or ``None``. A range after the end of the audio has no error."""
     try:
         decoder.get_samples_played_in_range(start, stop)
     except DecodeError as error:
@@ -433,8 +418,8 @@ def _find_missing_audio(
 ) -> list[Finding]:
     """Return a finding if the packets of the audio end earlier than the header states.
 
-    ``stated_seconds`` is the result of `stated_audio_seconds`. If it is ``None``, FFmpeg's duration is used, but only
-    for files whose headers state the duration. The header of a fragmented MP4 file does not state it.
+    If ``stated_seconds`` is ``None``, FFmpeg's duration is used for formats whose headers state it. The header of a
+    fragmented MP4 file does not state it.
     """
     if not len(packet_seconds):
         return []
@@ -448,10 +433,7 @@ def _find_missing_audio(
 
 
 def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
-    """Return the start times of the packets of a stream, followed by the end of the last packet.
-
-    If any of these times is unknown, return an empty array.
-    """
+    """Return the start of each packet of a stream, and the end of the last packet; nothing if any time is unknown."""
     pairs = []
     with Demuxer(source, streams=stream_index) as demuxer, suppress(ReadError):  # decoding reports the error
         for packet in demuxer:
@@ -463,9 +445,9 @@ def _packet_seconds(source: Any, stream_index: int) -> np.ndarray[Any, Any]:
 
 
 def thumbnail_of(source: Any, file: CheckedFile) -> str | None:
-    """Return a small image of a checked file as JPEG in base64, or ``None`` if no frame can be decoded.
+    """Return an image of a checked file as JPEG in base64, or ``None`` if no frame can be decoded.
 
-    It shows the frame at the first finding that has a time. If no finding has a time, it shows the middle frame.
+    It shows the frame at the first finding that has a time, otherwise the middle frame.
     """
     from ...encoders import JpegEncoder  # needed only for files with findings
 

@@ -337,11 +337,10 @@ def _episode_spans(item: Item) -> dict[int, tuple[float, float]]:
 
 
 def _episodes_at(spans: Mapping[int, tuple[float, float]], finding: Finding) -> list[int]:
-    """Return the episodes of a video to which a finding applies.
+    """Return the episodes of a video to which a finding applies: without a time, all of them.
 
-    A finding without a time applies to all episodes of the video, unless it is about damaged or missing frames. In that
-    case it applies to no episode, because the comparison with the dataset's tables reports the episodes that lack
-    frames.
+    A finding about damaged or missing frames without a time applies to no episode, because the comparison with the
+    tables reports the episodes that lack frames.
     """
     start, stop = finding.start_seconds, finding.end_seconds
     if start is None:

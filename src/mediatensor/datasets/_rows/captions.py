@@ -356,10 +356,7 @@ def read_captions(given: Any, item: Item) -> tuple[FileCaption, ...]:
 
 
 def _read_subtitles(source: Any, item: Item) -> tuple[FileCaption, ...]:
-    """Read the captions in a subtitle file.
-
-    The times in a subtitle file, which count from the start of the video, are converted to time stamps of the video.
-    """
+    """Read the captions in a subtitle file, and convert their times to time stamps of the video."""
     if isinstance(source, str) and url_scheme(source) is None:
         source = Path(source)
     if _is_blank(source):
@@ -379,8 +376,7 @@ def _is_blank(source: Any) -> bool:
 def _begin_of_clock(item: Item) -> float:
     """Return the time stamp in a video that corresponds to time 0 in its subtitles.
 
-    In MPEG formats, time stamps can start at any value, so this is the time of the first frame or audio sample. In
-    other formats, it is 0.
+    In MPEG formats, where time stamps can start at any value, this is the time of the first frame or audio sample.
     """
     if isinstance(item.source, str | os.PathLike):
         extension = os.path.splitext(item.source)[1]

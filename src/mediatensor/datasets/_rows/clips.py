@@ -53,10 +53,7 @@ _TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, Letterbox, LogMelSpectrogram, Normalize
 
 
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
-    """Return the default sampler of `VideoClips`, which takes one clip at random frame indices.
-
-    Invalid arguments raise an error here, before any file is read.
-    """
+    """Return the default sampler of `VideoClips`. Invalid arguments raise an error here, before any file is read."""
     return partial(
         clips_at_random_indices,
         num_frames_per_clip=check_clip_length(num_frames_per_clip),
@@ -84,10 +81,7 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
 
 
 def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
-    """Call a sampler, and return its clips.
-
-    A user's own sampler draws from the global random generators, so these are seeded first.
-    """
+    """Call a sampler. The global random generators, from which a user's own sampler draws, are seeded first."""
     function, arguments, options = unwrap_partial(sampler)
     if function in _WHOLE_FILE_SAMPLERS:  # a segment of a file has a method of the same name
         return getattr(decoder, function.__name__)(*arguments, **options)
@@ -154,10 +148,7 @@ def _may_draw(transform: Any) -> bool:
 
 
 def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: FrameBatch) -> FrameBatch:
-    """Apply a user's transform to the frames of a sample.
-
-    If the transform returns a tensor, it replaces ``data`` of the frames; their times do not change.
-    """
+    """Apply a user's transform to the frames of a sample. A tensor that it returns replaces ``data`` of the frames."""
     if transform is None:
         return frames
     with stages.TRANSFORM, random_of_transform(transform):
@@ -261,10 +252,7 @@ def segment_of(decoder: Any, item: Item) -> Any:
 
 
 def _span(item: Item, begin: float, end: float | None) -> _Span:
-    """Return (start, end) in seconds of an item's segment, cut to the stream's range from ``begin`` to ``end``.
-
-    If nothing is left, raise OutOfRangeError.
-    """
+    """Return a segment cut to the stream from ``begin`` to ``end``. Raise OutOfRangeError if nothing is left."""
     start = begin if item.start_seconds is None else max(begin, item.start_seconds)
     stop = min(math.inf if end is None else end, math.inf if item.end_seconds is None else item.end_seconds)
     if not start < stop:

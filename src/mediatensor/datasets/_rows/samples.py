@@ -385,8 +385,8 @@ def _is_before(num_valid: Tensor | None, size: int, count: int, device: torch.de
 def _mask_of_samples(num_valid: Tensor, size: int, silent_spans: Sequence[Any], device: torch.device) -> Tensor:
     """Return a mask, bool (clips, size), that is true for samples that come from a file.
 
-    For each clip, ``num_valid`` has the number of samples before padding, and ``silent_spans`` has a list of ranges
-    [first, last) of silence. Elements of ``silent_spans`` that are not lists or tuples are ignored.
+    For each clip, ``num_valid`` has the number of samples before padding, and ``silent_spans`` the ranges [first, last)
+    of silence.
     """
     mask = _is_before(num_valid, size, len(num_valid), device)
     for row, spans in zip(mask, silent_spans, strict=False):

@@ -487,8 +487,8 @@ class IterableRows:
 class StreamState(NamedTuple):
     """The state of one rank, as `DataLoader` saves it.
 
-    ``given`` has the intervals of rows that were read. ``num_rows`` has a pair (shard, number of rows) for each shard
-    that was read to its end.
+    ``given`` has the intervals of rows that were read, and ``num_rows`` a pair (shard, number of rows) for each
+    finished shard.
     """
 
     epoch: int

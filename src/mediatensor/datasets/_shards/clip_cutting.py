@@ -363,8 +363,8 @@ def _set_decoding_times(packets: list[Any], *, are_consecutive: bool) -> None:
 def cut_audio(item: Item) -> CutClip:
     """Cut an item's segment out of the audio of a file, without loss.
 
-    Samples of up to 24 bits are stored as FLAC. Decoders of lossy formats return floats with more bits, which are
-    stored as WAV.
+    Samples of up to 24 bits are stored as FLAC, and floats from decoders of lossy formats, which have more bits, as
+    WAV.
     """
     with AudioDecoder(item.source) as decoder:
         samples = AudioSegment(decoder, item).get_all_samples()

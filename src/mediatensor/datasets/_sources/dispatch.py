@@ -284,10 +284,10 @@ _RESERVED_COLUMNS = frozenset(("path", "row", *REFERENCE_COLUMNS))
 
 
 def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-    """Yield a dict of columns for each item. Another machine can make the item from these columns.
+    """Yield a dict of columns for each item, from which another machine can make the item.
 
-    The columns are ``path``, the segment, the label, ``extra``, and any `REFERENCE_COLUMNS` that are needed. Media are
-    not read, but bytes in memory are put into the column ``bytes``.
+    The columns are ``path``, the segment, the label, ``extra``, and any `REFERENCE_COLUMNS` that are needed. Only bytes
+    in memory are included, in the column ``bytes``.
     """
     if isinstance(items, HuggingFaceItems):
         raise InvalidArgumentError(

@@ -85,10 +85,7 @@ class UnreadableSource(Source):
 
 
 def class_name_in(package: str, source: Any, names: Container[str]) -> str | None:
-    """Return the name of the class of ``source``, or of a base class, that is in ``names``; otherwise ``None``.
-
-    Only classes of ``package`` count. The package is not imported for this.
-    """
+    """Return the first name in ``names`` among the classes of ``source`` that are from ``package``, or ``None``."""
     named = [(one.__module__.partition(".")[0], one.__name__) for one in type(source).__mro__]
     return next((name for module, name in named if module == package and name in names), None)
 
@@ -102,9 +99,9 @@ def count_files(items: Sequence[Item]) -> int:
 
 
 class ListedItems(list[Item]):
-    """A list of items that records which manifests or label files it was read from (``read_from``).
+    """A list of items that records the manifests and label files from which it was read, in ``read_from``.
 
-    Output must not overwrite these files. The media files of the items are not included.
+    Output must not overwrite these files.
     """
 
     def __init__(self, items: Iterable[Item] = (), read_from: Iterable[str | os.PathLike[str]] = ()) -> None:
@@ -206,9 +203,7 @@ class LabelCoding:
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
         """Make the coding from all labels of a source, where ``None`` stands for a missing label.
 
-        Raises:
-            InvalidArgumentError: if some labels are text and others are not, or if a class name is not among
-                ``classes``.
+        Raise InvalidArgumentError if some labels are text and others are not, or if a name is not among ``classes``.
         """
         texts: set[str] = set()
         other: Any = None  # the first label that is not text
@@ -341,10 +336,9 @@ def check_kind(kind: object) -> None:
 
 
 class FileOrder(NamedTuple):
-    """A summary of a dataset's files and their order, the same on every machine that has these files.
+    """A summary of a dataset's files and their order, equal on every machine that has these files.
 
-    ``files`` is a digest of the file names in order. ``files_in_any_order`` is a checksum that does not depend on the
-    order.
+    ``files`` depends on the order of the files, and ``files_in_any_order`` does not.
     """
 
     files: str

@@ -37,9 +37,8 @@ def lance_place(source: Any) -> tuple[str, int] | None:
 def items_of_lance(path: str, columns: Columns, version: int | None = None) -> Sequence[Item]:
     """Return the items of a Lance dataset. Its paths are relative to the folder that contains the dataset.
 
-    Each media file is read only when it is needed. From a blob column, only the bytes that a decoder requests are read;
-    from other columns, the whole value is read. All rows are from one version of the dataset, by default the newest.
-    Rows that are added later do not appear.
+    All rows are from one version of the dataset, by default the newest. Media are read when they are needed: from a
+    blob column only the requested bytes, from other columns the whole value.
     """
     dataset = _open_dataset(path, version)
     with _errors_of(path):

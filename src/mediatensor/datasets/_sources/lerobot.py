@@ -87,11 +87,7 @@ class DepthScale:
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of a dataset.
-
-    ``index`` is its number, ``first_index`` its first row in the dataset, and ``begin_seconds`` its start in the video
-    of each camera.
-    """
+    """An episode: its number, its first row in the dataset, and its start in the video of each camera."""
 
     index: int
     num_frames: int
@@ -101,9 +97,9 @@ class Episode:
 
 @dataclass(frozen=True)
 class EpisodeFiles(Source):
-    """The files of an episode: the path of its table, and a pair (camera, path or URL) for each video.
+    """The path of an episode's table, and a pair (camera, path or URL) for each video.
 
-    Episodes in the same files have equal `EpisodeFiles`, so that each file is opened only once for all of them.
+    Episodes in the same files have equal `EpisodeFiles`, so each file is opened only once for all of them.
     """
 
     table: str
@@ -211,10 +207,9 @@ class _Pattern:
 
 
 def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[LeRobotFormat, EpisodeItems]:
-    """Read the metadata of a dataset: its format and its episodes. Videos and tables of rows are not opened.
+    """Read the format and the episodes of a dataset. Videos and tables of rows are not opened.
 
-    ``source`` is the folder of the dataset, or its URL for fsspec. ``cameras`` are the names of the image columns to
-    include; by default all.
+    ``source`` is a folder, or a URL for fsspec. ``cameras`` are the image columns to include; by default all.
     """
     if not isinstance(source, str | os.PathLike):
         raise InvalidArgumentError(f"source must be the folder of a LeRobot dataset (got {shown(source)}).")
@@ -337,10 +332,7 @@ def _keep_cameras(features: dict[str, dict[str, Any]], cameras: Sequence[str]) -
 
 
 def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
-    """Read the texts in ``meta/tasks.parquet`` or ``meta/subtasks.parquet``, by number.
-
-    If the file is missing, return ``None`` for ``kind`` "subtask", and raise SourceNotFoundError for "task".
-    """
+    """Read the texts in ``meta/tasks.parquet`` or ``meta/subtasks.parquet``. Subtasks may be missing (``None``)."""
     path = join_path(root, f"meta/{kind}s.parquet")
     try:
         table = _read_table(path)
@@ -358,9 +350,9 @@ def _texts_by_number(root: str, kind: str) -> dict[int, str] | None:
 
 
 def json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tuple[Any, ...]]:
-    """Read a file of JSON lines, and yield the values of the keys in ``kinds`` for each line.
+    """Yield the values of the keys in ``kinds`` for each line of a file of JSON lines.
 
-    ``kinds`` maps each key to the type that its values must have. ``needed`` describes the keys in messages.
+    ``kinds`` maps each key to the type of its values. ``needed`` describes the keys in messages.
     """
     path = join_path(root, name)
     for number, line in enumerate(read_whole(path, limits.MAX_JSON_BYTES).splitlines(), start=1):

@@ -70,12 +70,9 @@ class TableRows(NamedTuple):
 
 
 def table_rows(files: EpisodeFiles, episode: Episode, columns: Mapping[str, tuple[int, ...]]) -> TableRows:
-    """Read the rows of an episode from its table.
+    """Read the rows of an episode from its table. ``columns`` maps names to shapes of values.
 
-    ``columns`` maps the name of each column to read to the shape of its values, which must be numbers or text.
-
-    Raises:
-        ReadError: if the table is missing or damaged, or its rows contradict the metadata.
+    Raise ReadError if the table is missing or damaged, or its rows contradict the metadata.
     """
     path = files.table
     key = (path, stamp_of(path), tuple(columns.items()))
@@ -235,10 +232,7 @@ _Recorded = Mapping[str, Any]
 
 
 def read_stats(known: LeRobotFormat, episodes: Sequence[int], *, is_whole: bool) -> dict[str, dict[str, Tensor]]:
-    """Return the statistics of the episodes with these numbers; see `LeRobotClips.stats`.
-
-    ``is_whole`` is true if these are all episodes of the dataset.
-    """
+    """Return the statistics of some episodes; see `LeRobotClips.stats`. With ``is_whole``, these are all episodes."""
     if known.version == (2, 1):
         place = join_path(known.root, "meta/episodes_stats.jsonl")
         try:

@@ -37,10 +37,7 @@ _BATCH_ROWS = 256
 
 
 def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
-    """Return the items of a Parquet file (a path or URL). Paths in it are relative to its folder.
-
-    If the file contains the media themselves, each of them is read only when it is needed; see `MediaColumn`.
-    """
+    """Return the items of a Parquet file (a path or URL). Paths in it are relative to its folder."""
     if url_scheme(path) is None or os.path.exists(path):
         check_manifest_file(path, limits.MAX_PARQUET_BYTES)
     with parquet_file(path) as file:
@@ -131,13 +128,11 @@ class ParquetItems(TableItems):
 
 
 class MediaColumn:
-    """A column of a Parquet file that contains media. Each value is located and read separately.
+    """A column of a Parquet file that contains media: ``column``, or ``column.bytes`` for a field of a struct.
 
-    The name of the column is ``column``. If the media are in a field of a struct, it is ``column.bytes``.
-
-    In an uncompressed column, a large value is returned as a part of the file, from which only the requested bytes are
-    read. In a compressed column, the whole page with the value is read, including other values in that page. A whole
-    row group is read only if `parquet_pages` does not support the encoding of its pages.
+    Each value is located and read separately. In an uncompressed column, a large value is returned as a part of the
+    file, from which only the requested bytes are read. In a compressed column, the whole page with the value is read. A
+    whole row group is read only if `parquet_pages` does not support the encoding of its pages.
     """
 
     is_fork_safe = True
@@ -201,10 +196,7 @@ class MediaColumn:
         return self._source
 
     def _place(self, group: int, row: int) -> Place:
-        """Return the byte range of a value in the file; for a compressed page, the value itself.
-
-        ``row`` counts within the row group ``group``.
-        """
+        """Return the byte range of a value in the file; for a compressed page, the value itself."""
         chunk = self._chunks[group]
         if chunk is None or (group in self._pages and self._pages[group] is None):
             raise UnknownPagesError("the column is not read by pages")

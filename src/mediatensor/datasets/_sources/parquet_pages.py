@@ -324,7 +324,7 @@ def _words(read_at: ReadAt, page: Page, chunk: Chunk, unpack: Callable[[bytes, i
 def _plain_values(read_at: ReadAt, page: Page, chunk: Chunk, body: bytes | None, start: int, count: int) -> list[Place]:
     """Return the byte range in the file of each of ``count`` values in plain encoding.
 
-    If the page is compressed, ``body`` has its decompressed contents. In this case, return the values themselves.
+    From a compressed page, whose contents are ``body``, return the values themselves.
     """
     if body is None:
         return [*_plain_spans(read_at, page.start + start, page.start + page.size, count, chunk.value_bytes)]

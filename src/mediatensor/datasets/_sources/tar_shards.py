@@ -337,8 +337,8 @@ class TarItems(LazyItems):
 class _Index:
     """The keys of all samples, and the positions of their members in the shards, stored in a few arrays.
 
-    A list of objects is not used, because every forked worker would copy its memory: reading an object changes its
-    reference count.
+    Every forked worker would copy the memory of a list of objects, because reading an object changes its reference
+    count.
     """
 
     def __init__(self) -> None:
