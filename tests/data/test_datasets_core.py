@@ -640,7 +640,6 @@ def not_a_clip(_: Any) -> str:
         (VideoTextClips, {"captions": lambda item: [{"start": 0, "end": 1, "text": "a"}], "transform": not_a_clip}, ""),
         (AudioClips, {"decoder_options": {"num_ffmpeg_threads": "two"}}, "num_ffmpeg_threads"),
         (VideoAudioClips, {"decoder_options": {"seek_mode": "fast"}}, "seek mode"),
-        (DocumentPages, {"pages": "first", "pdf_options": {"nope": 5}}, "nope"),
     ],
 )
 def test_on_error_does_not_hide_invalid_arguments(

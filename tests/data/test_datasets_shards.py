@@ -316,7 +316,7 @@ def test_sources_that_only_ffmpeg_can_open_are_named(tmp_path: Path) -> None:
         ([{"n": 1}], "shard.tar", "one field"),
         ([{"n": 1}], "{}.zip", "ending"),
         ([{"n": 1}], "{a}.tar", "one field"),
-        ([3], "{}.tar", "row 0 is a int"),
+        ([3], "{}.tar", "row 0 is of type int"),
         ([{"n": object()}], "{}.tar", "in the column 'n'"),
         ([{"a/b": b""}], "{}.tar", "ending of a file name"),
         ([{1: b""}], "{}.tar", "must be text"),

@@ -68,7 +68,8 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
             _check_names_no_file(row, place)
     else:
         raise InvalidArgumentError(
-            f"{place} is a {type(row).__name__}; a row must be an Item, or a mapping from names to values, such as "
+            f"{place} is of type {type(row).__name__}; a row must be an Item, or a mapping from names to values, such "
+            "as "
             '{"jpg": data, "label": 3}.'
         )
     return contents
@@ -178,8 +179,8 @@ def _checked_json(value: Any, name: str, place: str) -> Any:
         json_bytes(value)
     except (TypeError, ValueError, RecursionError):
         raise InvalidArgumentError(
-            f"{place} has a {type(value).__name__} in the column {name!r} ({shown(value)}); a value must be bytes, "
-            "text, a number, a tensor, a PIL image, or another value that JSON can store."
+            f"{place} has a value of type {type(value).__name__} in the column {name!r} ({shown(value)}); a value must "
+            "be bytes, text, a number, a tensor, a PIL image, or another value that JSON can store."
         ) from None
     return value
 

@@ -171,7 +171,10 @@ def write_shards(
             if left_out
             else ""
         )
-        warn_user(f"{counted(len(failures), 'row')} could not be read, and not stored in the shards: {reasons}.{empty}")
+        warn_user(
+            f"{counted(len(failures), 'row')} could not be read, and not stored in the shards: "
+            f"{reasons.rstrip('.')}.{empty}"
+        )
     return shards
 
 
