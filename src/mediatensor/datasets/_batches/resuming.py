@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from ..._engine.common.checks import function, shown, whole_number
+from ..._engine.common.lazy import cached_property
 from ...errors import InvalidArgumentError
 from .._rows.dataset import MediaDataset, RowKey, rank_and_number
 from .._rows.recipe import checked_epoch
@@ -143,7 +144,6 @@ class RowBatches(Sampler[list[RowKey]]):
         }
         #: The epoch of the next iteration.
         self.epoch = 0
-        self._classes: RowClasses | None = None
         # What earlier runs have read of the epoch: for each run [batch size, ranks, number of batches].
         self._runs: list[list[int]] = []
         # The iteration that started last.
@@ -209,12 +209,14 @@ class RowBatches(Sampler[list[RowKey]]):
             {'jump': 5, 'run': 5}
         """
         epoch = self.epoch if epoch is None else checked_epoch(epoch)
-        if self._classes is None:
-            self._classes = RowClasses.of(self._dataset.items, self._file_of_row)
         rows = self._rows_of(epoch)
         steps = self._steps(rows, self._order_of(rows, epoch), self.batch_size, self.num_ranks)
         read = [places for step in steps for places in step]
         return self._classes.count_rows(rows[np.concatenate(read)] if read else rows[:0])
+
+    @cached_property
+    def _classes(self) -> RowClasses:
+        return RowClasses.of(self._dataset.items, self._file_of_row)
 
     def _plan(self) -> _EpochPlan:
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
@@ -272,7 +274,7 @@ class RowBatches(Sampler[list[RowKey]]):
             "epoch": self.epoch,
             **self._origin,
             "runs": [run for run in runs if run[2]],
-            **({} if (files := self._dataset._file_order()) is None else files._asdict()),
+            **({} if (files := self._dataset._file_order) is None else files._asdict()),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -294,7 +296,7 @@ class RowBatches(Sampler[list[RowKey]]):
         if not isinstance(state, Mapping):
             raise InvalidArgumentError(f"The state must be a mapping that state_dict returned (got {shown(state)}).")
         _check_origin(state, self._origin, "dataset and order")
-        _check_files(state, self._dataset._file_order())
+        _check_files(state, self._dataset._file_order)
         try:
             epoch = checked_epoch(state["epoch"])
             runs = [[int(n) for n in run] for run in state["runs"]]

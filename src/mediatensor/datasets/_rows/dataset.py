@@ -18,6 +18,7 @@ from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..._engine.common.checks import shown, whole_number
+from ..._engine.common.lazy import cached_property
 from ..._engine.common.messages import counted
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError
@@ -110,8 +111,6 @@ class MediaDataset(Dataset[Sample | Skipped]):
         self.seed = 0 if seed is None else whole_number("seed", seed, or_none=True)
         self._has_own_seed = seed is not None
         self._row_ends = _row_ends(rows_per_file, len(items))
-        # Computed when a state is first saved, because it takes a second for a million files.
-        self._known_file_order: list[FileOrder | None] = []
         # In shared memory, so that persistent workers see the number of the next epoch; -1 until it is set.
         self._epoch: Tensor = shared_numbers((), -1)
         num_open_files = whole_number("max_open_files", max_open_files, at_least=1)
@@ -145,11 +144,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
         """For each row, the index of its file in ``items``, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
+    @cached_property
     def _file_order(self) -> FileOrder | None:
-        """Return the summary of the file names that saved states contain; see `file_order_of`."""
-        if not self._known_file_order:
-            self._known_file_order.append(file_order_of(self.items))
-        return self._known_file_order[0]
+        """The summary of the file names that saved states contain. It takes a second for a million files."""
+        return file_order_of(self.items)
 
     @property
     def class_names(self) -> list[str]:

@@ -150,8 +150,8 @@ def as_items(
 def _items_of_source(source: Any, columns: Columns) -> Sequence[Item]:
     if isinstance(source, str | os.PathLike):
         return _items_of_path(os.fspath(source), columns)
-    if hugging_face_type(source) is not None:
-        return _items_of_hugging_face(source, columns)
+    if (hugging_face := hugging_face_type(source)) is not None:
+        return _items_of_hugging_face(source, hugging_face, columns)
     if (place := lance_place(source)) is not None:
         return items_of_lance(place[0], columns, version=place[1])
     _check_is_collection(source)
@@ -200,8 +200,7 @@ def _class_number_of(item: Item, classes: tuple[str, ...]) -> Any:
     return class_number(item.label, classes)
 
 
-def _items_of_hugging_face(source: Any, columns: Columns) -> Sequence[Item]:
-    name = hugging_face_type(source)
+def _items_of_hugging_face(source: Any, name: str, columns: Columns) -> Sequence[Item]:
     if name == "Dataset":
         return HuggingFaceItems(source, columns)
     if name in ("DatasetDict", "IterableDatasetDict"):
