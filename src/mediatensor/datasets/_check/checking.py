@@ -146,7 +146,7 @@ def check_dataset(
         bare = [number for number, file in enumerate(files) if decode and file.findings and not file.thumbnail]
         todo = {keys[number]: number for number in bare[:MOST_FILES_ON_PAGE] if files[number].facts.num_frames}
         with closing(_call_each(todo, picture, count)) as drawn:
-            for key, thumbnail in progress(drawn, "pictures", total=len(todo)) if show_progress else drawn:
+            for key, thumbnail in progress(drawn, "thumbnails", total=len(todo)) if show_progress else drawn:
                 if thumbnail is not None:
                     known[key] = replace(known[key], thumbnail=thumbnail)
                     keep(key, known[key])
