@@ -300,6 +300,14 @@ def test_rows_with_damaged_captions_are_skipped(videos: Path, tmp_path: Path) ->
         assert len(write_shards(rows, tmp_path / "b{}.tar", on_error="skip")) == 1
 
 
+def test_file_urls_are_read_as_paths(videos: Path, tmp_path: Path) -> None:
+    url = f"file:{videos / '000.mp4'}"
+    (shard,) = write_shards([{"a": {"bytes": None, "path": url}}], tmp_path / "{}.tar")
+    with tarfile.open(shard) as tar:
+        members = [tar.extractfile(member).read() for member in tar if member.name.endswith(".mp4")]  # type: ignore[union-attr]
+    assert members == [(videos / "000.mp4").read_bytes()]
+
+
 def test_sources_that_only_ffmpeg_can_open_are_named(tmp_path: Path) -> None:
     with pytest.raises(OpenError, match=r"rtmp://example\.invalid/a\.mp4: only FFmpeg can open it"):
         write_shards([{"a": {"bytes": None, "path": "rtmp://example.invalid/a.mp4"}}], tmp_path / "{}.tar")

@@ -430,7 +430,7 @@ def read_whole(source: object, max_bytes: int | None = None) -> bytes:
         InvalidArgumentError: if the source has more than ``max_bytes`` bytes.
         OpenError: if only FFmpeg can open the source.
     """
-    made = make_source(source)
+    made = make_readable_source(source)
     reader = made.open_bytes() or made.open()
     if isinstance(reader, str):
         raise OpenError(
