@@ -26,14 +26,20 @@ def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """
     seed = int.from_bytes(hashlib.sha256(f"{name} {tuple(shape)}".encode()).digest()[:8], "little")
     raw = np.random.PCG64(seed).random_raw(math.prod(shape))
-    return ((raw >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0).reshape(shape)
+    # In place, because networks have millions of weights.
+    raw >>= np.uint64(11)
+    values = raw.astype(np.float64)
+    values *= 2.0**-52
+    values -= 1.0
+    return values.reshape(shape)
 
 
 def formula_tensor(name: str, shape: tuple[int, ...], gain: float = 1.0) -> torch.Tensor:
     """The float32 tensor of a state dict entry: matrices have variance ``gain / fan_in``, scales lie around 1."""
     noise = uniform(name, shape)
     if len(shape) >= 2:
-        values = noise * math.sqrt(3.0 * gain / math.prod(shape[1:]))
+        noise *= math.sqrt(3.0 * gain / math.prod(shape[1:]))
+        values = noise
     elif name.endswith(("running_var", "weight")):
         values = 1.0 + 0.2 * noise
     else:

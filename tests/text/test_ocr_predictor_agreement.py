@@ -50,6 +50,7 @@ def test_a_drawn_page_reads_as_with_onnxruntime() -> None:
     )
 
 
+@pytest.mark.slow
 def test_rotated_text_reads_as_with_onnxruntime() -> None:
     require_weights()
     turned = ocr_predictor(pretrained=True, assume_straight_pages=False, shorter_side=352)

@@ -65,7 +65,7 @@ def lines_of(page: Any) -> list[str]:
     return [line.render() for block in page.blocks for line in block.lines]
 
 
-@pytest.mark.parametrize(("kind", "turns"), [("form", (1,)), ("receipt", (2, 3))])
+@pytest.mark.parametrize(("kind", "turns"), [("form", (1, 2)), pytest.param("receipt", (2, 3), marks=pytest.mark.slow)])
 def test_turned_pages_read_like_the_upright_page(
     kind: str, turns: tuple[int, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
