@@ -245,7 +245,7 @@ def test_resume_rejects_other_or_incomplete_shards(tmp_path: Path) -> None:
     write_shards(numbers, pattern, rows_per_shard=2)
     with pytest.raises(InvalidArgumentError, match=r"exists already; resume=True keeps"):
         write_shards(numbers, pattern, rows_per_shard=2)
-    with pytest.raises(InvalidArgumentError, match="does not have rows 000000000 to 000000000"):
+    with pytest.raises(InvalidArgumentError, match="does not have the rows 000000000 to 000000000"):
         write_shards(numbers, pattern, rows_per_shard=1, resume=True)
     with pytest.raises(InvalidArgumentError, match=r"1\.tar' is a shard of other rows"):
         write_shards(numbers[:2], pattern, rows_per_shard=2, resume=True)
@@ -267,7 +267,7 @@ def test_unreadable_rows_are_skipped_or_raise(videos: Path, tmp_path: Path) -> N
         write_shards(items, tmp_path / "a{}.tar")
     with pytest.raises(SourceNotFoundError):
         write_shards(items[2:], tmp_path / "b{}.tar")
-    with pytest.warns(UserWarning, match=r"3 rows could not be read .*row 1.*row 2 \(missing\.mp4\)"):
+    with pytest.warns(UserWarning, match=r"3 rows could not be read.*row 1.*row 2 \(missing\.mp4\)"):
         (shard,) = write_shards(items, tmp_path / "c{}.tar", on_error="skip", num_workers=1)
     assert [Path(item.name).name for item in TarItems(shard)] == ["000000000.mp4"]
     with pytest.raises(ReadError, match="No row could be read"):

@@ -172,8 +172,8 @@ def write_shards(
             else ""
         )
         warn_user(
-            f"{counted(len(failures), 'row')} could not be read, and not stored in the shards: "
-            f"{reasons.rstrip('.')}.{empty}"
+            f"{counted(len(failures), 'row')} could not be read and {'is' if len(failures) == 1 else 'are'} not in the "
+            f"shards: {reasons.rstrip('.')}.{empty}"
         )
     return shards
 
