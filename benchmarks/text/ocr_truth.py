@@ -110,8 +110,13 @@ _DRAWN: tuple[tuple[str, int, dict[str, Any]], ...] = (
 )
 
 
-def draw_pages(folder: Path, limit: int | None = None) -> dict[str, list[TruePage]]:
-    """Render pages with known text into ``folder``, with the helpers of the tests."""
+def draw_pages(
+    folder: Path, limit: int | None = None, plans: Sequence[tuple[str, int, dict[str, Any]]] = _DRAWN
+) -> dict[str, list[TruePage]]:
+    """Render pages with known text into ``folder``, with the helpers of the tests.
+
+    A plan is the kind of a page, its seed, and options of ``render_page``.
+    """
     from PIL import Image
 
     tests = str(Path(__file__).parents[2] / "tests" / "shared")
@@ -124,7 +129,7 @@ def draw_pages(folder: Path, limit: int | None = None) -> dict[str, list[TruePag
         return Word(text, (x0, y0, x1, y1))
 
     pages = []
-    for number, (kind, seed, options) in enumerate(_DRAWN[:limit]):
+    for number, (kind, seed, options) in enumerate(plans[:limit]):
         page: RenderedPage = render_page(kind, seed, **options)
         path = folder / f"{number}-{kind}.png"
         Image.fromarray(page.image).save(path)

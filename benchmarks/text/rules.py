@@ -8,6 +8,7 @@ conditions, each condition inside a function is a rule as well: a part of an ``a
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import signal
 import sys
@@ -21,7 +22,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Change", "changed", "changes_of", "conditions_of", "count_decisions", "rule_table", "time_limit"]
+__all__ = [
+    "Change",
+    "changed",
+    "changes_of",
+    "conditions_of",
+    "count_decisions",
+    "effect_text",
+    "remember",
+    "rule_table",
+    "time_limit",
+]
 
 # A change: its name, and (module, attribute, value) to set.
 Change = tuple[str, list[tuple[Any, str, Any]]]
@@ -253,6 +264,34 @@ def time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def remember(results: dict[bytes, Any], inputs: Iterable[Any], compute: Callable[[], Any]) -> Any:
+    """Return ``compute()``, or the earlier result for inputs with the same values. Inputs are tensors or arrays."""
+    digest = hashlib.blake2b(digest_size=16)
+    for values in inputs:
+        pixels = np.ascontiguousarray(values)
+        digest.update(str(pixels.shape).encode())
+        digest.update(pixels)
+    key = digest.digest()
+    if key not in results:
+        results[key] = compute()
+    return results[key]
+
+
+def effect_text(effect: Any, unit: str) -> str:
+    """Return one line for an effect: the differences of the figures of each set, or the name of an error.
+
+    The figures "differ" and "not read" are numbers of items that the ``unit`` names, such as clips.
+    """
+    if isinstance(effect, str):
+        return effect
+    return ", ".join(
+        f"{name}: {figures['differ']} differ"
+        + "".join(f", {figure} {count:+d}" for figure, count in figures.items() if figure not in ("differ", "not read"))
+        + (f" ({figures['not read']} {unit} not read)" if "not read" in figures else "")
+        for name, figures in effect.items()
+    )
 
 
 def rule_table(rows: Iterable[tuple[str, str, str]]) -> list[str]:

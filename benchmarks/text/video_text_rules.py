@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import hashlib
 import importlib
 import json
 import tempfile
@@ -28,7 +27,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -41,7 +39,7 @@ from mediatensor.ocr.video import VideoReading
 from ..shared.machine import machine_stamp
 from ..shared.options import add_output, make_parser
 from ..shared.reports import fact_list, say, write_report
-from .rules import changed, changes_of, count_decisions, rule_table, time_limit
+from .rules import changed, changes_of, count_decisions, effect_text, remember, rule_table, time_limit
 from .video_text_clips import draw_clip, drawn_plans
 from .video_text_readers import to_reading
 from .video_text_scores import score_clip
@@ -122,19 +120,7 @@ class _Memory(nn.Module):
 
     def forward(self, images: Sequence[Any], **options: Any) -> Any:
         """Return the result for these images."""
-        return _remember(self._results, images, lambda: self.predictor(images, **options))
-
-
-def _remember(results: dict[bytes, Any], images: Sequence[Any], compute: Callable[[], Any]) -> Any:
-    digest = hashlib.blake2b(digest_size=16)
-    for image in images:
-        pixels = np.ascontiguousarray(image)
-        digest.update(str(pixels.shape).encode())
-        digest.update(pixels)
-    key = digest.digest()
-    if key not in results:
-        results[key] = compute()
-    return results[key]
+        return remember(self._results, images, lambda: self.predictor(images, **options))
 
 
 def _recall(results: dict[Any, Any], where: Any, compute: Callable[[], Any]) -> Any:
@@ -153,12 +139,12 @@ def _with_memory(predictor: Any) -> Any:
     module = importlib.import_module(f"{video_predictor.__name__}.predictor")
     lines, pages = dict[bytes, Any](), dict[bytes, Any]()
     read_lines, read_page = watching.read_lines, module.OCRPredictor
-    watching.read_lines = lambda model, image, quads: _remember(
+    watching.read_lines = lambda model, image, quads: remember(
         lines, [image, quads], lambda: read_lines(model, image, quads)
     )
     module.OCRPredictor = lambda *parts, **readers: (
         lambda images: copy.deepcopy(
-            _remember(pages, images, lambda: read_page(*parts, **readers)(images))  # the reader changes pages
+            remember(pages, images, lambda: read_page(*parts, **readers)(images))  # the reader changes pages
         )
     )
     module.access_to = lambda _: _Clip.shown.frames
@@ -315,7 +301,7 @@ def _sweep(predictor: Any, sets: Mapping[str, Sequence[_Clip]], options: argpars
         if not effect:
             inert.add((rule, label))
         rows.append({"rule": rule, "change": label, "effect": effect, "decisions": decisions[rule, label]})
-        say(f"{rule} {label} ({decisions[rule, label]}) {_effect_text(effect)}")
+        say(f"{rule} {label} ({decisions[rule, label]}) {effect_text(effect, 'clips')}")
     return document
 
 
@@ -369,19 +355,8 @@ def _to_markdown(document: Mapping[str, Any]) -> str:
         label = row["change"]
         if label in ("false", "true") or label.startswith("without"):
             label += f" ({row['decisions']} decisions)"
-        rows.append((row["rule"], label, _effect_text(row["effect"])))
+        rows.append((row["rule"], label, effect_text(row["effect"], "clips")))
     return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])
-
-
-def _effect_text(effect: Any) -> str:
-    if isinstance(effect, str):
-        return effect
-    return ", ".join(
-        f"{name}: {figures['differ']} differ"
-        + "".join(f", {figure} {count:+d}" for figure, count in figures.items() if figure not in ("differ", "not read"))
-        + (f" ({figures['not read']} clips not read)" if "not read" in figures else "")
-        for name, figures in effect.items()
-    )
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

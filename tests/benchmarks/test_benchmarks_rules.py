@@ -1,4 +1,4 @@
-"""Changes of rules, one at a time, of a small module whose results were worked out by hand."""
+"""Test changes of rules, one at a time, in a small module whose results were worked out by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from benchmarks.text import ocr_rules
+from benchmarks.text.ocr_readers import to_words
 from benchmarks.text.rules import changed, changes_of, count_decisions, rule_table
+from PIL import Image
+
+from mediatensor.ocr import ocr_predictor
+from ocr_onnx_sessions import require_weights
 
 SOURCE = """
 from __future__ import annotations
@@ -101,3 +109,18 @@ def test_decisions_are_counted(module: Any) -> None:
 def test_the_table_has_a_row_for_each_rule() -> None:
     rows = [("a", "0", ""), ("b", "true", "exact -1"), ("a", "x 1.4", "missed +2"), ("a", "x 0.7", "")]
     assert rule_table(rows)[2:] == ["| `a` | 0, x 0.7 | x 1.4: missed +2 |", "| `b` |  | true: exact -1 |"]
+
+
+def test_reading_with_memory_is_the_same_for_every_module(tmp_path: Path) -> None:
+    require_weights()
+    (page,) = ocr_rules.draw_pages(tmp_path, None, (("receipt", 12, {"rotation": 270}),))["drawn"]
+    image = np.array(Image.open(page.image).convert("RGB"))
+    expected = to_words(ocr_predictor(pretrained=True)([image]).pages[0])
+    reader = ocr_rules._Reader()
+    try:
+        for area in ("", *ocr_rules._AREAS):
+            reader.area = area
+            words, _ = reader.read(ocr_rules._Page(page, "drawn", torch.from_numpy(image).permute(2, 0, 1)))
+            assert [word.text for word in words] == [word.text for word in expected]
+    finally:
+        reader.close()

@@ -30,6 +30,7 @@ import torch
 from ....errors import InvalidArgumentError
 from .._networks.transfers import download
 
+# For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BLANK = 0

@@ -30,6 +30,7 @@ from .cutting import LineBatch, line_cuts, network_input
 from .ink import ink_of_line, inks_of_lines
 from .words import LineCharacters, LineWord, find_missing_spaces, leaves_ink_over, sort_words, split_line
 
+# For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 FILE = Path(__file__).with_name("scripts.npz")
 FILE_SHA256 = "bf2a8d0e6b563ded8df77beeadbac874b26add2bc048fefc6c09ebaf95ef4589"
 SURE_OF_SCRIPT = 1.0

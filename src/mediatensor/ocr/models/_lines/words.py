@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from .ink import ink_band, remove_rules, runs_of_true
 
+# For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 LEAST, GREATEST = 1e-4, 1 - 1e-5
 """Confidences of characters are limited to this range, so that logarithms are finite."""
 OFFSET, OF_LEAST, OF_ALL = 0.34, 0.63, 0.65
@@ -74,8 +75,7 @@ WORD_GAP = 0.3
 """Ink gap that ends a word in a line that was not read yet, as a share of the ink's height."""
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-LEAST_PROBABILITY = 0.01
-"""A space is considered only if its probability reaches this value at some step."""
+
 USUAL_SPACE, USUAL_GAP = 0.28, 0.06
 """Usual width of a space in addition to a letter gap, and usual letter gap, as shares of the ink's height."""
 USUAL_SPACE_WEIGHT = 2
@@ -84,6 +84,10 @@ LEAST_SPACE = 2.0
 """Least difference between gaps of words and gaps of letters, in pixels."""
 WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
 """Logistic weights of a constant, a space's log probability, the ink gap, and a position inside a number."""
+LEAST_GAP, GREATEST_GAP = -0.5, 1.25
+"""Limits on scaled gaps, so that one gap cannot outweigh the probability of a space."""
+LEAST_PROBABILITY = math.exp(-(WEIGHTS[0] + WEIGHTS[2] * GREATEST_GAP) / WEIGHTS[1])
+"""Spaces with a lower probability at every step cannot be missing, however wide the gap is."""
 IN_NUMBERS = frozenset("0123456789.,:/-'")
 CLOSING_SIGNS = frozenset(",.;)]}")
 """Signs that follow a word without a space in all languages, so a gap before one is not a missing space."""
@@ -423,7 +427,7 @@ def _scale_gaps(gaps: FloatArray, is_space: BoolArray, ink: BoolArray) -> FloatA
         space = (num_spaces * float(np.median(gaps[is_space])) + USUAL_SPACE_WEIGHT * space) / (
             num_spaces + USUAL_SPACE_WEIGHT
         )
-    scaled: FloatArray = ((gaps - letter) / max(space - letter, LEAST_SPACE)).clip(-0.5, 1.25)
+    scaled: FloatArray = ((gaps - letter) / max(space - letter, LEAST_SPACE)).clip(LEAST_GAP, GREATEST_GAP)
     return scaled
 
 

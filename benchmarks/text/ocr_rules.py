@@ -1,0 +1,339 @@
+"""Effect of each rule of reading: ``python -m benchmarks.text.ocr_rules --pages FOLDER --known FILE``.
+
+Every named number of the modules is set to 0, to 0.7 and 1.4 times its value and to a million times its value, every
+predicate is fixed to true and to false, and every step that only corrects a result is left out. With ``--conditions``,
+every condition inside a function is left out as well. After each change, all pages are read and scored again. The
+pages of ``--known``, on which rules were developed, are scored apart from unseen pages and from generated pages, which
+include turned pages and invoices. A rule that can be switched off without a lower score on any set is unnecessary, if
+the pages test it: the number of decisions says how often a predicate was false and true without any change.
+
+The networks' results are kept by their input pixels, so a change costs only the rules and what the networks had not
+seen before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mediatensor.ocr import models, ocr_predictor
+
+from ..shared.machine import machine_stamp
+from ..shared.options import add_output, make_parser
+from ..shared.reports import fact_list, say, write_report
+from .ocr_numbers import draw_invoices
+from .ocr_readers import to_words
+from .ocr_scores import Word, page_errors, score_words
+from .ocr_truth import TruePage, draw_pages, load_sets
+from .rules import changed, changes_of, count_decisions, effect_text, remember, rule_table, time_limit
+
+# Modules of rules, in the order of their steps on a page. A change in a module leaves the results of all earlier steps
+# as they are: boxes of the detector, then images of lines, then scores of the recogniser.
+_AREAS = {
+    "pages": "_pages.preprocessing",
+    "detection": "detection.predictor",
+    "leftovers": "detection._leftovers",
+    "cutting": "_lines.cutting",
+    "ink": "_lines.ink",
+    "reading": "_lines.reading",
+    "turning": "_lines.turning",
+    "characters": "_lines.characters",
+    "words": "_lines.words",
+    "page_lines": "_lines.page_lines",
+}
+_DETECTS = ("pages", "detection", "leftovers")
+_CUTS = (*_DETECTS, "cutting", "ink")
+_USERS = ("reading", "turning", "page_lines")  # modules that read lines
+# Steps that only correct a result: the argument that they return when they are left out, or None for no result.
+_STEPS: Mapping[str, int | None] = {
+    "remove_screens": 0,
+    "add_found_boxes": 0,
+    "extend_to_colons": 0,
+    "_merge_windows": 0,
+    "remove_rules": 0,
+    "correct_spelling": 0,
+    "replace_zeros": 0,
+    "find_missing_spaces": None,
+    "_split_at_gaps": 0,
+    "_turn_bad_lines": 3,
+}
+# Numbers that bound memory or describe a format; they are not rules.
+_TECHNICAL = {
+    "BITS",
+    "BLANK",
+    "CUT_HEIGHT",
+    "FIRST_EAST_ASIAN",
+    "LAST_EAST_ASIAN",
+    "MAX_FLOAT_PIXELS",
+    "NUM_ALTERNATIVES",
+    "SEQUENCE_LENGTH",
+    "SYMBOL_BITS",
+    "TURNS",
+    "_SHORT_TEXT",
+    "_SHORT_TEXT_CONFIDENCE",
+}
+# Generated pages: turned by each angle, and small, faint and inverted ones.
+_PLANS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    ("letter", 10, {"rotation": 180}),
+    ("form", 11, {"rotation": 90}),
+    ("receipt", 12, {"rotation": 270}),
+    ("columns", 13, {"dpi": 80}),
+    ("receipt", 14, {"dpi": 150, "contrast": 0.5, "noise": 10}),
+    ("form", 15, {"dpi": 120, "inverted": True}),
+)
+_NUM_INVOICES = 3
+_PATIENCE = 10
+# Figures of which more is better, and less is better.
+_MORE, _LESS = ("words right",), ("words invented", "characters wrong")
+
+Figures = dict[str, int]
+
+
+@dataclass
+class _Page:
+    """A page in memory, its truth, and how it is read without any change."""
+
+    truth: TruePage
+    set: str
+    image: Tensor
+    seconds: float = 0.0
+    words: list[Word] = field(default_factory=list)
+    content: str = ""
+    figures: Figures = field(default_factory=dict)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line, measure, report."""
+    options = _parse(arguments)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        pages = list(_pages(options, Path(folder)))
+    document = _sweep(_Reader(), pages, options)
+    text = _to_markdown(document)
+    print(text)
+    write_report(options.output, options.name, document, text)
+
+
+def _pages(options: argparse.Namespace, folder: Path) -> Iterator[_Page]:
+    sets = load_sets(options.pages, None, options.known) if options.pages else {}
+    sets = {name: pages[:: max(1, len(pages) // options.limit)][: options.limit] for name, pages in sets.items()}
+    generated = draw_pages(folder, None, _PLANS)["drawn"]
+    for invoice in draw_invoices(folder, _NUM_INVOICES):
+        values = tuple(Word(value.text, value.box) for value in invoice.values)
+        generated.append(TruePage(invoice.image, (), values, has_word_boxes=False))
+    for name, pages in {**sets, "generated": generated}.items():
+        for page in pages:
+            yield _Page(page, name, torch.from_numpy(np.array(Image.open(page.image).convert("RGB"))).permute(2, 0, 1))
+
+
+class _Reader:
+    """The predictor with its defaults, whose networks remember their results.
+
+    ``area`` is the module that is changed now. The results of earlier steps are remembered as well.
+    """
+
+    def __init__(self) -> None:
+        self.area = ""
+        self._predictor = ocr_predictor(pretrained=True)
+        self._located, self._seen = dict[bytes, Any](), dict[bytes, Any]()
+        detector, recogniser = self._predictor.det_predictor, self._predictor.reco_predictor.model
+        locate, forward, recognise = detector.locate, detector.model.forward, recogniser.forward
+        maps, steps = dict[bytes, Any](), dict[bytes, Any]()
+        detector.model.forward = lambda data, **options: remember(maps, [data], lambda: forward(data, **options))
+        recogniser.forward = lambda lines, **options: _join(
+            [remember(steps, [line], lambda line=line: recognise(line[None], **options)) for line in lines]
+        )
+
+        def remembered_locate(images: Sequence[Tensor], **options: Any) -> Any:
+            if self.area in _DETECTS:
+                return locate(images, **options)
+            return iter([remember(self._located, images, lambda: list(locate(images, **options)))[0]])
+
+        detector.locate = remembered_locate
+        reading = importlib.import_module(f"{models.__name__}._lines.reading")
+        read_lines = reading.read_lines
+
+        def remembered_read(model: Any, page: Tensor, quads: Any, split_after: str = "") -> Any:
+            if self.area in _CUTS or model is not recogniser:
+                return read_lines(model, page, quads, split_after)
+            size = model.cfg["input_shape"][1], reading.MAX_LINE_WIDTH
+            seen = remember(
+                self._seen,
+                [page, quads],
+                lambda: [reading.see_batch(model, cut()) for cut in reading.line_cuts(page, quads, *size)],
+            )
+            return reading.readings_of(model, seen, len(quads), split_after)
+
+        self._users = [importlib.import_module(f"{models.__name__}._lines.{name}") for name in _USERS]
+        self._read_lines = read_lines
+        self._replace_read_lines(remembered_read)
+
+    def close(self) -> None:
+        """Let other predictors read lines without the memory again."""
+        self._replace_read_lines(self._read_lines)
+
+    def _replace_read_lines(self, function: Callable[..., Any]) -> None:
+        for user in self._users:
+            vars(user)["read_lines"] = function
+
+    @torch.inference_mode()
+    def read(self, page: _Page) -> tuple[list[Word], str]:
+        """Return the words of a page, and everything that was read on it."""
+        read = self._predictor([page.image]).pages[0]
+        return to_words(read), repr((read.export(), read.unread))
+
+
+def _join(outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the outputs of the recogniser for single lines as the output for a batch."""
+    joined: dict[str, Any] = {}
+    for name, first in outputs[0].items():
+        parts = [output[name] for output in outputs]
+        if isinstance(first, tuple):
+            joined[name] = tuple(torch.cat(values) for values in zip(*parts, strict=True))
+        else:
+            joined[name] = None if first is None else torch.cat(parts)
+    return joined
+
+
+def _figures(page: _Page, words: Sequence[Word]) -> Figures:
+    score = score_words(page.truth.words, words)
+    count = score.end_to_end["raw"] if page.truth.has_word_boxes else score.bag["caseless"]
+    errors = page_errors(page.truth.words if page.truth.has_word_boxes else page.truth.lines, words)
+    return {
+        "words": count.truth,
+        "words right": count.right,
+        "words invented": count.found - count.right,
+        "characters wrong": errors.edits,
+    }
+
+
+def _changes(
+    options: argparse.Namespace, reader: _Reader, pages: Sequence[_Page]
+) -> Iterator[tuple[str, str, Any, int]]:
+    """Yield the area, the rule, its change and its number of decisions. Small changes are last."""
+    modules = {area: importlib.import_module(f"{models.__name__}.{name}") for area, name in _AREAS.items()}
+    found: list[tuple[str, str, Any, int]] = []
+    for area in options.areas:
+        module = modules[area]
+        reader.area = area
+        measures: list[Callable[[], object]] = [partial(reader.read, page) for page in pages]
+        decisions = count_decisions(module, measures, conditions=options.conditions)
+        for rule, (label, values) in changes_of(module, conditions=options.conditions, steps=_STEPS):
+            name = rule.partition(".")[2].partition("[")[0]
+            if name in _TECHNICAL:
+                continue
+            if name.isupper():
+                owners = [own for own in modules.values() if name in vars(own)]
+                if owners[0] is not module:  # imported from another module
+                    continue
+                values = [(owner, name, values[0][2]) for owner in owners]
+            found.append((area, rule, (label, values), decisions[rule.partition(".")[2], label]))
+    yield from sorted(found, key=lambda change: change[2][0] in ("x 0.7", "x 1.4"))
+
+
+def _sweep(reader: _Reader, pages: Sequence[_Page], options: argparse.Namespace) -> dict[str, Any]:
+    for page in pages:
+        for _ in range(2):
+            start = time.monotonic()
+            page.words, page.content = reader.read(page)
+            page.seconds = time.monotonic() - start
+        page.figures = _figures(page, page.words)
+    order = sorted(pages, key=lambda page: page.seconds)
+    base: dict[str, Figures] = {}
+    for page in pages:
+        total = base.setdefault(page.set, dict.fromkeys(("pages", *page.figures), 0))
+        for name, count in {"pages": 1, **page.figures}.items():
+            total[name] += count
+    seconds = sum(page.seconds for page in pages)
+    say(f"{base}, {seconds:.1f} s for each change")
+    rows: list[dict[str, Any]] = []
+    inert: set[tuple[str, str]] = set()
+    for area, rule, change, decisions in _changes(options, reader, order):
+        label = change[0]
+        if label in ("x 0.7", "x 1.4") and ({(rule, "0"), (rule, "x 10^6")} <= inert or options.removal):
+            continue  # neither limit has an effect, so values in between have none
+        reader.area = area
+        try:
+            with changed(change), time_limit(60 + _PATIENCE * seconds):
+                effect: Any = _effect(reader, order, options.enough)
+        except Exception as error:  # an impossible change
+            effect = type(error).__name__
+        if not effect:
+            inert.add((rule, label))
+        rows.append({"rule": rule, "change": label, "effect": effect, "decisions": decisions})
+        say(f"{rule} {label} ({decisions}) {effect_text(effect, 'pages')}")
+    return {"schema": 1, "machine": machine_stamp(), "base": base, "rows": rows}
+
+
+def _effect(reader: _Reader, pages: Sequence[_Page], enough: int | None) -> dict[str, Figures]:
+    """Return the differences of the figures of each set, with the number of pages that differ in any way."""
+    effect: dict[str, Counter[str]] = {}
+    lost = 0
+    for page in pages:
+        counts = effect.setdefault(page.set, Counter())
+        if enough is not None and lost >= enough:
+            counts["not read"] += 1
+            continue
+        words, content = reader.read(page)
+        if content == page.content:
+            continue
+        counts["differ"] += 1
+        if words != page.words:
+            for name, count in _figures(page, words).items():
+                change = count - page.figures[name]
+                counts[name] += change
+                lost += max(0, -change if name in _MORE else change if name in _LESS else 0)
+    return {
+        name: {key: count for key, count in counts.items() if count}
+        for name, counts in effect.items()
+        if counts["differ"]
+    }
+
+
+def _to_markdown(document: Mapping[str, Any]) -> str:
+    lines = ["# Rules of reading", "", (__doc__ or "").partition("``.\n\n")[2].strip(), ""]
+    names = list(document["base"])
+    lines += [f"| figure | {' | '.join(names)} |", f"| --- |{' ---: |' * len(names)}"]
+    for figure in document["base"][names[0]]:
+        lines.append(f"| {figure} | {' | '.join(str(document['base'][name][figure]) for name in names)} |")
+    note = "Effects are differences of these counts. *Differ* is the number of pages whose results differ in any way."
+    lines += ["", f"{note} Unnamed sets do not change.", ""]
+    places = {row["rule"]: place for place, row in reversed(list(enumerate(document["rows"])))}
+    rows = []
+    for row in sorted(document["rows"], key=lambda row: places[row["rule"]]):
+        label = row["change"]
+        if label in ("false", "true") or label.startswith("without"):
+            label += f" ({row['decisions']} decisions)"
+        rows.append((row["rule"], label, effect_text(row["effect"], "pages")))
+    return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = make_parser("benchmarks.text.ocr_rules", __doc__)
+    parser.add_argument("areas", nargs="*", default=list(_AREAS), metavar="AREA", help=f"{', '.join(_AREAS)} (all)")
+    parser.add_argument("--pages", nargs="+", type=Path, metavar="FOLDER", help="pages as for benchmarks.text.ocr")
+    parser.add_argument("--known", type=Path, metavar="FILE", help="list of images on which rules were developed")
+    parser.add_argument("--limit", type=int, default=10, metavar="N", help="pages of each set (default: 10)")
+    parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
+    parser.add_argument("--removal", action="store_true", help="leave out the small changes")
+    parser.add_argument("--enough", type=int, metavar="N", help="read no more pages once these many counts are lost")
+    parser.add_argument("--name", default="ocr_rules", help="name of the reports")
+    add_output(parser)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
