@@ -637,7 +637,11 @@ def not_a_clip(_: Any) -> str:
         (VideoClips, {"decoder_options": {"nope": 5}}, "'nope'"),
         (VideoClips, {"sampler": not_a_clip}, "sampler must return"),
         (VideoClips, {"transform": not_a_clip}, "transform must return"),
-        (VideoTextClips, {"captions": lambda item: [{"start": 0, "end": 1, "text": "a"}], "transform": not_a_clip}, ""),
+        (
+            VideoTextClips,
+            {"captions": lambda item: [{"start": 0, "end": 1, "text": "a"}], "transform": not_a_clip},
+            "transform must return",
+        ),
         (AudioClips, {"decoder_options": {"num_ffmpeg_threads": "two"}}, "num_ffmpeg_threads"),
         (VideoAudioClips, {"decoder_options": {"seek_mode": "fast"}}, "seek mode"),
     ],
