@@ -261,10 +261,19 @@ def test_terminal_that_lacks_letters_gets_them_escaped(clip: Path, tmp_path: Pat
     ],
 )
 def test_closed_streams_are_no_crash(
-    arguments: list[str], closed: str, code: int, clip: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    closed: str,
+    code: int,
+    clip: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(f"sys.{closed}", None)  # as Python sets it if the shell has closed the stream
-    assert main([argument.format(clip=clip) for argument in arguments]) == code
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sys.{closed}", None)  # as Python sets it if the shell has closed the stream
+        assert main([argument.format(clip=clip) for argument in arguments]) == code
+    printed = capsys.readouterr()
+    assert "error" not in printed.out
+    assert "AttributeError" not in printed.err
 
 
 COMMANDS_ON_A_FILE = [
