@@ -47,7 +47,7 @@ class DecoderTransform(Transform):
     A crop gives the same pixels in both uses. A resize does not: the decoder scales with FFmpeg's swscale, and tensors
     are scaled by torch. Both are bilinear and antialiased. In natural video, at least 98 % of the uint8 values differ
     by no more than 2. If the width shrinks to half or less, values at sharp colour edges can differ by more, because
-    swscale then halves the resolution of chroma. Frames on a device other than the CPU are cropped and scaled on this
+    swscale then halves the resolution of chroma. Frames on another device than the CPU are cropped and scaled on that
     device, with torch. Their uint8 values differ from those of swscale by no more than 2.
 
     To write a transform, implement `resolve`. Set ``is_random = False`` if it does not draw random numbers.
@@ -182,7 +182,7 @@ class Resize(DecoderTransform):
 class CenterCrop(DecoderTransform):
     """Crop images to a window at their centre.
 
-    If the position of the window is not a whole number, it is rounded, halves to the even number, as in torchvision.
+    If the top or left edge of the window would not be a whole number, it is rounded (half to even), as in torchvision.
 
     Args:
         size: (height, width) of the result. Frames must be at least this large.
@@ -210,8 +210,8 @@ class CenterCrop(DecoderTransform):
 class RandomCrop(DecoderTransform):
     """Crop a window at a random position, which is the same for all frames of a decoder or clip.
 
-    The same seed gives the same position as in torchvision: ``torch.randint`` is called first for the top, then for the
-    left. It is not called for an axis in which the crop has the size of the frame.
+    The same seed gives the same position as in torchvision: ``torch.randint`` draws the top row first, then the left
+    column. It is not called for an axis on which the crop is as long as the frame.
 
     Args:
         size: (height, width) of the result. Frames must be at least this large.
@@ -252,8 +252,8 @@ class RandomResizedCrop(DecoderTransform):
         ratio: Range (low, high) from which the window's aspect ratio, width / height, is drawn.
 
     Raises:
-        InvalidArgumentError: if ``size`` is not a pair of positive ints, or a range is not 0 <= low <= high
-            (0 < low for ``ratio``).
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, or ``scale`` is not 0 <= low <= high with
+            0 < high, or ``ratio`` is not 0 < low <= high.
 
     Example:
         >>> import torch

@@ -26,8 +26,8 @@ class LetterboxPlacement:
         height: Number of rows of the result that show the image.
         width: Number of columns of the result that show the image.
         scale_y: ``height`` divided by the height of the image.
-        scale_x: ``width`` divided by the width of the image. It differs slightly from ``scale_y``, because sizes are
-            rounded to whole pixels.
+        scale_x: ``width`` divided by the width of the image. It may differ slightly from ``scale_y``, because ``height``
+            and ``width`` are rounded to whole pixels.
 
     Example:
         >>> import torch
@@ -54,7 +54,7 @@ class LetterboxPlacement:
                 left corner.
 
         Returns:
-            Float tensor of the same shape.
+            Boxes or points as a float tensor of the same shape.
 
         Raises:
             InvalidArgumentError: if ``boxes`` is not a tensor of this shape.
@@ -71,14 +71,14 @@ class LetterboxPlacement:
     def restore_boxes(self, boxes: Tensor) -> Tensor:
         """Convert boxes on the letterboxed image to boxes on the original image.
 
-        Boxes in the padding are outside the original image, so they can have negative coordinates.
+        A box in the padding lies outside the original image, so its coordinates can be negative.
 
         Args:
             boxes: Boxes (..., 4) as (left, top, right, bottom), or points (..., 2) as (x, y), in pixels from the upper
                 left corner.
 
         Returns:
-            Float tensor of the same shape.
+            Boxes or points as a float tensor of the same shape.
 
         Raises:
             InvalidArgumentError: if ``boxes`` is not a tensor of this shape.
@@ -122,8 +122,8 @@ class Letterbox(DecoderTransform):
         fast: Whether to scale frames and convert them to RGB in one pass; see `Resize`.
 
     Raises:
-        InvalidArgumentError: if ``size`` is not a pair of positive ints, or ``fill`` is not finite. Also raised on a
-            call, or by the decoder, if ``fill`` has a wrong number of values, or values that the images cannot have.
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, or ``fill`` is not finite. A call or a
+            decoder raises it if ``fill`` has a wrong number of values, or values that the images cannot have.
 
     Example:
         >>> import torch
@@ -152,13 +152,13 @@ class Letterbox(DecoderTransform):
         )
 
     def place(self, height: int, width: int) -> LetterboxPlacement:
-        """Return the position and scale that an image of ``height`` and ``width`` has in the result.
+        """Return where an image of size (``height``, ``width``) lies in the result, and how much it is scaled.
 
         For a video, ``height`` and ``width`` are the size of its frames after rotation, as in the metadata of
         `VideoDecoder`.
 
         Raises:
-            InvalidArgumentError: if a length is not a positive int.
+            InvalidArgumentError: if ``height`` or ``width`` is not a positive int.
 
         Example:
             >>> from mediatensor.transforms import Letterbox
@@ -173,13 +173,13 @@ class Letterbox(DecoderTransform):
         return LetterboxPlacement(top, left, new_height, new_width, new_height / height, new_width / width)
 
     def mask(self, height: int, width: int) -> Tensor:
-        """Return a mask of the result for an image of ``height`` and ``width``: True on the image, False on padding.
+        """Return a mask that shows where an image of size (``height``, ``width``) lies in the result.
 
         Returns:
-            Bool tensor (size[0], size[1]), on the CPU.
+            Bool tensor of shape ``size`` on the CPU: True on the image, False on the padding.
 
         Raises:
-            InvalidArgumentError: if a length is not a positive int.
+            InvalidArgumentError: if ``height`` or ``width`` is not a positive int.
 
         Example:
             >>> from mediatensor.transforms import Letterbox

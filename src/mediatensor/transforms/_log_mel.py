@@ -56,8 +56,8 @@ class LogMelSpectrogram(nn.Module):
 
     A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample. If a
     window extends beyond the audio, the audio is mirrored there. The power spectrum of each window is summed in
-    triangular bands of area 1 on Slaney's mel scale. Let x be the base-10 logarithm of such a sum. Values of x below
-    -10 are raised to -10. Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The result is
+    triangular bands of area 1 on Slaney's mel scale. Let x be the base-10 logarithm of the sum of a band. Values of x
+    below -10 are raised to -10. Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The result is
     ``(x + 4) / 4``. As in Whisper, the last window, which is centred on or near the end of the audio, is left out.
 
     **Each clip is normalised separately.** The maximum m is computed over one channel of one clip, never over a
@@ -126,8 +126,8 @@ class LogMelSpectrogram(nn.Module):
             samples: `AudioSamples`, or a float tensor (..., samples) with values in [-1, 1].
 
         Returns:
-            float32 (..., num_mels, frames) on the same device, with ``samples // hop_length`` frames. For
-            `AudioSamples`, there is one spectrogram for each channel, (channels, num_mels, frames).
+            Spectrograms, a float32 tensor (..., num_mels, frames) on the same device, with ``samples // hop_length``
+            frames. For `AudioSamples`, the shape is (channels, num_mels, frames): one spectrogram for each channel.
 
         Raises:
             InvalidArgumentError: if the sample rate of ``samples`` is not ``sample_rate``, the samples are not floats,

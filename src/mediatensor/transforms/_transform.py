@@ -181,8 +181,8 @@ class Transform(nn.Module, ABC):
 
     Attributes:
         is_random: Whether `make_params` draws random numbers. If true, it is called once for each clip, and all image
-            tensors of the sample use its result. Therefore they must have the same number of clips. If false, it is
-            called separately for each image tensor.
+            tensors of the sample use its result, so they must have the same number of clips. If false, it is called
+            separately for each image tensor.
 
     Example:
         >>> import torch
@@ -208,15 +208,21 @@ class Transform(nn.Module, ABC):
 
     @abstractmethod
     def transform(self, images: Tensor, params: Any) -> Tensor:
-        """Return the transformed images.
+        """Return the transformed images, a tensor (..., C, height, width).
 
         Args:
             images: Tensor (..., C, H, W).
-            params: The result of `make_params`.
+            params: The result of `make_params` for these images.
         """
 
     def forward(self, sample: SampleT) -> SampleT:
-        """Return the sample with all images transformed.
+        """Transform all images of a sample.
+
+        Args:
+            sample: A tensor (..., C, H, W), a `Frame`, a `FrameBatch`, or a dict, list or tuple of these.
+
+        Returns:
+            The same structure with every image transformed; everything else is unchanged.
 
         Raises:
             InvalidArgumentError: if the sample has no images, or the transform does not accept them.

@@ -47,10 +47,12 @@ def resize(images: Tensor, size: Sequence[int]) -> Tensor:
         size: (height, width) of the result.
 
     Returns:
-        Tensor (..., C, height, width) of the same dtype; ``images`` itself if it already has this size.
+        The same structure as ``images``, with tensors (..., C, height, width) of the same dtype. A tensor that already
+        has this size is returned as it is.
 
     Raises:
-        InvalidArgumentError: if ``size`` is not a pair of positive ints, or exceeds the maximum size of a frame.
+        InvalidArgumentError: if ``size`` is not a pair of positive ints, or (height + 128) * (width + 128) is not less
+            than 2**28, FFmpeg's limit.
 
     Example:
         >>> import torch
@@ -91,7 +93,7 @@ def _interpolate(images: Tensor, height: int, width: int) -> Tensor:
 
 @over_images
 def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
-    """Crop a window.
+    """Crop images to a window.
 
     Args:
         images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
@@ -101,7 +103,7 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
         width: Number of columns of the window.
 
     Returns:
-        Tensor (..., C, height, width), a view of ``images``.
+        The same structure as ``images``, with tensors (..., C, height, width), which are views of the given tensors.
 
     Raises:
         InvalidArgumentError: if the window is not inside the images.
@@ -121,14 +123,14 @@ def crop(images: Tensor, top: int, left: int, height: int, width: int) -> Tensor
 def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
     """Crop images to a window of ``size`` at their centre.
 
-    If the position of the window is not a whole number, it is rounded, halves to the even number.
+    If the top or left edge of the window would not be a whole number, it is rounded (half to even).
 
     Args:
         images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
         size: (height, width) of the result.
 
     Returns:
-        Tensor (..., C, height, width), a view of ``images``.
+        The same structure as ``images``, with tensors (..., C, height, width), which are views of the given tensors.
 
     Raises:
         InvalidArgumentError: if ``size`` is not a pair of positive ints, or larger than the images.
@@ -145,7 +147,7 @@ def center_crop(images: Tensor, size: Sequence[int]) -> Tensor:
 
 @over_images
 def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, size: Sequence[int]) -> Tensor:
-    """Crop a window and resize it: `crop`, followed by `resize`.
+    """Crop images to a window and resize the result: `crop`, followed by `resize`.
 
     Args:
         images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
@@ -156,7 +158,7 @@ def resized_crop(images: Tensor, top: int, left: int, height: int, width: int, s
         size: (height, width) of the result.
 
     Returns:
-        Tensor (..., C, size[0], size[1]) of the same dtype.
+        The same structure as ``images``, with tensors (..., C, size[0], size[1]) of the same dtype.
 
     Raises:
         InvalidArgumentError: if the window is not inside the images, or ``size`` is not a pair of positive ints.
@@ -181,12 +183,12 @@ def pad(images: Tensor, padding: int | Sequence[int], fill: float | Sequence[flo
             uint8, 0 to 1 after `to_float`).
 
     Returns:
-        Tensor (..., C, top + H + bottom, left + W + right) of the same dtype.
+        The same structure as ``images``, with tensors (..., C, top + H + bottom, left + W + right) of the same dtype.
 
     Raises:
-        InvalidArgumentError: if ``padding`` is negative or does not have one of these forms, if the result exceeds the
-            maximum size of a frame, or if ``fill`` has a wrong number of values, or values that the dtype of the images
-            cannot represent.
+        InvalidArgumentError: if ``padding`` is negative or does not have one of these forms; if the result exceeds the
+            limit that `resize` states; if ``fill`` has a wrong number of values; or if the dtype of the images cannot
+            represent a value of ``fill``.
 
     Example:
         >>> import torch
@@ -219,7 +221,7 @@ def horizontal_flip(images: Tensor) -> Tensor:
         images: Tensor (..., C, H, W), `Frame`, `FrameBatch`, or nested dicts, lists and tuples of these.
 
     Returns:
-        Tensor of the same shape and dtype.
+        The same structure as ``images``, with tensors of the same shape and dtype.
 
     Example:
         >>> import torch
@@ -242,7 +244,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
         std: One number above 0 for each channel.
 
     Returns:
-        Tensor of the same shape and dtype.
+        The same structure as ``images``, with tensors of the same shape and dtype.
 
     Raises:
         InvalidArgumentError: if the images are not float, ``mean`` or ``std`` does not have one number for each
@@ -274,8 +276,8 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         dtype: Float dtype of the result.
 
     Returns:
-        Tensor of the same shape. uint8 values are divided by 255, and uint16 values by 65535; float values are not
-        scaled.
+        The same structure as ``images``, with tensors of the same shape and of ``dtype``. uint8 values are divided by 255
+        and uint16 values by 65535. Float values are not scaled.
 
     Raises:
         InvalidArgumentError: if ``dtype`` is not a float dtype.
@@ -391,7 +393,7 @@ def check_crop_fits(height: int, width: int, size: tuple[int, int]) -> None:
 def center_window(height: int, width: int, size: tuple[int, int]) -> CropStep:
     """Return a window of ``size`` at the centre of an image.
 
-    If the position is not a whole number, it is rounded, halves to the even number, as in torchvision.
+    If an edge would not be a whole number, it is rounded (half to even), as in torchvision.
 
     >>> center_window(7, 9, (4, 4))  # (7 - 4) / 2 = 1.5 -> 2, (9 - 4) / 2 = 2.5 -> 2
     CropStep(top=2, left=2, height=4, width=4)
