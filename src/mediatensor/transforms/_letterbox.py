@@ -26,8 +26,8 @@ class LetterboxPlacement:
         height: Number of rows of the result that show the image.
         width: Number of columns of the result that show the image.
         scale_y: ``height`` divided by the height of the image.
-        scale_x: ``width`` divided by the width of the image. It may differ slightly from ``scale_y``, because ``height``
-            and ``width`` are rounded to whole pixels.
+        scale_x: ``width`` divided by the width of the image. It may differ slightly from ``scale_y``, because
+            ``height`` and ``width`` are rounded to whole pixels.
 
     Example:
         >>> import torch

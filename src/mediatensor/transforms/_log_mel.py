@@ -57,8 +57,9 @@ class LogMelSpectrogram(nn.Module):
     A spectrogram is computed as follows. Periodic Hann windows are centred on every ``hop_length``-th sample. If a
     window extends beyond the audio, the audio is mirrored there. The power spectrum of each window is summed in
     triangular bands of area 1 on Slaney's mel scale. Let x be the base-10 logarithm of the sum of a band. Values of x
-    below -10 are raised to -10. Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The result is
-    ``(x + 4) / 4``. As in Whisper, the last window, which is centred on or near the end of the audio, is left out.
+    below -10 are raised to -10. Values below m - 8, where m is the largest x in the clip, are raised to m - 8. The
+    result is ``(x + 4) / 4``. As in Whisper, the last window, which is centred on or near the end of the audio, is left
+    out.
 
     **Each clip is normalised separately.** The maximum m is computed over one channel of one clip, never over a
     batch. So a clip has the same spectrogram in any batch, and the spectrogram equals the result of Whisper's own

@@ -276,8 +276,8 @@ def to_float(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         dtype: Float dtype of the result.
 
     Returns:
-        The same structure as ``images``, with tensors of the same shape and of ``dtype``. uint8 values are divided by 255
-        and uint16 values by 65535. Float values are not scaled.
+        The same structure as ``images``, with tensors of the same shape and of ``dtype``. uint8 values are divided by
+        255 and uint16 values by 65535. Float values are not scaled.
 
     Raises:
         InvalidArgumentError: if ``dtype`` is not a float dtype.
