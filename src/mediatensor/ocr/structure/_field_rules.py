@@ -85,18 +85,20 @@ def parse_value(
     """Convert a printed value, such as an amount or a date, to a Python object or a normalised text.
 
     Args:
-        kind: One of `FIELD_KINDS`.
+        kind: Kind of the value: ``"text"``, ``"amount"``, ``"date"``, ``"number"``, ``"percent"``, ``"code"``,
+            ``"iban"``, ``"email"``, ``"phone"``, ``"company"`` or ``"address"``.
         value: Printed value, such as ``"RM 1,250.00"`` or ``"5. März 2024"``.
-        day_first: Whether 03/04/2024 is in April rather than in March. By default, the day comes first, unless the date
-            is valid only with the month first. `find_day_first` finds the order that a page uses.
+        day_first: Whether the day comes first in numeric dates, so that 03/04/2024 is in April rather than in March. By
+            default, the day comes first, unless the date is valid only with the month first. `find_day_first` finds the
+            order that a page uses.
         decimal_mark: The decimal mark of amounts, numbers and percents. By default, if a number has both commas and
             dots, the last mark is the decimal mark. A single mark is the decimal mark unless three digits follow: 1.250
             is 1250. If a number has several commas but no dot, or several dots but no comma, it has no decimals.
 
     Returns:
-        A ``Decimal`` for amounts, numbers and percents, a ``datetime.date`` for dates, letters and digits without
-        spaces for IBANs and phones, and the stripped text for all other kinds. None if the text is not a value of this
-        kind. Years with two digits are taken as 1970 to 2069.
+        A ``Decimal`` for amounts, numbers and percents, and a ``datetime.date`` for dates. For IBANs and phones, a text
+        of letters and digits without spaces. For all other kinds, the text without spaces at its ends. None if
+        ``value`` is not a value of this kind. Years with two digits are taken as 1970 to 2069.
 
     Raises:
         InvalidArgumentError: ``kind`` or ``decimal_mark`` is unknown.
@@ -127,7 +129,14 @@ def parse_value(
 
 
 def find_day_first(texts: Iterable[str]) -> bool | None:
-    """Return whether numeric dates have the day before the month, or None if all dates are valid in both orders.
+    """Find out whether the numeric dates of a page have the day before the month.
+
+    Args:
+        texts: Texts of the page, such as its lines. Only the first 1,000 characters of each text are searched.
+
+    Returns:
+        The order of most dates that are valid in only one order: True if the day is first, False if the month is first.
+        None if there are no such dates, or as many of one order as of the other.
 
     Example:
         >>> from mediatensor.ocr.structure import find_day_first
@@ -235,24 +244,25 @@ _PREFERRED = ("first", "last", "largest")
 
 @dataclass(frozen=True)
 class FieldRule:
-    """A rule to find one field on a page.
+    """A rule for `extract_fields` that describes how to find one field, such as the total, on a page.
 
     Args:
         name: Name of the field in results.
         labels: Texts that may be printed next to the value, in order of preference. Case, accents and punctuation are
             ignored. Long labels are found even with one or two misread letters. If there are no labels, the value is
             found only by its form.
-        kind: Form in which the value is printed, one of `FIELD_KINDS`. ``"code"`` is letters and digits without spaces,
-            such as an invoice number; ``"number"`` is a quantity. If there are no labels, ``"company"`` finds the name
-            at the top of the page, and ``"address"`` finds the lines after the name.
+        kind: Form in which the value is printed, one of `FIELD_KINDS`, such as ``"amount"`` or ``"date"``. ``"code"``
+            is letters and digits without spaces, such as an invoice number; ``"number"`` is a quantity. If there are no
+            labels, ``"company"`` finds the name at the top of the page, and ``"address"`` finds the lines after the
+            name.
         pattern: Regular expression that the value must match. It replaces the form given by ``kind``. Case is ignored.
             The value is the first group that matched, or the whole match if the expression has no groups.
         where: Position of the value relative to its label: ``"right"``, ``"below"``, or ``"any"``. With ``"any"``, a
-            value below is used only if there is none on the right.
+            value below the label is used only if there is no value to the right.
         prefer: The value to choose if several are about equally likely: the ``"first"`` or ``"last"`` on the page, or
             the ``"largest"`` amount.
-        needs_label: Whether the value must be next to a label. If false, and the rule finds no value next to a label,
-            it accepts a value elsewhere with lower confidence.
+        needs_label: Whether the value must be next to a label. If false, and there is no value next to a label, the
+            rule accepts a value elsewhere on the page, with lower confidence.
         not_labels: Texts that rule out a label in the same row. For example, a rule for the total has "sub total" here.
 
     Raises:
@@ -302,13 +312,13 @@ class FieldRule:
 
 
 def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldRule, ...]:
-    """Return a list of rules in which each name of a rule set is replaced by the rules of this set.
+    """Replace names of rule sets by the rules of these sets.
 
     Args:
-        rules: A `FieldRule`, a name from `FIELD_SETS`, or several of these.
+        rules: A `FieldRule`, the name of a set in `FIELD_SETS` (``"receipt"`` or ``"invoice"``), or several of these.
 
     Returns:
-        The rules in the given order. If several rules have the same name, they are tried in this order.
+        A tuple of `FieldRule`, in the given order. `extract_fields` tries rules with the same name in this order.
 
     Raises:
         InvalidArgumentError: An item is neither a rule nor the name of a set.

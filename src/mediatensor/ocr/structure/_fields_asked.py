@@ -76,16 +76,17 @@ def extract_fields(
     """Extract fields from a page by rules.
 
     Args:
-        content: A page.
-        rules: `FieldRule` objects, or names of ready-made rule sets: ``"receipt"`` (company, date, address, total) and
-            ``"invoice"`` (number, date, due_date, supplier, total, net, tax, iban and more; labels in English, German,
-            French and Spanish). If several rules have the same name, they are tried in turn until one finds a value.
+        content: The words of a page.
+        rules: `FieldRule` objects, or names of ready-made rule sets. ``"receipt"`` has company, date, address and
+            total. ``"invoice"`` has number, date, due_date, supplier, total, net, tax, iban and more, with labels in
+            English, German, French and Spanish. If several rules have the same name, they are tried in turn until one
+            finds a value.
         day_first: Whether numeric dates have the day before the month. By default, `find_day_first` determines this
             from all dates on the page.
 
     Returns:
-        The fields that were found, at most one for each rule name, in the order of the rules. Values are as printed;
-        `parse_value` converts them to numbers and dates.
+        A list of the fields that were found, at most one for each rule name, in the order of the rules. Values are
+        strings as printed; `parse_value` converts them to numbers and dates.
 
     Raises:
         InvalidArgumentError: A rule is neither a `FieldRule` nor the name of a set.

@@ -71,12 +71,12 @@ def find_fields(content: PageContent) -> list[FoundField]:
     """Find the keys and values of a form. Each value is to the right of its key or below it.
 
     Args:
-        content: A page.
+        content: The words of a page.
 
     Returns:
-        One field for each pair of a key and a value, ordered by key from top to bottom. A column head is the key of
-        every value below it. Field names are empty. The confidence rates whether key and value belong together, not how
-        well their words were read.
+        A list with a field for each pair of a key and a value, ordered by key from top to bottom. A column head is the
+        key of every value below it. ``name`` is empty in all fields. ``confidence`` is the estimated probability that
+        key and value belong together; it does not depend on how well their words were recognised.
 
     Example:
         >>> import numpy as np

@@ -42,15 +42,16 @@ def find_structure(
     """Find tables, regions and fields on a page.
 
     Args:
-        content: The page.
-        layout: Whether to find regions.
+        content: The words, rules (straight lines) and pictures of an upright page.
+        layout: Whether to return regions.
         tables: Whether to return tables. If false, there can still be regions of the kind ``"Table"``.
-        fields: Rules, or the name of a rule set, for `extract_fields`. True or ``"all"`` finds all pairs of a key and a
-            value. Pairs of a table header and a cell below it are left out, and so are pairs in captions, pictures and
-            running text. On pages that are mostly running text, a key must end with a colon. False finds no fields.
+        fields: `FieldRule` objects, or the name of a rule set, for `extract_fields`. True or ``"all"`` finds all pairs
+            of a key and a value. Pairs of a table header and a cell below it are left out, and so are pairs in
+            captions, pictures and running text. On pages that are mostly running text, a key must end with a colon.
+            False finds no fields.
 
     Returns:
-        The tables, regions and fields that were found.
+        A `PageStructure` with the tables, regions and fields that were found.
 
     Raises:
         InvalidArgumentError: ``fields`` is not the name of a rule set, or contains something other than rules.

@@ -56,10 +56,10 @@ class PageContent:
         texts: The N words.
         line_ids: int64 (N,): number of the text line of each word. A line can extend over several columns or cells.
         confidences: float64 (N,), in [0, 1]: probability that each word is right.
-        horizontal_rules: float64 (H, 4): boxes of horizontal lines, thickness included.
-        vertical_rules: float64 (V, 4): boxes of vertical lines, thickness included.
-        pictures: float64 (P, 4): boxes of pictures. On an image, these are areas of ink that are neither words nor
-            rules.
+        horizontal_rules: float64 (H, 4): boxes (xmin, ymin, xmax, ymax) of horizontal lines, thickness included.
+        vertical_rules: float64 (V, 4): boxes of vertical lines in the same form.
+        pictures: float64 (P, 4): boxes of pictures in the same form. On an image, pictures are areas of ink that are
+            neither words nor rules.
         font_sizes: float64 (N,): type size of each word in a PDF file, in the unit of the page; NaN if unknown, as in
             images.
         is_bold: bool (N,): whether each word is bold, as stated in a PDF file or measured by stroke thickness.
@@ -95,7 +95,7 @@ class PageContent:
 
     @property
     def page_turn(self) -> int:
-        """Clockwise rotation of most characters of the page, in degrees; 0 on a page without words."""
+        """Most frequent clockwise rotation of the characters: 0, 90, 180 or 270 degrees; 0 on a page without words."""
         quarters = np.bincount(self.turns // 90, [len(text) for text in self.texts], minlength=4)
         return 90 * int(quarters.argmax())
 
@@ -104,6 +104,9 @@ class PageContent:
 
         Args:
             turn: 0, 90, 180 or 270 degrees.
+
+        Returns:
+            A new `PageContent`. This object stays unchanged.
 
         Example:
             >>> import numpy as np
@@ -152,9 +155,11 @@ class FoundCell:
     """A cell of a table.
 
     Attributes:
-        box: Box of the cell, up to the rules (straight lines) or gaps that separate it from other cells.
-        row_start, row_end, col_start, col_end: First and last row and column of the cell, counted from 0.
-        words: Indices of the words in the page content, in reading order.
+        box: (xmin, ymin, xmax, ymax) of the cell, up to the rules (straight lines) or gaps that separate it from other
+            cells.
+        row_start, row_end, col_start, col_end: First and last row, first and last column of the cell, counted from 0.
+            The last row and column belong to the cell.
+        words: Indices of the cell's words in `PageContent`, in reading order.
         is_header: Whether the cell belongs to the head of the table.
     """
 
@@ -172,9 +177,9 @@ class FoundTable:
     """A table.
 
     Attributes:
-        box: Box around the table.
-        num_rows, num_cols: Size of the grid.
-        cells: Cells row by row, including empty cells. Together they cover the grid exactly once.
+        box: (xmin, ymin, xmax, ymax) of the table.
+        num_rows, num_cols: Number of rows and columns of the grid.
+        cells: `FoundCell` objects row by row, including empty cells. Together they cover the grid exactly once.
         confidence: Probability, in [0, 1], that this is a table and has this structure.
     """
 
@@ -190,10 +195,10 @@ class FoundRegion:
     """A region of the layout.
 
     Attributes:
-        kind: One of `REGION_KINDS`.
-        box: Box around the region.
+        kind: One of `REGION_KINDS`, such as ``"Text"`` or ``"Table"``.
+        box: (xmin, ymin, xmax, ymax) of the region.
         confidence: Probability, in [0, 1], that the region has this kind.
-        words: Indices of the words in the page content, in reading order.
+        words: Indices of the region's words in `PageContent`, in reading order.
         level: Level of a section header (1 is directly below the title); 0 for all other kinds.
     """
 
@@ -212,8 +217,8 @@ class FoundField:
         name: Name of the rule, such as ``"total"``; empty for a pair that was found without a rule.
         key: Printed label; empty for a value that was found without a label.
         value: Value as printed.
-        key_words, value_words: Indices of the words of key and value in the page content.
-        confidence: In [0, 1].
+        key_words, value_words: Indices of the words of key and value in `PageContent`.
+        confidence: Estimated reliability of the field, in [0, 1].
     """
 
     name: str
@@ -230,8 +235,9 @@ class PageStructure:
 
     Attributes:
         width, height: Size of the page, in the unit of all boxes.
-        regions: Regions in reading order.
-        tables, fields: Tables and fields in any order.
+        regions: `FoundRegion` objects in reading order.
+        tables: `FoundTable` objects in any order.
+        fields: `FoundField` objects in any order.
     """
 
     width: float

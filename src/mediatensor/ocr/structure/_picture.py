@@ -71,7 +71,7 @@ def content_of_picture(
     Rules are solid, dashed or dotted lines in any colour. The edges of areas with another background colour, such as
     cells or every second row of a table, are also rules. Rules are found even if they are skewed by about one degree.
     Two rules closer together than a third of the word height count as one. A line under a word, at most half a word
-    height below its box, is also a rule. Rules inside pictures are left out.
+    height below the word's box, is also a rule. Rules inside pictures are left out.
 
     Pictures are areas that are neither words nor rules, such as photographs, drawings, logos and signatures. A chart is
     one picture, together with the words in it.
@@ -80,12 +80,12 @@ def content_of_picture(
         image: uint8 (H, W, 3), or (H, W) for a grayscale image.
         boxes: (N, 4): xmin, ymin, xmax, ymax of each word in pixels.
         texts: The N words.
-        line_ids: (N,): number of the text line that each word is on.
+        line_ids: (N,): number of the text line that each word is on. Words with the same number form a line.
         confidences: (N,): probability that each word is right, in [0, 1].
         turns: (N,): clockwise turn of each word in degrees: 0 (default), 90, 180 or 270.
 
     Returns:
-        The content of the page, with coordinates in pixels of ``image``. Font sizes are NaN.
+        A `PageContent`, with coordinates in pixels of ``image``. Its ``font_sizes`` are NaN.
 
     Raises:
         InvalidArgumentError: The image has another shape or type, the arguments have different numbers of words, or a

@@ -46,11 +46,11 @@ def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> lis
     after the other, and last the footnotes and page footers. Captions come next to their figure or table.
 
     Args:
-        content: The page.
-        tables: Tables from `find_tables`. Words inside a table belong to its region.
+        content: The words, rules (straight lines) and pictures of an upright page.
+        tables: Tables from `find_tables`. Each becomes a region of the kind ``"Table"``, with all words inside it.
 
     Returns:
-        The regions in reading order. Each word is in at most one region.
+        A list of regions in reading order. Each word is in at most one region.
 
     Example:
         >>> import numpy as np
@@ -356,13 +356,13 @@ def _must_precede(boxes: Boxes) -> NDArray[np.bool_]:
 def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
     """Join the lines of a paragraph, and join the words that were hyphenated at line ends.
 
-    The hyphen at a line end is removed, with some exceptions. It is kept before a capital or a digit, and in words that
-    contain another hyphen. It is also kept in compounds such as "well-known", if the word also occurs elsewhere on the
-    page with a hyphen or as two words.
+    The hyphen at a line end is removed, with some exceptions. It is kept if the next line starts with a capital or a
+    digit, and in words that contain another hyphen. It is also kept in compounds such as "well-known". A word is a
+    compound if the word with its hyphen, or both halves as separate words, occur inside a line or in ``context``.
 
     Args:
         lines: The lines of the paragraph, from first to last.
-        context: Other text on the page, in which compounds are looked up.
+        context: Other text on the page, in which compounds are looked up; by default none.
 
     Returns:
         The paragraph as one line of text.

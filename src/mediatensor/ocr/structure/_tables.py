@@ -37,10 +37,10 @@ def find_tables(content: PageContent) -> list[FoundTable]:
     excluded. Tables inside other tables are not returned.
 
     Args:
-        content: The page.
+        content: The words, rules (straight lines) and pictures of an upright page.
 
     Returns:
-        The tables from top to bottom. The cells of each table cover its grid exactly once.
+        A list of tables from top to bottom. The cells of each table cover its grid exactly once.
 
     Example:
         >>> import numpy as np
@@ -208,8 +208,9 @@ def join_tables(
         pages: For each page, its content and its tables from `find_tables`.
 
     Returns:
-        A list for each table, with its parts in order. A part is a tuple: the index of the page, the index of the table
-        on the page, and the index of the first row to use. This index skips head rows that are repeated on the page.
+        A list with an item for each joined table. An item is the list of the table's parts, from the first page to the
+        last. A part is a tuple (page index, index of the table on the page, index of the first row to use). The first
+        row is above 0 if the page repeats head rows, so that they are skipped.
     """
     joined: list[list[tuple[int, int, int]]] = []
     for page, (content, tables) in enumerate(pages):

@@ -139,11 +139,13 @@ def changed_page(image: Tensor, boxes: NDArray[np.float64]) -> tuple[Tensor, NDA
     from torch's global generator.
 
     Args:
-        image: The page, uint8 (3, H, W).
-        boxes: The boxes of its texts, (K, 4) or (K, 4, 2), relative to the page.
+        image: The page, a tensor uint8 (3, H, W).
+        boxes: The boxes of the texts on the page, relative to it: (K, 4) as (xmin, ymin, xmax, ymax), or (K, 4, 2) with
+            four points each.
 
     Returns:
-        The changed page or part, uint8 (3, h, w), and the boxes in it, relative to it.
+        A pair. The first item is the changed page, or the changed part, uint8 (3, h, w). The second item has the boxes
+        whose centre is in this image, in the same form, relative to this image and clipped to it.
 
     Example:
         >>> import numpy as np, torch
@@ -211,15 +213,17 @@ def cropped_page(
     Random numbers come from torch's global generator.
 
     Args:
-        image: The page, uint8 (3, H, W).
-        boxes: The boxes of its texts by class, (K, 4) or (K, 4, 2), relative to the page.
-        page_size: Size to which the page is scaled before the crop is cut out, in pixels of its longer side. As in
-            predictors, the scaled page is centred in a black square of this size.
+        image: The page, a tensor uint8 (3, H, W).
+        boxes: Dict that maps each class, such as ``"words"``, to the boxes of the texts on the page, relative to it:
+            (K, 4) as (xmin, ymin, xmax, ymax), or (K, 4, 2) with four points each.
+        page_size: Length in pixels to which the longer side of the page is scaled before the crop is cut out. As in
+            predictors, the scaled page is centred in a black square with this side.
         crop_size: Side of the crop in pixels.
 
     Returns:
-        The crop, uint8 (3, crop_size, crop_size), and the boxes in it, relative to the crop. Boxes are cut off at its
-        edges.
+        A pair. The first item is the crop, uint8 (3, crop_size, crop_size). The second item is a dict of the boxes in
+        the crop, with the same classes and in the same form, relative to the crop and clipped to it. Boxes that
+        are less than one pixel wide or high in the crop are left out.
 
     Example:
         >>> import numpy as np, torch

@@ -37,7 +37,7 @@ class DrawnLines(MediaDataset):
     """Dataset of generated images of text lines with their texts; created by `drawn_lines`.
 
     Attributes:
-        characters: All characters that may occur in the texts.
+        characters: All characters that may occur in the texts, as a frozenset.
 
     Example:
         >>> from mediatensor.ocr.training import DrawnLines, drawn_lines
@@ -55,6 +55,9 @@ class DrawnLines(MediaDataset):
 
     def limited_to(self, characters: Iterable[str]) -> DrawnLines:
         """Return a copy of the dataset whose texts contain no characters other than ``characters``.
+
+        Args:
+            characters: The allowed characters. Include a space if the texts may contain spaces.
 
         Example:
             >>> from mediatensor.ocr.training import drawn_lines
@@ -114,18 +117,21 @@ def drawn_lines(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnLines:
-    """Return a dataset of text lines that are drawn when a row is read. Every epoch has different lines.
+    """Return a dataset of images of text lines that are generated when they are read. Each epoch has different lines.
 
-    ``Sample.image`` is uint8 (3, H, W), and ``Sample.label`` is the text. Texts include prices, dates, codes and
-    addresses. Fonts, sizes, colours and kinds of paper vary, and so do the simulated scanners and cameras. Use such
-    lines if you have few real lines to train on, or as rehearsal data for `fit`. The same seed gives the same lines.
+    Each item is a `Sample`. ``Sample.image`` is a tensor uint8 (3, H, W), and ``Sample.label`` is the text. Texts
+    include prices, dates, codes and addresses. Fonts, sizes, colours and kinds of paper vary, and so do the simulated
+    scanners and cameras. Use such lines if you have few real lines to train on, or as rehearsal data for `fit` (its
+    argument ``keep``). The same seed gives the same lines.
 
     Args:
         num_lines: Number of lines per epoch.
-        languages: Languages of the texts, equally likely; see `mediatensor.ocr.drawing.LANGUAGES`.
-        characters: Allowed characters, in addition to spaces; ``None`` for all.
-        texts: Your own lines of text. Parts of them are drawn instead of the built-in texts.
-        style: Appearance of lines, one of `mediatensor.ocr.drawing.STYLES`.
+        languages: Codes of the languages of the texts, such as ``"en"``, from `mediatensor.ocr.drawing.LANGUAGES`. All
+            are equally likely.
+        characters: Allowed characters, in addition to spaces; ``None`` allows all characters.
+        texts: Your own lines of text. Images show parts of them instead of the built-in texts.
+        style: Appearance of lines, one of `mediatensor.ocr.drawing.STYLES`, such as ``"scan"``. ``"mixed"`` chooses a
+            random style for each line.
         fonts: Font files and folders of font files; by default the fonts installed on this machine. With the default,
             the same seed gives different lines on machines with other fonts.
         seed: Random seed; see `MediaDataset` for ``None``.
@@ -208,22 +214,25 @@ def drawn_pages(
     fonts: Iterable[str | os.PathLike[str]] | None = None,
     seed: int | None = None,
 ) -> DrawnPages:
-    """Return a dataset of pages that are drawn when a row is read. Every epoch has different pages.
+    """Return a dataset of page images that are generated when they are read. Each epoch has different pages.
 
-    ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the quadrangles of all words or lines, float64
-    (N, 4, 2), relative to the page: top left, top right, bottom right, bottom left in reading direction, as in
-    `PageDataset`. Pages include letters, forms, receipts, tables, columns, reports, slides and captions. A few pages
-    are empty. Use such pages to train detectors and orientation classifiers if you have only few real pages. The same
-    seed gives the same pages.
+    Each item is a `Sample`. ``Sample.image`` is a tensor uint8 (3, H, W). ``Sample.extra["boxes"]`` has the quadrangles
+    of all words or lines, float64 (N, 4, 2), relative to the page: top left, top right, bottom right, bottom left in
+    reading direction, as in `PageDataset`. Pages include letters, forms, receipts, tables, columns, reports, slides and
+    captions. A few pages are empty. Use such pages to train detectors and orientation classifiers if you have only few
+    real pages. The same seed gives the same pages.
 
     Args:
         num_pages: Number of pages per epoch.
-        kind: Kind of the pages, one of `mediatensor.ocr.drawing.PAGE_KINDS`.
-        languages: Languages of the texts; see `mediatensor.ocr.drawing.LANGUAGES`. Each page is in one language.
-        texts: Your own lines of text, which are drawn instead of the built-in sentences.
-        style: Appearance of pages, one of `mediatensor.ocr.drawing.STYLES`.
-        size: Width and height in pixels; by default random.
-        text_unit: Whether there is a box around each ``"word"`` or each ``"line"``.
+        kind: Kind of the pages, one of `mediatensor.ocr.drawing.PAGE_KINDS`, such as ``"receipt"``. ``"mixed"`` chooses
+            a random kind for each page.
+        languages: Codes of the languages of the texts, such as ``"en"``, from `mediatensor.ocr.drawing.LANGUAGES`. Each
+            page is in one language.
+        texts: Your own lines of text, which the pages show instead of the built-in sentences.
+        style: Appearance of pages, one of `mediatensor.ocr.drawing.STYLES`, such as ``"scan"``. ``"mixed"`` chooses a
+            random style for each page.
+        size: (width, height) of all pages in pixels; by default a random size for each page.
+        text_unit: Whether ``extra["boxes"]`` has a box around each ``"word"`` or each ``"line"``.
         margin: Margin around the ink of a word or line, in line heights. With the default, boxes are similar to boxes
             drawn by people.
         fonts: Font files and folders of font files; by default the fonts installed on this machine. With the default,

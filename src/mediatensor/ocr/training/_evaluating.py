@@ -64,22 +64,23 @@ def evaluate(
     Args:
         model: Name of an architecture whose weights are on this machine (see `list_models`), path of a model file, a
             network, or a predictor.
-        dataset: Any object with a length and rows by index. A row is either a `Sample` with ``image``, uint8 (3, H, W),
-            and the truth, or a pair of an image and its truth. For a recogniser, the truth is the text, in ``label`` or
-            ``extra["text"]``. For a detector, it is the boxes relative to the page, in ``extra["boxes"]``: (N, 4),
-            (N, 4, 2), or a dict of such arrays by class. docTR's `Sample` objects, with the truth in ``target``, are
-            also accepted. A row counts as failed if the dataset skips it or replaces it by another row.
+        dataset: Any object with ``len()`` and rows by index. A row is one line or page: either a `Sample` with
+            ``image``, uint8 (3, H, W), and the truth, or a pair of an image and its truth. For a recogniser, the truth
+            is the text, in ``label`` or ``extra["text"]``. For a detector, it is the boxes relative to the page, in
+            ``extra["boxes"]``: (N, 4) as (xmin, ymin, xmax, ymax), (N, 4, 2) with four points each, or a dict of such
+            arrays by class. docTR's `Sample` objects, with the truth in ``target``, are also accepted. A row counts as
+            failed if the dataset skips it or replaces it by another row.
         iou_threshold: A true box counts as found if its intersection over union with a box from the detector is at
             least this value.
-        num_worst: Number of rows to keep with their images: those with the most errors.
+        num_worst: Number of rows whose images the result keeps in ``worst``: the rows with the most errors.
         name: Name of the model in reports; by default ``model`` if it is a name or path, else the class of the network.
         device: Device to move the model to. By default, it is not moved.
-        task: Task that the model must have. By default, both tasks are accepted.
+        task: Task that the model must have, ``"recognition"`` or ``"detection"``. By default, both are accepted.
         batch_size: Number of rows per call of the model. More rows are faster, especially on a GPU. However,
-            ``latency`` is then None, because it is the time of a call with a single row.
+            ``latency`` of the result is None if this is above 1, because it is the time of a call with a single row.
 
     Returns:
-        A `RecognitionEvaluation` or a `DetectionEvaluation`.
+        A `RecognitionEvaluation` for a recogniser, or a `DetectionEvaluation` for a detector.
 
     Raises:
         InvalidArgumentError: The model has another task, or a row has no text or no boxes.

@@ -39,7 +39,7 @@ def export_lines(
     name: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Cut out every line that a predictor finds, and store its image and text, for correction and training.
+    """Store the image and text of every line that a predictor finds on pages, for correction and training.
 
     Three things are written to the folder:
 
@@ -54,9 +54,9 @@ def export_lines(
     are kept when you add documents, even if you add the same document again.
 
     Args:
-        pages: A document, a path, or a list of pages, as for predictors.
+        pages: A document, a path, or a list of page images, as predictors accept them.
         folder: Folder to write to; created if necessary.
-        reader: Predictor that finds and reads the lines; by default ``ocr_predictor(pretrained=True)``.
+        reader: Predictor that detects and recognises the lines; by default ``ocr_predictor(pretrained=True)``.
         name: Start of the image names; by default the name of the file, or ``"page"``.
         overwrite: Whether to replace files that this function has not written: ``correct.html``, and images in a folder
             without ``lines.jsonl``. Lines in ``lines.jsonl`` are always kept.

@@ -63,7 +63,7 @@ def fit(
 ) -> Fit:
     """Train a text recogniser, a text detector or an orientation classifier, and keep its best weights.
 
-    After each epoch, the network is scored on the validation rows. The best weights so far are written to ``out``, a
+    After each epoch, the network is scored on ``validation``. The best weights so far are written to ``out``, a
     file that predictors accept, as in ``ocr_predictor(reco_arch=out)`` or ``ocr_predictor(det_arch=out)``. Next to
     ``out``, `fit` writes a log (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). A third
     file, ``.state.pt``, exists until training is complete. If training is interrupted, call `fit` again with the same
@@ -86,18 +86,18 @@ def fit(
             ``Sample.label``, such as a `LineDataset`. A detector needs pages with the boxes of words or lines,
             ``extra["boxes"]``, such as a `PageDataset`. An orientation classifier needs upright images; `fit` rotates
             them.
-        validation: Rows of the same kind as ``train``. They are used only to score the network.
+        validation: Dataset with samples of the same kind as ``train``. They are used only to score the network.
         out: Path of the checkpoint, ``.pt``.
-        keep: Rehearsal data: rows that the network must not forget. Each step uses as many rows of ``keep`` as of
-            ``train``. The default recogniser is also trained to compute about the same features for these rows as it
-            did before training.
+        keep: Rehearsal data: a dataset of samples that the network must still handle well after training. Each step
+            uses as many samples of ``keep`` as of ``train``. The default recogniser is also trained to compute about
+            the same features for these samples as it did before training.
         pretrained: Whether to start from the weights on this machine and freeze the statistics of normalisation layers.
             If false, training starts from random weights.
         vocab: The characters of a recogniser, if it starts from random weights.
         extend_vocab: Whether the recogniser learns the characters in ``train`` and ``validation`` that it does not know
             yet.
         epochs: Number of passes over ``train``.
-        batch_size: Number of rows per step in each process.
+        batch_size: Number of samples (lines or pages) per step in each process.
         learning_rate: Peak learning rate (default 2e-4, or 1e-3 for random weights). The last layer of a pretrained
             recogniser learns five times as fast, because it maps shapes to characters.
         weight_decay: Weight decay of weight matrices. Biases, scales and the last layer do not have weight decay.
@@ -116,19 +116,19 @@ def fit(
             multiple of 32, both in training and in predictors. By default, the size of the architecture.
         crop_size: For detectors: train on random square crops of pages with this side in pixels, a multiple of 32.
             Smaller crops need less time and memory per step. By default, whole pages are used.
-        seed: Seed for the order of the rows, their random changes, and the initial weights if they are random.
-        device: Device, by default ``"cuda"`` if available, else ``"cpu"``.
+        seed: Seed for the order of the samples, their random changes, and the initial weights if they are random.
+        device: Device on which to train, by default ``"cuda"`` if available, else ``"cpu"``.
         amp: Whether to use automatic mixed precision; by default only on CUDA.
         num_workers: Number of processes that read images; 0 reads them in this process.
-        save_seconds: Interval in seconds at which the state is saved, in addition to the end of each epoch.
+        save_seconds: Interval in seconds at which the state is saved. It is also saved after each epoch.
         resume: Whether to resume an interrupted training. If true and the training is already complete, an error is
             raised. If false, training starts again and replaces the checkpoint.
         overwrite: Whether to start again and replace existing files, even if they do not come from a training. Input
             files are never replaced.
-        report: Function that is called after each epoch with the log entry of the epoch.
+        report: Function that is called after each epoch with the log entry of the epoch, a dict; see `Fit.epochs`.
 
     Returns:
-        The scores of the best weights, the log, and the path of the checkpoint.
+        A `Fit` with the scores of the best weights, the log, and the path of the checkpoint.
 
     Raises:
         InvalidArgumentError: An argument is invalid, a text contains a character that the recogniser does not know, the

@@ -52,10 +52,12 @@ class Fit:
 
     Attributes:
         path: Path of the checkpoint with the best weights.
-        scores: Scores of the best weights on the validation rows, by name.
-        epochs: The log: for each epoch, a dictionary of losses, scores, learning rate and seconds. Epoch 0 has the
-            scores before training.
-        best_epoch: Epoch after which the weights were best; 0 if the initial network was never surpassed.
+        scores: Scores of the best weights on the validation data, by name. ``"score"`` decides which weights are best:
+            1 minus the character error rate (recogniser), F1 (detector) or the share of right classes (classifier).
+        epochs: The log: a dict for each epoch. Its keys are ``epoch``, ``steps``, ``loss``, ``keep_loss``,
+            ``learning_rate``, ``seconds``, ``validation`` and ``keep``. The last two are scores by name, and ``keep``
+            is None without rehearsal data. Epoch 0 has the scores before training.
+        best_epoch: Number of the epoch after which the weights were best; 0 if the initial network was never surpassed.
 
     Example:
         >>> from mediatensor.ocr.training import LineDataset, fit

@@ -41,10 +41,10 @@ _LABELS = "labels.json"
 
 
 class LineDataset(WordCrops):
-    """Dataset of images of text lines with their texts. Each row is one line.
+    """Dataset of images of text lines with their texts. Each item is a `Sample` with one line.
 
-    ``Sample.image`` is uint8 (3, H, W), in the size of the image file. ``Sample.label`` is the text in Unicode form
-    NFC.
+    ``Sample.image`` is a tensor uint8 (3, H, W), in the size of the image file. ``Sample.label`` is the text in Unicode
+    form NFC.
 
     Args:
         source: One of
@@ -177,10 +177,10 @@ def changed_line(image: Tensor) -> Tensor:
     numbers come from torch's global generator.
 
     Args:
-        image: The image, uint8 (3, H, W).
+        image: The image, a tensor uint8 (3, H, W).
 
     Returns:
-        The changed image, uint8 (3, H, W).
+        The changed image, a tensor uint8 (3, H, W).
 
     Example:
         >>> import torch
@@ -227,11 +227,11 @@ def soften(picture: Tensor, factor: float) -> Tensor:
 
 
 class PageDataset(MediaDataset):
-    """Dataset of page images with the boxes of their words or lines. Each row is one page.
+    """Dataset of page images with the boxes of their words or lines. Each item is a `Sample` with one page.
 
-    ``Sample.image`` is uint8 (3, H, W). ``extra["boxes"]`` has the boxes, float64, relative to the page. Boxes are
-    (N, 4) as (xmin, ymin, xmax, ymax), or (N, 4, 2) with four points clockwise from the top left in reading direction,
-    or a dict of such arrays by class. Pages without boxes are allowed.
+    ``Sample.image`` is a tensor uint8 (3, H, W). ``Sample.extra["boxes"]`` has the boxes, float64, relative to the
+    page. Boxes are (N, 4) as (xmin, ymin, xmax, ymax), or (N, 4, 2) with four points clockwise from the top left in
+    reading direction, or a dict of such arrays by class. Pages without boxes are allowed.
 
     Args:
         source: One of
@@ -247,7 +247,7 @@ class PageDataset(MediaDataset):
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
-    Reading a page raises an error if its boxes do not have one of these forms.
+    Reading a page raises an error if its boxes have another form.
 
     Raises:
         InvalidArgumentError: There are no pages, no page has boxes, or an argument is invalid.

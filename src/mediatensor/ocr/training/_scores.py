@@ -29,9 +29,9 @@ class Latency:
     """Time that a model takes for a single line or page, in seconds. Decoding the image is not included.
 
     Attributes:
-        median_seconds: Median over all calls.
-        low_seconds: 5th percentile.
-        high_seconds: 95th percentile.
+        median_seconds: Median time of a call over all timed calls.
+        low_seconds: 5th percentile of these times.
+        high_seconds: 95th percentile of these times.
         num_warm_up: Number of calls before the first timed call.
     """
 
@@ -47,11 +47,12 @@ class LineScore:
 
     Attributes:
         source: Name of the image file.
-        row: Index of the row in the dataset.
+        row: Index of the line in the dataset.
         text: True text.
         read: Text that the model read.
         confidence: Confidence of the recogniser, in [0, 1].
-        num_edits: Number of insertions, deletions and replacements of characters that turn one text into the other.
+        num_edits: Minimum number of insertions, deletions and replacements of characters that turn ``read`` into
+            ``text``.
     """
 
     source: str
@@ -71,7 +72,7 @@ class LengthScore:
         max_characters: Largest number of characters of a true text in this group, or None if there is no limit.
         num_lines: Number of lines in this group.
         num_exact: Number of lines without errors.
-        num_edits: Number of edits in all lines.
+        num_edits: Number of insertions, deletions and replacements of characters in all lines of this group.
         num_characters: Number of characters of all true texts in this group.
     """
 
@@ -91,8 +92,8 @@ class CharacterScore:
         character: A Unicode code point. ``""`` stands for characters that the model inserted.
         num_true: Number of occurrences in the true texts.
         num_wrong: Number of occurrences that were misread or missed.
-        read_as: The characters read instead, with counts, most frequent first. ``""`` means that the model
-            missed the character.
+        read_as: Pairs (character read instead, number of times), most frequent first. ``""`` as the first item means
+            that the model missed the character.
     """
 
     character: str
@@ -103,12 +104,14 @@ class CharacterScore:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result of `evaluate`: scores of a model on a dataset.
+    """Base class of the results of `evaluate`: scores of a model on a dataset.
 
     Attributes:
         model: Name of the model.
-        latency: Time that the model takes for one row; None if the dataset is empty or rows were read in batches.
-        failures: Rows whose files could not be read.
+        latency: Time that the model takes for one line or page. None if the dataset is empty, or if `evaluate` was
+            called with a ``batch_size`` above 1.
+        failures: A `Failure` for each file that could not be read, with its ``source``, ``row`` (index in the dataset)
+            and ``message``.
 
     Example:
         >>> from mediatensor.ocr.training import Evaluation, RecognitionEvaluation, evaluate
@@ -121,15 +124,15 @@ class Evaluation:
     failures: tuple[Failure, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all scores as plain data for JSON."""
+        """Return all scores as a dict of plain data, which can be stored as JSON."""
         raise NotImplementedError
 
     def render(self) -> str:
-        """Return the scores as a text table."""
+        """Return the scores as a text table of several lines."""
         raise NotImplementedError
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the result of `to_dict` to a JSON file, atomically.
+        """Write the result of `to_dict` to a JSON file. An existing file is replaced when the new one is complete.
 
         Args:
             path: Path of the file.
@@ -140,11 +143,11 @@ class Evaluation:
         write_file(path, json_bytes(self.to_dict(), indent=1) + b"\n")
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
-        """Write an image file that shows the worst lines or pages, to see what kinds of errors the model makes.
+        """Write an image file that shows the lines or pages with the most errors (the attribute ``worst``).
 
-        Lines are drawn with the differences between the true text and what the model read. Pages are drawn with three
-        kinds of boxes: true boxes that were found, true boxes that were missed, and found boxes that are not true
-        boxes.
+        Lines are shown with the differences between the true text and the text that the model read. Pages are shown
+        with three kinds of boxes: true boxes that were found, true boxes that were missed, and found boxes that do not
+        match a true box.
 
         Args:
             path: Path of the image: .png, .jpg or .webp.
@@ -192,11 +195,11 @@ class RecognitionEvaluation(Evaluation):
     case and punctuation.
 
     Attributes:
-        lines: Scores of all lines, in the order of the dataset.
-        characters: Scores of all characters of the true texts, most errors first.
+        lines: A `LineScore` for each line, in the order of the dataset.
+        characters: A `CharacterScore` for each distinct character, most errors first.
         wer: Word error rate: word edits per word of the true texts. Words are separated by white space. ``None`` if
             there are no words.
-        worst: The worst lines with their images, worst first.
+        worst: A `WorstLine` for each of the lines with the most errors, worst first.
 
     Example:
         >>> from mediatensor.datasets import Sample
@@ -256,7 +259,11 @@ class RecognitionEvaluation(Evaluation):
 
     @property
     def by_length(self) -> tuple[LengthScore, ...]:
-        """Scores for groups of lines with a similar text length. Groups without lines are left out."""
+        """Scores for groups of lines with a similar text length, shortest first.
+
+        The true texts of the groups have up to 5, 10, 20, 40 or 80 characters, or more. Groups without lines are left
+        out.
+        """
         scores, least = [], 0
         for most in _LENGTHS:
             stop = math.inf if most is None else most
@@ -268,7 +275,10 @@ class RecognitionEvaluation(Evaluation):
         return tuple(scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all scores as plain data for JSON. The scores of lines without errors are left out."""
+        """Return all scores as a dict of plain data, which can be stored as JSON.
+
+        The scores of single lines are left out if the line has no errors.
+        """
         return {
             "task": "recognition",
             **self._shared_dict(),
@@ -314,7 +324,7 @@ class PageScore:
 
     Attributes:
         source: Name of the image file.
-        row: Index of the row in the dataset.
+        row: Index of the page in the dataset.
         num_true: Number of true boxes.
         num_found: Number of boxes that the detector found.
         num_matched: Number of true boxes that were found, which is also the number of found boxes that are right.
@@ -335,12 +345,12 @@ class DetectionEvaluation(Evaluation):
     """Scores of a text detector.
 
     Attributes:
-        pages: Scores of all pages, in the order of the dataset.
+        pages: A `PageScore` for each page, in the order of the dataset.
         iou_threshold: A true box and a found box match if their intersection over union is at least this value. Each
             box has at most one match.
         mean_iou: The largest intersection over union of a found box with any true box, averaged over all found boxes.
             None if no boxes were found.
-        worst: The worst pages with their boxes, worst first.
+        worst: A `WorstPage`, with image and boxes, for each of the pages with the most errors, worst first.
 
     Example:
         >>> from mediatensor.ocr.io import DocumentFile

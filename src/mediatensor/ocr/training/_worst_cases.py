@@ -49,10 +49,11 @@ class WorstLine:
 
     Attributes:
         source: Name of the image file.
-        image: uint8 (H, W, 3), RGB.
+        image: The image of the line, array uint8 (H, W, 3), RGB.
         text: The true text, from the ground truth.
         read: The text that the model read.
-        num_edits: Number of edits that turn ``read`` into ``text``.
+        num_edits: Minimum number of insertions, deletions and replacements of characters that turn ``read`` into
+            ``text``.
     """
 
     source: str
@@ -68,11 +69,11 @@ class WorstPage:
 
     Attributes:
         source: Name of the image file.
-        image: uint8 (H, W, 3), RGB.
+        image: The image of the page, array uint8 (H, W, 3), RGB.
         true: Corners of the N true boxes in pixels, (N, 4, 2).
         found: Corners of the M detected boxes in pixels, (M, 4, 2).
-        true_matched: Whether each true box was matched with a detected box, (N,). The rest are missed boxes.
-        found_matched: Whether each detected box was matched with a true box, (M,). The rest are false boxes.
+        true_matched: bool (N,): whether each true box was matched with a detected box. The rest are missed boxes.
+        found_matched: bool (M,): whether each detected box was matched with a true box. The rest are false boxes.
     """
 
     source: str

@@ -65,11 +65,13 @@ class VideoTextPredictor(nn.Module):
     """Reads the text of videos; created by `video_text_predictor`.
 
     Args:
-        det_predictor: Predictor that detects lines of text.
-        reco_predictor: Predictor that reads lines of text.
-        region: xmin, ymin, xmax, ymax of the region to read, relative to the frame; ``None`` for the whole frame.
-        kinds: The kinds of text to return; ``None`` for all kinds.
-        min_confidence: Texts with a lower confidence are dropped.
+        det_predictor: Predictor that detects lines of text, from `detection_predictor`.
+        reco_predictor: Predictor that recognises lines of text, from `recognition_predictor`.
+        region: (xmin, ymin, xmax, ymax) of the region to read, relative to the frame, in [0, 1]; ``None`` for the whole
+            frame.
+        kinds: The kinds of text to return: ``"caption"``, ``"overlay"``, ``"scene"`` and ``"slide"``, which `TextTrack`
+            explains. ``None`` returns all kinds.
+        min_confidence: Texts with a lower confidence, in [0, 1], are dropped.
 
     Raises:
         InvalidArgumentError: An argument is invalid, or the detector or recogniser is for single words rather than
@@ -112,16 +114,17 @@ class VideoTextPredictor(nn.Module):
         def __call__(self, video: Any) -> VideoReading: ...
 
     def forward(self, video: Any) -> VideoReading:
-        """Read the text in a video. On a terminal, a bar shows the progress.
+        """Read the text in a video. On a terminal, a progress bar is shown.
 
         Frames that cannot be decoded are skipped and listed in ``problems`` of the result. If a file is truncated, the
-        texts up to the truncation are returned.
+        result has the texts before the truncation.
 
         Args:
             video: A `VideoDecoder`, or a source: a path, a URL, bytes or an open file.
 
         Returns:
-            The texts, sorted by the time at which they appear, with data about the video.
+            A `VideoReading`. Its ``tracks`` are the texts, sorted by the time at which they appear. It also has the
+            slides, and the size and times of the video.
 
         Raises:
             OpenError, StreamError: The video cannot be opened, or does not have any frames.
@@ -163,15 +166,18 @@ class VideoTextPredictor(nn.Module):
             )
 
     def stream(self, video: Any, *, state: dict[str, Any] | None = None) -> TextStream:
-        """Return an iterator that yields each text of a video as soon as it has ended. It is suitable for long videos.
+        """Return an iterator that yields each text of a video as soon as it is no longer shown.
+
+        The iterator decodes frames when the next text is requested, so it is suitable for long videos.
 
         Args:
             video: A `VideoDecoder`, or a source: a path, a URL, bytes or an open file.
-            state: Result of ``state_dict`` of an earlier stream of this video. The new stream continues where that
-                stream stopped.
+            state: Result of `TextStream.state_dict` of an earlier stream of this video. The new stream continues where
+                that stream stopped. By default, the stream starts at the first frame.
 
         Returns:
-            An iterator of texts. Its attributes have the times, slides and problems found so far.
+            A `TextStream`, which is an iterator of `TextTrack`. Its attributes have the times, slides and problems
+            found so far.
 
         Example:
             >>> from mediatensor.ocr import video_text_predictor
@@ -183,22 +189,25 @@ class VideoTextPredictor(nn.Module):
 
 
 class TextStream(Iterator[TextTrack]):
-    """Yields the texts of a video in the order in which they end; created by `VideoTextPredictor.stream`.
+    """Iterator that yields the texts of a video as `TextTrack`, in the order in which they end.
+
+    Streams are created by `VideoTextPredictor.stream`.
 
     Args:
         predictor: The predictor that reads the text.
-        video: The video.
-        state: State of an earlier stream from which to continue, or None to start at the first frame.
+        video: A `VideoDecoder`, or a source: a path, a URL, bytes or an open file.
+        state: Result of `state_dict` of an earlier stream, to continue where it stopped. None starts at the first
+            frame.
 
     Attributes:
-        name: The name of the video.
+        name: The file name of the video without folders, or a description of the source if it does not have a name.
         height: Height in pixels of the video as displayed, after its rotation.
         width: Width in pixels of the video as displayed, after its rotation.
-        begin_seconds: The presentation time of the first frame.
-        end_seconds: The time at which the last frame processed so far ends.
+        begin_seconds: The presentation time of the first frame in seconds.
+        end_seconds: The time in seconds at which the last frame processed so far ends.
         num_frames: The number of frames processed so far.
-        problems: Problems with the video found so far, one sentence each.
-        slides: The slides found so far, except the slide that is shown in the current frame.
+        problems: List of problems with the video found so far, one sentence each.
+        slides: List of `Slide` found so far, except the slide that is shown in the current frame.
     """
 
     def __init__(self, predictor: VideoTextPredictor, video: Any, state: dict[str, Any] | None) -> None:
@@ -279,7 +288,7 @@ class TextStream(Iterator[TextTrack]):
         raise TypeError("A stream cannot be pickled; pickle its state_dict(), and give it to stream(video, state=...).")
 
     def close(self) -> None:
-        """Close the video if the stream opened it."""
+        """Close the decoder, unless the caller passed a `VideoDecoder`. The stream then yields no more texts."""
         self._tracks.close()
         self._release()
 
@@ -288,7 +297,12 @@ class TextStream(Iterator[TextTrack]):
             self._decoder.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a picklable state with which ``stream(video, state=...)`` continues at the next text.
+        """Return the state of the stream, to pass to ``VideoTextPredictor.stream(video, state=...)`` later.
+
+        The new stream continues with the next text.
+
+        Returns:
+            A picklable dict. Its contents are private.
 
         Raises:
             ClosedError: The stream cannot continue, because an exception was raised while it processed a frame.
