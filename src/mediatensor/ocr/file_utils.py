@@ -17,7 +17,7 @@ def requires_package(name: str, extra_message: str | None = None) -> None:
 
     Args:
         name: The name of the package, as used in ``pip install``.
-        extra_message: Text at the beginning of the error message.
+        extra_message: Text to add at the beginning of the error message.
 
     Raises:
         MissingDependencyError: (an ImportError) The package is not installed.

@@ -22,17 +22,17 @@ from .utils import pre_transform_multiclass
 class RecognitionDataset(AbstractDataset):
     """Images with one text each, to train text recognisers.
 
-    The target of a sample is its text.
+    Indexing returns a `Sample` with an image, float32 (3, H, W) in [0, 1], and its text (``str``) as target.
 
     Args:
         img_folder: Folder of the images.
         labels_path: A JSON file that maps image names to texts: ``{"word_1.png": "one", ...}``.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
         OpenError: The file is not JSON.
-        InvalidArgumentError: The file does not have a text for each image.
+        InvalidArgumentError: The file is not a JSON object, or the label of an image is not a text.
 
     Example:
         >>> import json
@@ -53,10 +53,10 @@ class RecognitionDataset(AbstractDataset):
             self.data.append((name, label))
 
     def merge_dataset(self, ds: AbstractDataset) -> None:
-        """Add the images and texts of another dataset. The transforms of ``ds`` are not used.
+        """Append the images and texts of another dataset to this dataset. The transforms of ``ds`` are not used.
 
         Args:
-            ds: Another dataset of text images.
+            ds: A dataset whose targets are texts, such as a `RecognitionDataset`.
         """
         self.data = [*_rows_with_full_paths(self), *_rows_with_full_paths(ds)]
         self.root = Path(Path(self.root).absolute().anchor)
@@ -92,10 +92,11 @@ class _BoxesByClass(AbstractDataset):
 
 
 class DetectionDataset(_BoxesByClass):
-    """Pages with the boxes of each class, to train text detectors.
+    """Page images with the text boxes of each class, to train text detectors.
 
-    The target of a sample is a dict from class names to boxes, float32: (N, 4) as (xmin, ymin, xmax, ymax), or (N, 4,
-    2) with ``use_polygons``. Coordinates are relative to the page (0 to 1). The dict is empty for a page without boxes.
+    The target of a sample is a dict from class names to float32 arrays of boxes. A box is (xmin, ymin, xmax, ymax), so
+    the array is (N, 4). With ``use_polygons``, a box is its four corners (x, y), so the array is (N, 4, 2). Coordinates
+    are fractions of the page's width and height. The dict is empty for a page without boxes.
 
     Args:
         img_folder: Folder of the pages.
@@ -103,12 +104,13 @@ class DetectionDataset(_BoxesByClass):
             pixels, clockwise from the top left in reading direction. ``polygons`` is a dict that maps each class to a
             list of polygons, or just a list if all polygons have the class "words". Other keys, such as
             ``img_dimensions``, are ignored.
-        use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        use_polygons: Whether to keep all four points. If ``False``, boxes are axis-aligned and enclose the points.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
-        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have polygons for each page.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: The ``polygons`` of a page are missing or invalid.
 
     Example:
         >>> import json
@@ -126,16 +128,18 @@ class DetectionDataset(_BoxesByClass):
     def format_polygons(
         self, polygons: list[Any] | dict[str, list[Any]], use_polygons: bool, np_dtype: Any, place: str = "the page"
     ) -> tuple[Array, list[str]]:
-        """Return the boxes of one page and their classes.
+        """Return the boxes of one page and the class name of each, and add the names to ``class_names``.
 
         Args:
-            polygons: A list of polygons, or a dict with a list of polygons for each class.
-            use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
+            polygons: A list of polygons, or a dict from class names to lists of polygons. A polygon has four points
+                ``[x, y]`` in pixels.
+            use_polygons: Whether to keep all four points. If ``False``, boxes are axis-aligned and enclose the points.
             np_dtype: NumPy dtype of the boxes.
             place: Name of the page in error messages.
 
         Returns:
-            The N boxes, (N, 4) or (N, 4, 2), and the class name of each.
+            The boxes in pixels, an array (N, 4) as (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2); and
+            a list of N class names.
 
         Raises:
             InvalidArgumentError: ``polygons`` has another type, or a polygon does not have four points.
@@ -152,21 +156,22 @@ class DetectionDataset(_BoxesByClass):
 
 
 class LayoutDataset(_BoxesByClass):
-    """Pages with the layout regions of each class.
+    """Page images with the layout regions of each class, such as titles and tables.
 
-    The target of a sample is a dict from class names to boxes, float32: (N, 4), or (N, 4, 2) with ``use_polygons``.
-    Coordinates are relative to the page (0 to 1).
+    The target of a sample is a dict from class names to float32 arrays of boxes: (N, 4) as (xmin, ymin, xmax, ymax) or,
+    with ``use_polygons``, four corners (N, 4, 2). Coordinates are fractions of the page's width and height.
 
     Args:
         img_folder: Folder of the pages.
         label_path: A JSON file, ``{"page.png": {"polygons": [...], "classes": [...]}, ...}``, with polygons of four
-            points in pixels, and the class name of each polygon.
-        use_polygons: Whether to keep all four points. If ``False``, boxes are upright.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+            points ``[x, y]`` in pixels, and the class name of each polygon.
+        use_polygons: Whether to keep all four points. If ``False``, boxes are axis-aligned and enclose the points.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
-        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have polygons and classes for each page.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: The ``polygons`` or ``classes`` of a page are missing or invalid.
 
     Example:
         >>> import json
@@ -185,15 +190,18 @@ class LayoutDataset(_BoxesByClass):
     def format_polygons(
         self, polygons: list[Any], class_names: list[str], use_polygons: bool, np_dtype: Any, place: str = "the page"
     ) -> tuple[Array, list[str]]:
-        """Return the boxes of one page and their classes.
+        """Return the boxes of one page and the class name of each, and add the names to the dataset's ``class_names``.
 
         Args:
-            polygons: Polygons of four points.
+            polygons: Polygons of four points ``[x, y]`` in pixels.
             class_names: The class name of each polygon.
-            use_polygons, np_dtype, place: As for `DetectionDataset.format_polygons`.
+            use_polygons: Whether to keep all four points. If ``False``, boxes are axis-aligned and enclose the points.
+            np_dtype: NumPy dtype of the boxes.
+            place: Name of the page in error messages.
 
         Returns:
-            The N boxes, (N, 4) or (N, 4, 2), and the class name of each.
+            The boxes in pixels, an array (N, 4) as (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2); and
+            a list of N class names.
 
         Raises:
             InvalidArgumentError: The numbers of polygons and classes differ, or a polygon does not have four points.
@@ -207,21 +215,23 @@ class LayoutDataset(_BoxesByClass):
 
 
 class OCRDataset(AbstractDataset):
-    """Pages with their words.
+    """Page images with the boxes and texts of their words.
 
-    The target of a sample is ``{"boxes": ..., "labels": [...]}``: N boxes, float32 (N, 4) or (N, 4, 2), and N texts.
-    Coordinates are relative to the page (0 to 1).
+    The target of a sample is a dict ``{"boxes": ..., "labels": [...]}``: a float32 array of N boxes, and a list of N
+    texts. The array is (N, 4) as (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2). Coordinates are
+    fractions of the page's width and height.
 
     Args:
         img_folder: Folder of the pages.
         label_file: A JSON file, ``{"page.png": {"typed_words": [{"value": "one", "geometry": [xmin, ymin, xmax, ymax]},
             ...]}, ...}``, with coordinates relative to the page. Only the first four numbers of a geometry are used.
-        use_polygons: Whether boxes have four points.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        use_polygons: Whether to represent each box by its four corners (x, y), clockwise from the top left.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
-        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have words for each page.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: The ``typed_words`` of a page are missing or invalid.
 
     Example:
         >>> import json
@@ -251,21 +261,24 @@ class OCRDataset(AbstractDataset):
 class TableStructureDataset(AbstractDataset):
     """Images of tables with their cells.
 
-    The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` are boxes, float32 (N, 4) or (N, 4, 2), with
-    coordinates relative to the image (0 to 1). ``logic`` is int64 (N, 4): the first column, last column, first row and
-    last row of each cell, counted from 0.
+    The target of a sample is ``{"cells": ..., "logic": ...}``. ``cells`` is a float32 array of boxes: (N, 4) as (xmin,
+    ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2). Coordinates are fractions of the image's width and height.
+    ``logic`` is int64 (N, 4): the first column, last column, first row and last row of each cell, counted from 0.
 
     Args:
         img_folder: Folder of the images.
         label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``, with cells as
-            polygons of four points in pixels, and the columns and rows of each cell.
+            polygons of four points ``[x, y]`` in pixels. ``logic`` has the first column, last column, first row and
+            last row of each cell.
         use_polygons: Whether to keep all four points of a cell. If ``False``, boxes are upright.
-        **kwargs: ``img_transforms`` and ``sample_transforms``. The target of the samples that these transforms get is
-            only the boxes of the cells.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
+            They receive samples whose target is only the array of cell boxes.
 
     Raises:
-        SourceNotFoundError, OpenError: As for `RecognitionDataset`.
-        InvalidArgumentError: The file does not have cells for each image, or a transform has removed cells.
+        SourceNotFoundError: (a FileNotFoundError) The folder, the file or an image is missing.
+        OpenError: The file is not JSON.
+        InvalidArgumentError: The ``cells`` or ``logic`` of an image are missing or invalid, or a transform has removed
+            cells.
 
     Example:
         >>> import json
@@ -313,11 +326,11 @@ def _is_place_in_table(row: Any) -> bool:
 class OrientationDataset(AbstractDataset):
     """Upright images, to train orientation classifiers with a transform that rotates them.
 
-    The target of a sample is always ``np.array([0])``, the class of upright images.
+    The target of a sample is always ``np.array([0])``, the class index of upright images.
 
     Args:
         img_folder: Folder of the images. Files whose names start with a dot are ignored.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: The folder does not exist.

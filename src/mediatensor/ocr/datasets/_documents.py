@@ -36,11 +36,16 @@ class FUNSD(ArchivedWords):
     The cache folder that `VisionDataset` describes must contain ``funsd.zip``, or a folder ``funsd`` with the folder
     ``dataset``. Words without text are left out.
 
+    By default, each sample is a page. Its target is a dict with ``boxes``, a float32 array in fractions of the page's
+    width and height, and ``labels``, a list with the text of each box.
+
     Args:
         train: Whether to load the training part instead of the test part.
-        use_polygons: Whether boxes have four points, (N, 4, 2). If ``False``, they are upright, (N, 4).
-        recognition_task: Whether each sample is the image of one word, with the text of the word as target.
-        detection_task: Whether targets are only the boxes. By default, they are dicts of ``boxes`` and ``labels``.
+        use_polygons: Whether boxes are four corners (x, y), (N, 4, 2), clockwise from the top left. If ``False``, they
+            are axis-aligned, (N, 4): (xmin, ymin, xmax, ymax).
+        recognition_task: Whether each sample is the image of one word, with the text of the word as target. Texts that
+            are unsuitable for training, such as ticked boxes, are left out.
+        detection_task: Whether the target is only the array of boxes. It cannot be combined with ``recognition_task``.
         **kwargs: Further arguments of `VisionDataset`: ``download``, ``overwrite``, ``cache_dir``, ``cache_subdir``,
             ``img_transforms`` and ``sample_transforms``.
 
@@ -89,8 +94,11 @@ class SROIE(ArchivedWords):
     """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 training and 360 test pages.
 
     The cache folder that `VisionDataset` describes must contain ``sroie2019_train_task1.zip`` or
-    ``sroie2019_test.zip``, or a folder of this name (without ``.zip``) with ``images`` and ``annotations``. Texts are
-    whole lines, with spaces. Arguments and errors are the same as for `FUNSD`.
+    ``sroie2019_test.zip``, or a folder of this name (without ``.zip``) with ``images`` and ``annotations``. Each text
+    is a whole line, with spaces.
+
+    Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
+    ``detection_task``, and further arguments of `VisionDataset`.
     """
 
     TRAIN = (
@@ -128,8 +136,10 @@ class CORD(ArchivedWords):
     """Photographed receipts with words: `CORD <https://github.com/clovaai/cord>`_, 800 training and 100 test pages.
 
     The cache folder that `VisionDataset` describes must contain ``cord_train.zip`` or ``cord_test.zip``, or a folder of
-    this name (without ``.zip``) with ``image`` and ``json``. Words without text are left out. Arguments and errors are
-    the same as for `FUNSD`.
+    this name (without ``.zip``) with ``image`` and ``json``. Words without text are left out.
+
+    Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
+    ``detection_task``, and further arguments of `VisionDataset`.
     """
 
     TRAIN = (
@@ -171,8 +181,8 @@ class WILDRECEIPT(WordsInFolder):
         label_path: The file ``train.txt`` or ``test.txt`` in this folder. Each of its lines is a JSON object that
             describes one page.
         train: Whether ``label_path`` is the training part. This affects only the repr of the dataset.
-        use_polygons, recognition_task, detection_task: As for `FUNSD`.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        use_polygons, recognition_task, detection_task: Select the form of the boxes and targets, as for `FUNSD`.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: The folder, the file or a page is missing.
@@ -205,14 +215,14 @@ class DocArtefacts(VisionDataset):
     The cache folder that `VisionDataset` describes must contain ``artefact_detection-13fab8ce.zip``, or a folder
     ``artefact_detection-13fab8ce`` with ``train`` and ``val``.
 
-    The target of a sample is a dict of ``boxes`` and ``labels``. ``boxes`` are float32, (N, 4) or (N, 4, 2), in
-    fractions of the page's width and height. ``labels`` are int64 (N,): the class of each box as an index into
-    `CLASSES`.
+    The target of a sample is a dict of ``boxes`` and ``labels``. ``boxes`` is a float32 array in fractions of the
+    page's width and height: (N, 4) as (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2). ``labels`` is an
+    int64 array (N,): the class of each box as an index into `CLASSES`.
 
     Args:
         train: Whether to load the training part instead of the test part.
-        use_polygons: Whether boxes have four points. If ``False``, they are upright.
-        **kwargs: As for `FUNSD`.
+        use_polygons: Whether boxes are four corners (x, y), clockwise from the top left, instead of axis-aligned.
+        **kwargs: Further arguments of `VisionDataset`, such as ``cache_dir`` and ``img_transforms``.
 
     Raises:
         SourceNotFoundError: The files are not on this machine. The message explains where to get and put them.

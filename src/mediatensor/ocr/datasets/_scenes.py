@@ -49,7 +49,10 @@ class IC03(ArchivedWords):
     """Photographs with words: `ICDAR 2003 Robust Reading <http://www.iapr-tc11.org/dataset/ICDAR2003_RobustReading>`_.
 
     The cache folder that `VisionDataset` describes must contain ``ic03_train.zip`` or ``ic03_test.zip``, or a folder
-    ``ic03_train`` or ``ic03_test``. Images without words are left out. Arguments and errors are as for `FUNSD`.
+    ``ic03_train`` or ``ic03_test``. Images without words are left out.
+
+    Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
+    ``detection_task``, and further arguments of `VisionDataset`.
     """
 
     TRAIN = (
@@ -71,8 +74,10 @@ class IC03(ArchivedWords):
 class SVT(ArchivedWords):
     """Street View Text: street photographs in which only some words, mainly names of businesses, are labelled.
 
-    The cache folder that `VisionDataset` describes must contain ``svt.zip`` or a folder ``svt``. Arguments and errors
-    are the same as for `FUNSD`.
+    The cache folder that `VisionDataset` describes must contain ``svt.zip`` or a folder ``svt``.
+
+    Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
+    ``detection_task``, and further arguments of `VisionDataset`.
     """
 
     URL = "http://www.iapr-tc11.org/dataset/SVT/svt.zip"
@@ -112,8 +117,8 @@ class IC13(WordsInFolder):
     Args:
         img_folder: Folder of the images, ``Challenge2_Training_Task12_Images``.
         label_folder: Folder of the labels, ``Challenge2_Training_Task1_GT``, with ``gt_100.txt`` for ``100.jpg``.
-        use_polygons, recognition_task, detection_task: As for `FUNSD`.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        use_polygons, recognition_task, detection_task: Select the form of the boxes and targets, as for `FUNSD`.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: A folder or a label file is missing.
@@ -155,9 +160,11 @@ class IIIT5K(ArchivedWords):
     """Images of words with the boxes of their characters: IIIT 5K-word.
 
     The cache folder that `VisionDataset` describes must contain ``IIIT5K-Word_V3.0.tar.gz`` or a folder
-    ``IIIT5K-Word_V3.0.tar``. SciPy must be installed (the extra ``ocr``). By default, the labels of an image are its
-    single characters. With ``recognition_task``, the target is the whole word. Arguments and errors are the same as for
-    `FUNSD`.
+    ``IIIT5K-Word_V3.0.tar``. SciPy must be installed (the extra ``ocr``). By default, ``boxes`` and ``labels`` in the
+    target of an image are for its single characters. With ``recognition_task``, the target is the whole word.
+
+    Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
+    ``detection_task``, and further arguments of `VisionDataset`.
     """
 
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
@@ -195,8 +202,10 @@ class SVHN(ArchivedWords):
 
     The cache folder that `VisionDataset` describes must contain ``svhn_train.tar`` (the renamed ``train.tar.gz``) or
     ``svhn_test.tar`` (the renamed ``test.tar.gz``), or a folder ``svhn_train`` or ``svhn_test``. h5py must be installed
-    (the extra ``svhn``). Labels are kept as published, where "10" stands for the digit 0. Arguments and errors are the
-    same as for `FUNSD`.
+    (the extra ``svhn``). Labels are kept as published, where "10" stands for the digit 0.
+
+    Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
+    ``detection_task``, and further arguments of `VisionDataset`.
     """
 
     TRAIN = (
@@ -251,8 +260,11 @@ class SynthText(ArchivedWords):
     be installed (the extra ``ocr``). The first nine tenths of the images are the training part.
 
     The first use with ``recognition_task`` cuts all words of up to 29 characters out of the images, and writes them as
-    files into a new subfolder of the image folder. The subfolder has the same name as in docTR. Arguments and errors
-    are the same as for `FUNSD`.
+    files into a new subfolder of the image folder. The subfolder has the same name as in docTR, such as
+    ``SynthText_recognition_train``.
+
+    Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
+    ``detection_task``, and further arguments of `VisionDataset`.
     """
 
     URL = "https://thor.robots.ox.ac.uk/~vgg/data/scenetext/SynthText.zip"
@@ -306,8 +318,8 @@ class COCOTEXT(WordsInFolder):
         img_folder: Folder of the images, ``train2014`` of COCO.
         label_path: The file ``cocotext.v2.json``.
         train: Whether to load the training part instead of the test part.
-        use_polygons, recognition_task, detection_task: As for `FUNSD`.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        use_polygons, recognition_task, detection_task: Select the form of the boxes and targets, as for `FUNSD`.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: The folder, the file or an image is missing.
@@ -342,14 +354,15 @@ class IMGUR5K(WordsInFolder):
     The first nine tenths of the images, ordered by name, are the training part. Images without words are left out.
 
     The first use with ``recognition_task`` cuts all words of up to 29 characters out of the images, and writes them as
-    files into a new folder next to the image folder. The new folder has the same name as in docTR.
+    files into a new folder next to the image folder. The new folder has the same name as in docTR, such as
+    ``IMGUR5K_recognition_train``.
 
     Args:
         img_folder: The folder ``images``.
         label_path: The file ``dataset_info/imgur5k_annotations.json``.
         train: Whether to load the training part instead of the test part.
-        use_polygons, recognition_task, detection_task: As for `FUNSD`.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        use_polygons, recognition_task, detection_task: Select the form of the boxes and targets, as for `FUNSD`.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: The folder or the file is missing.
@@ -431,14 +444,14 @@ class _SingleWords(AbstractDataset):
 class MJSynth(_SingleWords):
     """Generated words: `MJSynth <https://www.robots.ox.ac.uk/~vgg/data/text/>`_, 8.9 million images.
 
-    The first nine tenths of the images are the training part. Targets are texts. Images known to be damaged are left
-    out.
+    The first nine tenths of the images are the training part. Each image is one word, and the target is its text.
+    Images known to be damaged are left out.
 
     Args:
         img_folder: Folder ``mnt/ramdisk/max/90kDICT32px``.
         label_path: The file ``imlist.txt`` in ``img_folder``. The texts are part of the image names.
         train: Whether to load the training part instead of the test part.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: The folder or the file is missing.
@@ -475,13 +488,14 @@ class MJSynth(_SingleWords):
 class IIITHWS(_SingleWords):
     """Generated words in handwriting fonts: `IIIT-HWS <https://arxiv.org/abs/1608.04224>`_.
 
-    The words are shuffled with a fixed seed. The first nine tenths of them are the training part. Targets are texts.
+    The words are shuffled with a fixed seed. The first nine tenths of them are the training part. Each image is one
+    word, and the target is its text.
 
     Args:
         img_folder: The folder ``Images_90K_Normalized``.
         label_path: The file ``IIIT-HWS-90K.txt``, which has the name of an image and its text in each line.
         train: Whether to load the training part instead of the test part.
-        **kwargs: ``img_transforms`` and ``sample_transforms``.
+        **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:
         SourceNotFoundError: The folder or the file is missing.

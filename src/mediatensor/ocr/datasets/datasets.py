@@ -48,17 +48,22 @@ PreTransform: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 class AbstractDataset(Nested, Dataset[Sample]):
     """Images in a folder, each with a target.
 
-    To make a custom dataset, subclass this class and fill `data`.
+    Indexing returns a `Sample`: an image, float32 (3, H, W) in [0, 1], and its target. To make a custom dataset,
+    subclass this class and fill `data`.
 
     Args:
         root: Folder of the images.
-        img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
-        sample_transforms: Called with each sample, after ``img_transforms``.
-        pre_transforms: Called with the image and its target, before they become a sample.
+        img_transforms: A function that takes a `Sample` and returns a `Sample`. It is called before
+            ``sample_transforms``, and should change only the image.
+        sample_transforms: A function that takes a `Sample` and returns a `Sample`. It is called after
+            ``img_transforms``.
+        pre_transforms: A function that takes an image and its target, and returns both. It is called before they become
+            a sample.
 
     Attributes:
         data: A list with a tuple (image, target) for each sample. The image is the name of a file in `root`, or an
-            array (H, W, 3) of pixels.
+            array (H, W, 3) of pixels. The target is a text, an array, a pair of an array and a list, or a dict with
+            ``boxes`` and ``labels``.
         root: Folder of the images.
         img_transforms, sample_transforms: The transforms. You can assign new ones at any time.
 
@@ -119,8 +124,8 @@ class AbstractDataset(Nested, Dataset[Sample]):
             samples: The samples. Their images must all have the same size.
 
         Returns:
-            The images, (N, C, H, W), and the list of targets. If the samples have masks, the images are replaced by the
-            pair (images, masks).
+            The pair (images, targets): a tensor (N, C, H, W), and a list of N targets. If the samples have masks,
+            ``images`` is itself a pair of two tensors: the images, and the masks (N, H, W).
 
         Raises:
             InvalidArgumentError: Images have different sizes, or only some have a mask.
@@ -174,18 +179,19 @@ class VisionDataset(AbstractDataset):
         url: URL of the published file.
         file_name: Name of the file in the cache folder; by default, the name in the URL.
         file_hash: First hex digits of the file's SHA-256; by default, the text between "-" and "." in its name, if any.
-        extract_archive: Whether the file is an archive to unpack. If so, `root` is the unpacked folder; otherwise, it
+        extract_archive: Whether the file is an archive to unpack. If so, `root` is the unpacked folder. If not, `root`
             is the folder that contains the file.
         download: Has no effect. If the file is missing, the error explains where to get it and where to put it.
         overwrite: Whether to unpack the archive even if its folder already exists. The old folder is replaced.
-        cache_dir: Folder to use instead of ``~/.cache/doctr``.
-        cache_subdir: Folder to use instead of ``datasets``.
+        cache_dir: Cache folder to use instead of ``$DOCTR_CACHE_DIR`` or ``~/.cache/doctr``.
+        cache_subdir: Subfolder of the cache folder to use instead of ``datasets``.
         **kwargs: Arguments of `AbstractDataset` other than ``root``.
 
     Raises:
         SourceNotFoundError: (a ValueError) Neither the file nor the folder exists.
         OpenError: The archive is damaged, differs from the published one, or has members that are rejected: links,
-            paths outside its folder, or more files or bytes than the limits allow.
+            paths outside its folder, or too many files (4,000,000) or unpacked bytes (256 GiB, or 1 GiB plus 100 times
+            the size of the archive).
         WriteError: The archive cannot be unpacked into the folder that contains it.
 
     Example:

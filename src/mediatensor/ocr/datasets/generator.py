@@ -45,12 +45,12 @@ def synthesize_text_img(
         text: The text.
         font_size: Size of the font in pixels per em.
         font_family: Name of an installed font, or path of a font file. By default, an installed font with at least one
-            character of the text, or else the font that comes with Pillow.
-        background_color: Background colour, by default black.
-        text_color: Text colour, by default white.
+            character of the text. If there is none, the font that comes with Pillow.
+        background_color: Background colour, (red, green, blue) from 0 to 255. The default is black.
+        text_color: Text colour, in the same form. The default is white.
 
     Returns:
-        An RGB image, square for a single character.
+        A Pillow image in RGB. For a single character, it is square.
 
     Raises:
         SourceNotFoundError: The font does not exist.
@@ -159,18 +159,21 @@ class _TextGenerator(AbstractDataset):
 class CharacterGenerator(_TextGenerator):
     """Images of single characters, to train classifiers.
 
-    The target of a sample is the index of its character in the vocabulary. Samples go through the vocabulary in order,
-    and start again at its end. Each character is drawn in a random font. ``random.seed()`` makes the choice of fonts
-    reproducible.
+    Indexing returns a `Sample`: an image, float32 (3, H, W) in [0, 1], with a white character on black. The target is
+    the index of the character in the vocabulary. Samples go through the vocabulary in order, and start again at its
+    end. Each character is drawn in a random font. ``random.seed()`` makes the choice of fonts reproducible.
 
     Args:
         vocab: The characters of the vocabulary.
         num_samples: Number of samples.
         cache_samples: Whether to draw each character in each font when the dataset is created, and keep the images.
+            Samples then go through these images, which are ordered by character.
         font_family: Name of an installed font, path of a font file, or a list of these. By default, installed fonts
             that together have as many characters of the vocabulary as possible.
-        img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
-        sample_transforms: Called with each sample, after ``img_transforms``.
+        img_transforms: A function that takes a `Sample` and returns a `Sample`. It is called before
+            ``sample_transforms``, and should change only the image.
+        sample_transforms: A function that takes a `Sample` and returns a `Sample`. It is called after
+            ``img_transforms``.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or ``num_samples`` is negative.
@@ -206,19 +209,23 @@ class CharacterGenerator(_TextGenerator):
 class WordGenerator(_TextGenerator):
     """Images of words of random characters, to train text recognisers.
 
-    The target of a sample is its text. Each access generates a new word with Python's ``random``. With the same
-    ``random.seed()``, the words are always the same, and docTR generates the same words.
+    Indexing returns a `Sample`: an image, float32 (3, H, W) in [0, 1], with a white word on black. The target is its
+    text. Each access generates a new word with Python's ``random``. With the same ``random.seed()``, the words are
+    always the same, and docTR generates the same words.
 
     Args:
         vocab: The characters of the vocabulary.
         min_chars: Minimum number of characters in a word.
         max_chars: Maximum number of characters in a word.
         num_samples: Number of samples.
-        cache_samples: Whether to draw all words when the dataset is created, and keep the images.
+        cache_samples: Whether to draw all words when the dataset is created, and keep the images. An index then always
+            returns the same word.
         font_family: Name of an installed font, path of a font file, or a list of these. By default, installed fonts
             that together have as many characters of the vocabulary as possible.
-        img_transforms: Called with each sample, before ``sample_transforms``. It should change only the image.
-        sample_transforms: Called with each sample, after ``img_transforms``.
+        img_transforms: A function that takes a `Sample` and returns a `Sample`. It is called before
+            ``sample_transforms``, and should change only the image.
+        sample_transforms: A function that takes a `Sample` and returns a `Sample`. It is called after
+            ``img_transforms``.
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or a number of characters or samples is out of range.

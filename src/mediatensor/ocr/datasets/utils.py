@@ -32,8 +32,9 @@ __all__ = [
 def translate(input_string: str, vocab_name: str, unknown_char: str = "■") -> str:
     """Rewrite a string with the characters of a vocabulary.
 
-    White space that is not in the vocabulary is dropped. Any other character that is not in the vocabulary loses its
-    accents. If the result is not in the vocabulary either, it is replaced by ``unknown_char``.
+    White space that is not in the vocabulary is dropped. Accents are removed from any other character that is not in
+    the vocabulary. If the character without accents is not in the vocabulary either, it is replaced by
+    ``unknown_char``.
 
     Args:
         input_string: the text.
@@ -72,14 +73,14 @@ def _class_of(vocab: str) -> dict[str, int]:
 
 
 def encode_string(input_string: str, vocab: str) -> list[int]:
-    """Return the class of each character of a string.
+    """Return the class index of each character of a string: its position in the vocabulary.
 
     Args:
         input_string: the text.
-        vocab: the characters of the vocabulary, in the order of their classes.
+        vocab: the characters of the vocabulary, in the order of their class indices.
 
     Returns:
-        One class per character.
+        A list with one class index for each character.
 
     Raises:
         InvalidArgumentError: characters of the text are not in the vocabulary.
@@ -100,17 +101,18 @@ def encode_string(input_string: str, vocab: str) -> list[int]:
 
 
 def decode_sequence(input_seq: npt.NDArray[Any] | Sequence[int], mapping: str) -> str:
-    """Convert a sequence of classes to a string.
+    """Convert a sequence of class indices to a string.
 
     Args:
-        input_seq: the classes: a sequence of integers or an integer array, with values in ``[0, len(mapping))``.
-        mapping: the characters of the vocabulary, in the order of their classes.
+        input_seq: the class indices: a sequence of integers or an integer array, with values in ``[0, len(mapping))``.
+        mapping: the characters of the vocabulary, in the order of their class indices.
 
     Returns:
         The text.
 
     Raises:
-        InvalidArgumentError: ``input_seq`` is not a sequence of integers, or a class is outside the vocabulary.
+        InvalidArgumentError: ``input_seq`` is not a sequence of integers, or a class index is outside ``[0,
+            len(mapping))``.
 
     >>> from mediatensor.ocr.datasets import decode_sequence
     >>> decode_sequence([2, 0, 1], "abc")
@@ -138,27 +140,27 @@ def encode_sequences(
     pad: int | None = None,
     dynamic_seq_length: bool = False,
 ) -> npt.NDArray[np.int32]:
-    """Encode strings as rows of equal width, with the markers that sequence networks need.
+    """Encode strings as an array of class indices, with one row for each string, and with start and end markers.
 
-    A row has ``sos`` (if given), the classes of the string, ``eos``, and padding with ``pad`` (by default ``eos``).
-    Strings that are too long are truncated.
+    A row has ``sos`` (if given), the class indices of the string, ``eos``, and padding with ``pad`` (by default
+    ``eos``). If this exceeds the width, the end of the row, including ``eos``, is cut off.
 
     Args:
         sequences: the N strings.
-        vocab: the characters of the vocabulary, in the order of their classes.
-        target_size: the width of rows; by default, the width that the longest string needs.
-        eos: the class that marks the end of a string. It must not be the class of a character.
-        sos: the class that marks the start of a string. It must not be the class of a character.
-        pad: the class that fills up a row. It must not be the class of a character.
+        vocab: the characters of the vocabulary, in the order of their class indices.
+        target_size: the width of rows. By default, the width that the longest string needs, including the markers.
+        eos: the number that marks the end of a string. It must not be the class index of a character.
+        sos: the number that marks the start of a string. It must not be the class index of a character.
+        pad: the number that fills up a row. It must not be the class index of a character.
         dynamic_seq_length: whether rows are only as wide as the longest string needs. ``target_size`` is then the
             maximum width.
 
     Returns:
-        The rows, int32 (N, width).
+        An int32 array (N, width).
 
     Raises:
-        InvalidArgumentError: ``eos``, ``sos`` or ``pad`` is the class of a character, or a character is not in the
-            vocabulary.
+        InvalidArgumentError: ``eos``, ``sos`` or ``pad`` is the class index of a character, or a character is not in
+            the vocabulary.
 
     >>> from mediatensor.ocr.datasets import encode_sequences
     >>> encode_sequences(["ab", "c"], "abc", eos=3).tolist()
@@ -189,11 +191,12 @@ def convert_target_to_relative(
 
     Args:
         img: The image (C, H, W).
-        target: The boxes, (N, 4) or (N, 4, 2); or a dict with these boxes as ``boxes``.
+        target: The boxes in pixels: an array (N, 4) as (xmin, ymin, xmax, ymax), or corners (N, 4, 2). Or a dict with
+            this array as ``boxes``.
 
     Returns:
-        The image, and the target with boxes in fractions of the image size: float32, clipped to [0, 1]. If the target
-        is a dict, a new dict is returned.
+        The pair (image, target). The image is unchanged. The boxes in the target are float32, in fractions of the
+        image's width and height, clipped to [0, 1]. If the target is a dict, a new dict is returned.
 
     Raises:
         InvalidArgumentError: The boxes have another shape.
@@ -215,10 +218,11 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
     Args:
         img_path: The image file.
         geoms: Upright boxes (N, 4) as (xmin, ymin, xmax, ymax), or polygons (N, 4, 2) clockwise from the top left of
-            the text, in pixels. Fractions are truncated.
+            the text, in pixels. Coordinates are truncated to integers.
 
     Returns:
-        N images, uint8 (h, w, 3). Polygons are rotated upright. The image of a box outside the page is empty.
+        A list of N RGB arrays, uint8 (h, w, 3). The content of polygons is rotated upright. The array of a box outside
+        the page has no pixels.
 
     Raises:
         InvalidArgumentError: The boxes have another shape or are not finite.
@@ -246,11 +250,12 @@ def pre_transform_multiclass(
 
     Args:
         img: The image (C, H, W).
-        target: The N boxes in pixels, (N, 4) or (N, 4, 2), and the class of each.
+        target: The N boxes in pixels, (N, 4) as (xmin, ymin, xmax, ymax) or (N, 4, 2), and a list with the class name
+            of each.
 
     Returns:
-        The image, and a dict from each class to its boxes in fractions of the image size: float32, clipped to [0, 1].
-        The classes are in alphabetical order.
+        The pair (image, target). The image is unchanged. The target is a dict from each class name to its boxes,
+        float32, in fractions of the image's width and height, clipped to [0, 1]. Class names are in alphabetical order.
 
     Raises:
         InvalidArgumentError: The numbers of classes and boxes differ, or the boxes have another shape.

@@ -47,18 +47,20 @@ class Face:
 
     @property
     def family(self) -> str:
-        """The name up to its first hyphen. Regular, bold and italic faces of the same design share a family."""
+        """The part of ``name`` before its first hyphen. Regular, bold and italic faces of the same design share a
+        family.
+        """
         return self.name.partition("-")[0]
 
     def at(self, pixels: float) -> ImageFont.FreeTypeFont:
-        """Open the face with an em of ``pixels``, which is rounded to a whole number of at least 4."""
+        """Return the face as a Pillow font. Its size is ``pixels`` per em, rounded to a whole number of at least 4."""
         return _opened(self.file, self.index, max(4, round(pixels)))
 
     def has(self, text: str) -> bool:
         """Return whether the face has a glyph for every character of a text, ignoring white space.
 
-        In scripts such as Arabic and Devanagari, letters join or change places, which Pillow supports only with the
-        Raqm library. Without Raqm, the result is ``False`` for text in these scripts.
+        In scripts such as Arabic and Devanagari, letters join or change places. Pillow can draw them only with the Raqm
+        library. Without Raqm, the result is ``False`` for text in these scripts.
         """
         wanted = {ord(character) for character in text if not character.isspace()}
         return wanted <= _characters(self.file, self.index) and (_can_shape() or not _SHAPED.search(text))
@@ -145,8 +147,8 @@ def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] 
             face.
 
     Returns:
-        One face for each TrueType or OpenType file (the first face of a collection). If ``fonts`` is ``None``, fonts of
-        symbols and images are left out.
+        A tuple with one face for each TrueType or OpenType file (the first face of a collection). If ``fonts`` is
+        ``None``, fonts of symbols and images are left out.
 
     Raises:
         FileNotFoundError: if a path does not exist or contains no fonts.

@@ -24,9 +24,9 @@ class LineLook:
 
     Attributes:
         em_px: Size of the em in pixels.
-        ink: Colour of the text.
-        paper: Colour of the background.
-        texture: Variation of the paper's brightness, in levels from 0 to 255.
+        ink: Colour of the text, (red, green, blue) from 0 to 255.
+        paper: Colour of the background, in the same form.
+        texture: Maximum variation of the paper's brightness, in levels from 0 to 255.
         slant: How far the top of letters leans to the right, as a share of their height.
         tracking: Space to add after every letter, in em.
         weight_px: How much to thicken strokes, in pixels.
@@ -39,8 +39,10 @@ class LineLook:
         below: The text of the line below. Parts of its letters may be visible at the bottom of the image.
         leading: Distance between the baselines of consecutive lines, in em.
         rule: Lines to add: ``""`` (none), ``"underline"``, ``"strike"``, ``"box"`` or ``"dotted"``.
-        damage: Damage to apply to the drawn image, as a sequence of (name, amount). Names are blur, contrast, fax,
-            jpeg, motion, noise, shadow, sharpen, small, streaks, thermal and video.
+        damage: Damage to apply to the drawn image, as a sequence of pairs (name, amount). Names are blur, contrast,
+            fax, jpeg, motion, noise, shadow, sharpen, small, streaks, thermal and video. The unit of an amount depends
+            on the name: ``("jpeg", 40)`` is JPEG quality 40, and ``("blur", 0.7)`` is a Gaussian blur with a radius of
+            0.7 pixels.
 
     Example:
         >>> import random
@@ -99,7 +101,7 @@ def draw_line(
     style: str = "mixed",
     faces: Sequence[Face] | None = None,
 ) -> DrawnLine:
-    """Draw a line of text.
+    """Draw a line of text, and return its image and ground truth as a `DrawnLine`.
 
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
@@ -108,8 +110,9 @@ def draw_line(
         rng: The random generator. If it is a NumPy Generator, it only supplies a seed.
         face: The font face; ``None`` picks one of ``faces`` that has all characters of the text.
         look: The look of the line; ``None`` picks a random look of the style.
-        style: One of `STYLES`.
-        faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
+        style: One of `STYLES`, such as ``"scan"``. Used only if ``look`` is ``None``.
+        faces: The faces to choose from if ``face`` is ``None``. ``None`` means all faces of the machine, as
+            `find_faces` returns them.
 
     Raises:
         InvalidArgumentError: if the text is empty, no face has its characters, or the style is unknown.
@@ -147,16 +150,16 @@ def draw_random_line(
     style: str = "mixed",
     texts: Sequence[str] = (),
 ) -> DrawnLine:
-    """Draw a random line: a plausible text in a random face and with a random look.
+    """Draw a random line, and return it as a `DrawnLine`: a plausible text in a random face and with a random look.
 
     The same arguments and the same state of ``rng`` give the same line, on a machine with the same fonts.
 
     Args:
         rng: The random generator. If it is a NumPy Generator, it only supplies a seed.
-        languages: Keys of `TEXTS`. Each line is in one of these languages, all equally likely.
+        languages: Keys of `TEXTS`, such as ``"de"``. The line is in one of these languages, all equally likely.
         characters: The characters that the text may contain, in addition to spaces; ``None`` means all characters.
         faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
-        style: One of `STYLES`.
+        style: One of `STYLES`, such as ``"scan"``; ``"mixed"`` picks a random style.
         texts: Your own lines of text. Parts of them are drawn instead of the built-in texts; see `read_texts`.
 
     Raises:
@@ -308,7 +311,7 @@ def _luma(color: Sequence[int]) -> float:
 
 
 def random_look(rng: random.Random | np.random.Generator, style: str = "mixed") -> LineLook:
-    """Return a random look of a line.
+    """Return a random look of a line: its size, colours, distortion and damage.
 
     Args:
         rng: The random generator. If it is a NumPy Generator, it only supplies a seed.

@@ -460,14 +460,14 @@ def draw_random_page(
     style: str = "mixed",
     texts: Sequence[str] = (),
 ) -> DrawnPage:
-    """Draw a random page with ground truth for everything on it.
+    """Draw a random page, and return its image and its ground truth as a `DrawnPage`.
 
     The same arguments and the same state of ``rng`` give the same page, on a machine with the same fonts.
 
     Args:
         rng: The random generator. If it is a NumPy Generator, it only supplies a seed.
-        kind: One of `PAGE_KINDS`.
-        languages: Keys of `TEXTS`. The page uses one of these languages.
+        kind: One of `PAGE_KINDS`, such as ``"letter"``; ``"mixed"`` picks a random kind.
+        languages: Keys of `TEXTS`, such as ``"de"``. The page uses one of these languages, all equally likely.
         size: (width, height) in pixels; ``None`` means the usual paper size of the kind at a random resolution.
         faces: The faces to choose from; ``None`` means all faces of the machine, see `find_faces`.
         style: One of `STYLES`; ``"mixed"`` picks a random style that suits the kind.

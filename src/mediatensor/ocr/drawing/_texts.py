@@ -68,10 +68,12 @@ def texts_of(language: str) -> tuple[str, ...]:
 
 
 def read_texts(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    r"""Read the lines of a text file, to be passed as the argument ``texts`` of functions such as `draw_random_page`.
+    r"""Return the lines of a text file, for the argument ``texts`` of functions such as `draw_random_page`.
+
+    Empty lines, and spaces at the ends of lines, are left out.
 
     Args:
-        path: A UTF-8 file. Empty lines are left out.
+        path: A UTF-8 file.
 
     Example:
         >>> from pathlib import Path
@@ -332,7 +334,7 @@ def random_text(
 
     Args:
         rng: The random generator.
-        languages: Keys of `TEXTS`. The line is in one of these languages, all equally likely.
+        languages: Keys of `TEXTS`, such as ``"de"``. The line is in one of these languages, all equally likely.
         characters: The characters that the line may contain, in addition to spaces; ``None`` means all characters.
         texts: Your own lines of text. If given, a part of one of them is returned instead of a built-in text.
 

@@ -16,11 +16,12 @@ Polygon = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DrawnWord:
-    """A word on a drawn page. It contains no spaces.
+    """A word on a page that `draw_random_page` generated. It contains no spaces.
 
     Attributes:
         text: The text of the word.
-        polygon: float64 (4, 2), the corners TL, TR, BR, BL around the ink, in pixels as (x, y).
+        polygon: float64 (4, 2), the corners (x, y) around the ink in pixels: top left, top right, bottom right, bottom
+            left, as seen in reading direction.
     """
 
     text: str
@@ -29,11 +30,11 @@ class DrawnWord:
 
 @dataclass(frozen=True, eq=False)
 class DrawnPageLine:
-    """A line of text on a drawn page.
+    """A line of text on a page that `draw_random_page` generated.
 
     Attributes:
         words: Words from left to right.
-        polygon: float64 (4, 2), the corners TL, TR, BR, BL around all words, in pixels as (x, y).
+        polygon: float64 (4, 2), the corners (x, y) around all words in pixels, in the same order as for `DrawnWord`.
     """
 
     words: tuple[DrawnWord, ...]
@@ -41,13 +42,13 @@ class DrawnPageLine:
 
     @property
     def text(self) -> str:
-        """The words, joined by spaces."""
+        """The texts of the words, joined by spaces."""
         return " ".join(word.text for word in self.words)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnCell:
-    """A cell of a table.
+    """A cell of a table on a page that `draw_random_page` generated.
 
     Attributes:
         row: Index of the first row, from 0.
@@ -56,7 +57,7 @@ class DrawnCell:
         column_span: Number of columns that the cell spans.
         header: Whether the cell is part of the table head.
         lines: The lines of text in the cell; an empty cell has none.
-        polygon: float64 (4, 2), the corners of the whole cell, which is larger than its text.
+        polygon: float64 (4, 2), the corners (x, y) of the whole cell in pixels. A cell is larger than its text.
     """
 
     row: int
@@ -69,19 +70,19 @@ class DrawnCell:
 
     @property
     def text(self) -> str:
-        """The lines, joined by spaces."""
+        """The texts of the cell's lines, joined by spaces."""
         return " ".join(line.text for line in self.lines)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnTable:
-    """The grid of a table.
+    """The grid of a table on a page that `draw_random_page` generated.
 
     Attributes:
         num_rows: Number of rows, including the head.
         num_columns: Number of columns.
         ruled: Whether rules separate all cells.
-        cells: The cells, row by row. Together they cover the grid: each row and column meet in exactly one cell.
+        cells: The cells, row by row. Every position of the grid is covered by exactly one cell.
     """
 
     num_rows: int
@@ -92,11 +93,11 @@ class DrawnTable:
 
 @dataclass(frozen=True, eq=False)
 class DrawnField:
-    """A field of a form: a label and its value.
+    """A field of a form on a page that `draw_random_page` generated: a label and its value.
 
     Attributes:
-        key: The printed label.
-        value: The value that was filled in.
+        key: The line of the printed label.
+        value: The line of the value that was filled in.
     """
 
     key: DrawnPageLine
@@ -105,11 +106,11 @@ class DrawnField:
 
 @dataclass(frozen=True, eq=False)
 class DrawnRegion:
-    """A region of a drawn page, such as a paragraph, a heading or a table.
+    """A region of a page that `draw_random_page` generated, such as a paragraph, a heading or a table.
 
     Attributes:
         kind: One of `mediatensor.ocr.structure.REGION_KINDS`.
-        polygon: float64 (4, 2), the corners around the whole region.
+        polygon: float64 (4, 2), the corners (x, y) around the whole region in pixels.
         lines: The lines of the region, in reading order; for a table, the lines of its cells.
         table: The grid of a table; ``None`` for other kinds.
     """
@@ -122,13 +123,13 @@ class DrawnRegion:
 
 @dataclass(frozen=True, eq=False)
 class DrawnPage:
-    """A drawn page with its ground truth.
+    """A page that `draw_random_page` generated, with its ground truth.
 
     Attributes:
         image: uint8 (H, W, 3), RGB.
-        kind: One of `PAGE_KINDS`.
-        style: One of `STYLES`.
-        language: A key of `TEXTS`.
+        kind: One of `PAGE_KINDS`, such as ``"letter"``.
+        style: One of `STYLES`, such as ``"scan"``.
+        language: A key of `TEXTS`, such as ``"en"``.
         regions: Regions in reading order.
         fields: The fields of a form. The lines of their keys and values also occur in ``regions``.
     """
@@ -142,12 +143,12 @@ class DrawnPage:
 
     @property
     def lines(self) -> tuple[DrawnPageLine, ...]:
-        """All lines, in reading order."""
+        """The lines of all regions, in reading order."""
         return tuple(line for region in self.regions for line in region.lines)
 
     @property
     def words(self) -> tuple[DrawnWord, ...]:
-        """All words, in reading order."""
+        """The words of all lines, in reading order."""
         return tuple(word for line in self.lines for word in line.words)
 
     @property
@@ -157,7 +158,7 @@ class DrawnPage:
 
     @property
     def text(self) -> str:
-        """The text of all lines, one line each."""
+        """The texts of all lines, joined by line breaks."""
         return "\n".join(line.text for line in self.lines)
 
 
