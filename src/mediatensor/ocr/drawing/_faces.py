@@ -47,9 +47,7 @@ class Face:
 
     @property
     def family(self) -> str:
-        """The part of ``name`` before its first hyphen. Regular, bold and italic faces of the same design share a
-        family.
-        """
+        """The part of ``name`` before its first hyphen, which regular, bold and italic faces of a design share."""
         return self.name.partition("-")[0]
 
     def at(self, pixels: float) -> ImageFont.FreeTypeFont:

@@ -67,9 +67,10 @@ class TextMatch:
 
     Attributes:
         text: The matching words, as they were read. They are whole words even if only a part of a word matches.
-        query: Number of the matching text among the arguments of `Document.find`, counted from 0.
-        places: For each word, the number of its page in the document, counted from 0, and its geometry. Text that has
-            no words, such as an unread line, is a single place.
+        query: Index of the argument of `Document.find` that matched, counted from 0.
+        places: A pair (page, geometry) for each word. ``page`` is the index of the page in the document, from 0.
+            ``geometry`` is ((xmin, ymin), (xmax, ymax)) or four corners, in fractions of the page's width and height.
+            Text that has no words, such as an unread line, is a single place.
 
     Example:
         >>> from mediatensor.ocr.io import TextMatch

@@ -66,8 +66,9 @@ class Page(PageExportsMixin):
         blocks: The blocks of text.
         page_idx: The index of the page in its document, from 0.
         dimensions: Height and width in pixels.
-        orientation: How far the page is rotated clockwise, in degrees: ``{"value": 90, "confidence": None}``.
-        language: The language: ``{"value": "en", "confidence": 0.9}``.
+        orientation: How far the page is rotated clockwise, in degrees, and the confidence, such as
+            ``{"value": 90, "confidence": None}``.
+        language: The language of the text, and the confidence: ``{"value": "en", "confidence": 0.9}``.
         layout: The layout regions of the page.
         tables: The tables. The words of their cells are not in ``blocks``.
         error: The reason why the page could not be read, in which case it has no text. Exported only if set.
@@ -117,10 +118,11 @@ class Page(PageExportsMixin):
         """Draw the recognised text on a blank page.
 
         Args:
-            **kwargs: Arguments of ``synthesize_page``: ``draw_proba``, ``font_family``, sizes and colours.
+            **kwargs: Arguments of `mediatensor.ocr.utils.synthesize_page`: ``draw_proba``, ``font_family``, sizes and
+                colours.
 
         Returns:
-            The drawing, uint8 (H, W, 3).
+            The drawing, an RGB array (H, W, 3), uint8, of the same size as the page.
         """
         return synthesize_page(self.export(), **kwargs)
 
@@ -136,7 +138,8 @@ class Page(PageExportsMixin):
             **kwargs: Ignored.
 
         Raises:
-            InvalidArgumentError: if any other key is missing. The message names the key.
+            InvalidArgumentError: if a required key is missing, or its value has the wrong type. The message names the
+                key.
         """
         return cls(
             blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
@@ -151,7 +154,8 @@ class KIEPage(KIEPageExportsMixin):
 
     Args:
         predictions: A dictionary from the name of each class to its list of predictions.
-        page, page_idx, dimensions, orientation, language, layout, error, unread, fields: As for `Page`.
+        page, page_idx, dimensions, orientation, language, layout, error, unread, fields: The image and properties of
+            the page, as for `Page`.
 
     Example:
         >>> import numpy as np
@@ -185,12 +189,15 @@ class KIEPage(KIEPageExportsMixin):
         visualize_kie_page(self.export(), page_pixels(self.page), **options)
 
     def synthesize(self, **kwargs: Any) -> NDArray[np.uint8]:
-        """Draw the predictions on a blank page. See `Page.synthesize` for the arguments and the result."""
+        """Draw the predictions on a blank page, and return the drawing as an array (H, W, 3), uint8.
+
+        See `Page.synthesize` for the arguments.
+        """
         return synthesize_kie_page(self.export(), **kwargs)
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from the dictionary that `export` returned. See `Page.from_dict` for the arguments."""
+        """Restore a page from the dictionary that `export` returned. See `Page.from_dict` for arguments and errors."""
         predictions = {
             class_name: [Prediction.from_dict(prediction) for prediction in group]
             for class_name, group in stored(save_dict, "predictions", cls).items()
@@ -199,7 +206,7 @@ class KIEPage(KIEPageExportsMixin):
 
 
 class Document(DocumentExportsMixin):
-    """A recognised document: a sequence of pages.
+    """The result of reading a document: a sequence of pages with their text.
 
     Args:
         pages: The pages, each a `Page`.
@@ -220,7 +227,7 @@ class Document(DocumentExportsMixin):
         super().__init__(pages=list(pages))
 
     def show(self, **kwargs: Any) -> None:
-        """Show the pages one after the other. See `Page.show` for the arguments."""
+        """Show the pages one after the other with matplotlib. See `Page.show` for the arguments."""
         for page in self.pages:
             page.show(**kwargs)
 
@@ -234,7 +241,7 @@ class Document(DocumentExportsMixin):
         return "".join(shown) + (f"<small>and {more} more pages</small>" if more else "")
 
     def synthesize(self, **kwargs: Any) -> list[NDArray[np.uint8]]:
-        """Draw the text of each page on a blank page, and return the drawings.
+        """Draw the text of each page on a blank page, and return a list of arrays (H, W, 3), uint8.
 
         See `Page.synthesize` for the arguments.
         """
@@ -244,17 +251,18 @@ class Document(DocumentExportsMixin):
         """Find words, phrases and regular expressions in the text.
 
         Words and phrases ignore case and line breaks, and match parts of words: ``"Meyer"`` is also found in "Meyers".
-        Apostrophes, quotes and dashes match every character of their kind, and "ss" matches "ß". Spaces are ignored
-        between whole words: ``"DE893704"`` is also found in "DE89 3704", and ``"12"`` in the cells "1" and "2".
-        Regular expressions are searched unchanged, in text whose lines are joined by line breaks. Texts next to each
-        other, such as the cells of a row, are also searched with spaces between them. A word that is divided at a line
-        end is also searched as one word. Tables, fields and unread lines are included.
+        Any apostrophe matches all kinds of apostrophes. The same applies to quotes and dashes, and "ss" matches "ß".
+        Spaces are ignored between whole words: ``"DE893704"`` is also found in "DE89 3704", and ``"12"`` in the cells
+        "1" and "2". Regular expressions are searched unchanged, in text whose lines are joined by line breaks. Texts
+        next to each other, such as the cells of a row, are also searched with spaces between them. A word that is
+        divided at a line end is also searched as one word. Tables, fields and unread lines are included.
 
         Args:
             *texts: Words or phrases as ``str``, or regular expressions from ``re.compile``.
 
         Returns:
-            A match for each place, ordered by ``texts``.
+            A list with a match for each place: first all matches of the first of ``texts``, then of the second, and so
+            on.
 
         Raises:
             InvalidArgumentError: if there are no texts, a text is empty, or a regular expression matches the empty
@@ -286,17 +294,17 @@ class Document(DocumentExportsMixin):
         is kept: its own text, metadata, attachments, annotations, form fields and bookmarks are lost.
 
         Words are redacted as a whole, even if only a part of a word matches, or touches a region. Text that was not
-        read, or was misread, is not redacted: look at the result, and redact regions where necessary.
+        read or was misread is not redacted. Look at the result, and redact regions where necessary.
 
         Args:
             *texts: Words, phrases or regular expressions, as for `find`.
             regions: Lists of regions by page, such as ``{0: [(0.1, 0.1, 0.5, 0.2)]}``, or one list for all pages. A
-                region is a box (xmin, ymin, xmax, ymax), a pair of corners, or four points, relative to the page. Parts
-                outside of the page are ignored, but the region must overlap the page, and its numbers must be from -1
-                to 2. Pages are counted from 0; negative numbers count from the end.
+                region is a box (xmin, ymin, xmax, ymax), a pair of corners, or four points, in fractions of the page's
+                width and height. Parts outside of the page are ignored, but the region must overlap the page, and its
+                numbers must be from -1 to 2. Pages are counted from 0; negative numbers count from the end.
             predictor: A predictor, such as one from `ocr_predictor`, with which the result is read again. It must not
-                straighten pages, because its positions must fit the original pages. Text to redact that is found only
-                then is redacted as well. By default, the result is not read again.
+                straighten pages, because its positions must fit the original pages. If this second reading finds text
+                to redact, that text is redacted as well. By default, the result is not read again.
 
         Returns:
             A new document. This document is not changed.
@@ -304,7 +312,7 @@ class Document(DocumentExportsMixin):
         Raises:
             InvalidArgumentError: if there is nothing to redact, a text is empty, a regular expression matches the empty
                 text, or a region is invalid.
-            OutOfRangeError: if there is no page with the number of a region.
+            OutOfRangeError: if ``regions`` has the number of a page that does not exist.
             PageError: if the image of a page can no longer be read.
             RedactionError: if text to redact can still be read in the result.
 
@@ -329,9 +337,9 @@ class Document(DocumentExportsMixin):
         """Restore a document from the dictionary that `export` returned, in this library or in docTR.
 
         Args:
-            save_dict: The dictionary.
-            pages: The images of all pages, which are not part of the dictionary. Without them, the document can neither
-                be shown nor written as PDF.
+            save_dict: The dictionary, which has a list of exported pages under "pages".
+            pages: The images of all pages, one for each page, which are not part of the dictionary. Without them, the
+                document can neither be shown nor written as PDF.
             **kwargs: Ignored.
 
         Raises:

@@ -135,11 +135,11 @@ class _Exports(Element, Generic[_HocrType]):
 
         Args:
             file_name: The name of the image or document, to be stored in the file as a description of the source.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
 
         Returns:
-            The file (UTF-8), and the same content as an ``ElementTree``.
+            The pair (file, tree): the file as UTF-8 ``bytes``, and the same content as an ``ElementTree``.
         """
         return AltoExporter().export(self, file_name=file_name, direction=direction, reading_order=reading_order)
 
@@ -147,10 +147,11 @@ class _Exports(Element, Generic[_HocrType]):
         """Export as a table of 12 columns separated by tabs, like the output of ``tesseract image out tsv``.
 
         Args:
-            direction, reading_order: As for `export_as_alto`.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
 
         Returns:
-            The table, with the column names in the first line.
+            The table as a ``str``, with the column names in the first line.
         """
         return TSVExporter().export(self, direction=direction, reading_order=reading_order)
 
@@ -196,7 +197,7 @@ class _Exports(Element, Generic[_HocrType]):
 
         Args:
             path: The file to write, if any. It appears under this name only when it is complete.
-            values: Whether to store values. If not, all cells are text.
+            values: Whether to store values, as described above. If not, all cells are text.
             join_tables: Whether to join tables that continue on the next page, in a document.
 
         Returns:
@@ -251,11 +252,11 @@ class _PageExports(_Exports[tuple[bytes, ElementTree]]):
 
         Args:
             file_title: The title of the file.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             reading_order: Whether to sort the content into reading order. If ``False``, it keeps the stored order.
 
         Returns:
-            The file (UTF-8), and the same content as an ``ElementTree``.
+            The pair (file, tree): the file as UTF-8 ``bytes``, and the same content as an ``ElementTree``.
         """
         return XMLExporter().export_page(self, file_title=file_title, direction=direction, reading_order=reading_order)
 
@@ -273,11 +274,12 @@ class PageExportsMixin(_PageExports, TextPage):
     ) -> str:
         """Return the text of the page in reading order.
 
-        Where texts stand next to each other in columns, as on receipts and forms, spaces keep the columns aligned.
+        If texts are next to each other in columns, as on receipts and forms, the result has spaces that keep the
+        columns aligned.
 
         Args:
             block_break: The separator between blocks.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             include_furniture: Whether to include page headers, page footers and footnotes.
             layout: Whether to imitate the layout of the whole page with spaces and empty lines, so that columns of text
                 stand next to each other.
@@ -298,9 +300,9 @@ class PageExportsMixin(_PageExports, TextPage):
         """Export the page, without its image, as nested dictionaries of plain types.
 
         Args:
-            reading_order: Whether to sort the content into reading order, with a block for each paragraph, as all other
-                formats do. If ``False``, ``page.blocks`` are exported as they are.
-            characters: Whether to include the characters of each word, if they are known.
+            reading_order: Whether to sort the content into reading order, with a block for each paragraph. This is the
+                default of all export methods. If ``False``, ``page.blocks`` are exported as they are.
+            characters: Whether to include the characters of each word, if they are known, under ``"characters"``.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
@@ -315,10 +317,10 @@ class PageExportsMixin(_PageExports, TextPage):
         return exported
 
     def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
-        """Return the paragraphs (as blocks) and the tables of the page in reading order.
+        """Return a list of the paragraphs (as `Block` objects) and tables of the page, in reading order.
 
         Args:
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
         """
         return page_reading_order(self, direction)[0]
 
@@ -326,7 +328,7 @@ class PageExportsMixin(_PageExports, TextPage):
         """Export the page as Markdown, in reading order.
 
         Args:
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
             escape: Whether to escape the special characters of Markdown.
             include_furniture: Whether to include page headers, page footers and footnotes.
 
@@ -349,7 +351,10 @@ class PageExportsMixin(_PageExports, TextPage):
         )
 
     def export_as_html(self, direction: str = "auto", include_furniture: bool = True) -> str:
-        """Export the page as an HTML fragment, in reading order. See `export_as_markdown` for the arguments."""
+        """Export the page as an HTML fragment, in reading order. Text is always escaped.
+
+        See `export_as_markdown` for the arguments.
+        """
         return HTMLExporter().export_page(self, direction=direction, include_furniture=include_furniture)
 
 
@@ -357,11 +362,13 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
     """The export methods of `KIEPage`."""
 
     def render(self, prediction_break: str = "\n\n", direction: str = "auto") -> str:
-        """Return all predictions in the form ``class: text``, class by class, and in reading order within each class.
+        """Return a ``str`` with all predictions in the form ``class: text``, grouped by class.
+
+        Within each class, predictions are in reading order.
 
         Args:
             prediction_break: The separator between predictions.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
         """
         return prediction_break.join(
             f"{class_name}: {prediction.render()}"
@@ -374,7 +381,7 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
 
         Args:
             reading_order: Whether to sort the predictions of each class into reading order.
-            characters: Whether to include the characters of each prediction, if they are known.
+            characters: Whether to include the characters of each prediction, if they are known, under ``"characters"``.
 
         Returns:
             A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads.
@@ -391,17 +398,23 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
         return exported
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as Markdown, with a list for each class. See `Page.export_as_markdown` for the arguments."""
+        """Export the page as Markdown, with a list of texts for each class.
+
+        See `Page.export_as_markdown` for the arguments.
+        """
         return MarkdownExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_asciidoc(self, direction: str = "auto", escape: bool = True) -> str:
-        """Export the page as AsciiDoc, with a list for each class. See `Page.export_as_asciidoc` for the arguments."""
+        """Export the page as AsciiDoc, with a list of texts for each class.
+
+        See `Page.export_as_markdown` for the arguments.
+        """
         return AsciiDocExporter().export_kie_page(self, direction=direction, escape=escape)
 
     def export_as_html(self, direction: str = "auto") -> str:
-        """Export the page as an HTML fragment, with a list for each class.
+        """Export the page as an HTML fragment, with a list of texts for each class. Text is always escaped.
 
-        See `Page.export_as_html` for the arguments.
+        See `Page.export_as_markdown` for ``direction``.
         """
         return HTMLExporter().export_kie_page(self, direction=direction)
 
@@ -417,7 +430,8 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         If page numbers show that a page is missing in between, tables are not joined.
 
         Returns:
-            New tables. The geometry of each cell refers to the page that the cell comes from.
+            A list of new `Table` objects, in page order. The geometry of each cell refers to the page that the cell
+            comes from.
 
         Example:
             >>> from mediatensor.ocr.io import Document
@@ -440,8 +454,8 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         A heading starts a new chunk. Paragraphs of a section are merged up to the limit. A table is a chunk of its own,
         with its caption, as Markdown. Text that exceeds the limit is divided between list items, sentences or rows of a
         table. A sentence is divided only if it exceeds the limit by itself. Each further chunk of a table repeats its
-        header rows. Otherwise, every word of the document is in exactly one chunk. The words are in reading order,
-        except that a footnote comes after a paragraph that continues on the next page.
+        header rows. Apart from these, every word is in exactly one chunk. The words are in reading order, except that a
+        footnote comes after a paragraph that continues on the next page.
 
         Args:
             max_tokens: The maximum number of tokens in a chunk. Words are never divided, so a single word with more
@@ -449,9 +463,9 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
             tokenizer: A function that takes a text, and returns its tokens or their number, such as the method
                 ``encode`` of a tokenizer of Hugging Face or of tiktoken. By default, each word, each punctuation mark,
                 and each Chinese or Japanese character counts as a token. Tokenizers of models usually count more.
-            direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
-            include_headers_footers: Whether to include page headers and page footers. They are known only if the
-                layout was detected; otherwise, their text is ordinary text.
+            direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+            include_headers_footers: Whether to include page headers and page footers. They are known only if the layout
+                was detected. If it was not, their text is ordinary text.
             join_tables: Whether to join tables that continue on the next page, as `joined_tables` does.
 
         Returns:
@@ -483,7 +497,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         )
 
     def render(self, page_break: str = "\n\n\n\n", **kwargs: Any) -> str:
-        """Return the text of all pages.
+        """Return the text of all pages as one ``str``.
 
         Args:
             page_break: The separator between pages.
@@ -492,7 +506,10 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         return _join_pages(page_break, (page.render(**kwargs) for page in self.pages))
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Export the document as nested dictionaries of plain types. See `Page.export` for the arguments."""
+        """Return the document as a dictionary ``{"pages": [...]}`` with the result of `Page.export` for each page.
+
+        See `Page.export` for the arguments.
+        """
         return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
 
     def export_as_xml(self, **kwargs: Any) -> list[tuple[bytes, ElementTree]]:
@@ -502,7 +519,8 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
             **kwargs: Arguments of `Page.export_as_xml`.
 
         Returns:
-            For each page, the file (UTF-8), and the same content as an ``ElementTree``.
+            A list with a pair (file, tree) for each page: the file as UTF-8 ``bytes``, and the same content as an
+            ``ElementTree``.
         """
         return XMLExporter().export_document(self, **kwargs)
 

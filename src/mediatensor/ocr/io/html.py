@@ -134,7 +134,7 @@ def read_html(url: str, **kwargs: Any) -> bytes:
         **kwargs: Further arguments of ``weasyprint.HTML``.
 
     Returns:
-        The PDF file.
+        The contents of the PDF file, as ``bytes``.
 
     Raises:
         SourceNotFoundError: if the page does not exist.

@@ -47,11 +47,11 @@ def read_img_as_numpy(
             beginning. The format may be JPEG, PNG, WebP, GIF, AVIF, HEIC (with the extra ``heic``), BMP or TIFF.
         output_size: The size (height, width) in pixels of the result. The image is resized bilinearly with
             antialiasing. ``None`` keeps the original size.
-        rgb_output: Whether the order of channels is RGB rather than BGR.
-        max_pixels: Images with more pixels are rejected before decoding; ``None`` means no limit.
+        rgb_output: Whether the order of channels is RGB. If ``False``, it is BGR.
+        max_pixels: Images with more pixels are rejected before decoding, with a `PageError`. ``None`` means no limit.
 
     Returns:
-        (H, W, 3) uint8, contiguous.
+        A contiguous array (H, W, 3), uint8.
 
     Raises:
         SourceTypeError: (a TypeError) if ``file`` has an unsupported type.
@@ -103,14 +103,14 @@ def decode_img_as_tensor(img_content: bytes, dtype: torch.dtype = torch.float32)
 
     Args:
         img_content: The bytes of the whole file.
-        dtype: As in `read_img_as_tensor`.
+        dtype: ``torch.uint8``, ``torch.float16`` or ``torch.float32``. For float types, values are divided by 255.
 
     Returns:
         The image (3, H, W), RGB, of type ``dtype``.
 
     Raises:
         SourceTypeError: if ``img_content`` is a path.
-        MediaTensorError: for the same reasons as in `read_img_as_tensor`.
+        MediaTensorError: if the image cannot be decoded, or ``dtype`` is not supported; see `read_img_as_tensor`.
 
     Example:
         >>> from pathlib import Path

@@ -188,7 +188,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
     page that cannot be read raises `PageError`. All other pages can still be read afterwards.
 
     Args:
-        documents: The documents, in order.
+        documents: The opened documents, in order, as `DocumentFile` creates them.
         numbers: The pages to include, numbered from 0 across all documents; ``None`` for all pages.
 
     Example:
@@ -223,7 +223,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def __getitem__(self, index: slice) -> Pages: ...
 
     def __getitem__(self, index: int | slice) -> NDArray[np.uint8] | Pages:
-        """Read a page, and return it as an array, (H, W, 3) uint8. For a slice, return `Pages` without reading them.
+        """Read a page as an RGB array, (H, W, 3) uint8. For a slice, return `Pages` without reading them.
 
         Raises:
             PageError: if the page cannot be read.
@@ -259,8 +259,8 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """Return only some of the pages, as `Pages`.
 
         Args:
-            pages: A number, a range, a slice or a sequence of numbers. Numbers start from 0; negative ones count from
-                the end. ``None`` selects all pages.
+            pages: A page number, or a range, a slice or a sequence of page numbers. Numbers start from 0; negative ones
+                count from the end. ``None`` selects all pages.
 
         Raises:
             InvalidArgumentError: if ``pages`` is empty, or is not a selection.
@@ -279,10 +279,11 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return Pages(self._documents, tuple(self._numbers[number] for number in numbers))
 
     def tensor(self, index: int) -> Tensor:
-        """Return a page as a tensor, (3, H, W) uint8, contiguous.
+        """Return a page as a contiguous RGB tensor, (3, H, W) uint8.
 
         Raises:
-            PageError, OutOfRangeError: as when indexing.
+            PageError: if the page cannot be read.
+            OutOfRangeError: (an IndexError) if there is no page with this index.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -292,16 +293,17 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return torch.from_numpy(self[index]).permute(2, 0, 1).contiguous()
 
     def text_layer(self, index: int) -> list[Word]:
-        """Return the words that the file stores for a page: the text of a PDF page, or no words for images.
+        """Return a list of the words that a PDF file stores for a page. For an image file, the list is empty.
 
-        The text is split into words at spaces and line ends. Boxes are in fractions of the rendered page's size. A
-        word's box encloses its letters, which are in ``word.characters``. Words are in the order of the file. The words
-        of form fields and annotations that are drawn on the page come last. Hidden text is included, such as the text
-        of a scan that was made searchable. Text outside the page is left out. Do not rely on the words in untrusted
-        files: they can differ from the visible text.
+        The text is split into words at spaces and line ends. Positions are in fractions of the page's width and height.
+        The box of a word encloses its letters, which are in ``word.characters``. Words are in the order of the file.
+        The words of form fields and annotations that are drawn on the page come last. Hidden text is included, such as
+        the text of a scan that was made searchable. Text outside the page is left out. Do not rely on the words in
+        untrusted files: they can differ from the visible text.
 
         Raises:
-            PageError, OutOfRangeError: as when indexing.
+            PageError: if the page cannot be read.
+            OutOfRangeError: (an IndexError) if there is no page with this index.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -314,16 +316,17 @@ class Pages(Sequence[NDArray[np.uint8]]):
     def page_content(self, index: int) -> PageContent | None:
         """Return the words, rules and pictures that a PDF file stores for a page, or ``None`` for an image file.
 
-        The content serves to find the structure of the page, such as its tables. It has the words of `text_layer`, in
-        the same order, with their font size and weight. Rules are lines, thin rectangles, and the edges of other
-        rectangles. Pictures are embedded images, and drawings with curves or slanting lines. Coordinates are in points
-        (1/72 inch) at any resolution. Rotation and cropping are the same as in the rendered image.
+        The result is an input of functions such as `mediatensor.ocr.structure.find_tables`. It has the words of
+        `text_layer`, in the same order, with their font size and weight. Rules are lines, thin rectangles, and the
+        edges of other rectangles. Pictures are embedded images, and drawings with curves or slanting lines. Coordinates
+        are in points (1/72 inch) at any resolution. Rotation and cropping are the same as in the rendered image.
 
         An image that covers nearly the whole page is not among the pictures, because such a page is a scan. Use
         `mediatensor.ocr.structure.content_of_picture` to find the rules of a scan.
 
         Raises:
-            PageError, OutOfRangeError: as when indexing.
+            PageError: if the page cannot be read.
+            OutOfRangeError: (an IndexError) if there is no page with this index.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile
@@ -346,7 +349,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.pixels_per_point
 
     def origin(self, index: int) -> tuple[str, int]:
-        """Return (name, number): the document that a page comes from, and the page's number in it, counted from 0.
+        """Return (name, number): the name of the document of a page, and the page's number in this document, from 0.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile

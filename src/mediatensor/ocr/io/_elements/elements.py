@@ -83,13 +83,13 @@ def mean_score(scores: Iterable[float]) -> float:
 
 
 class Element(Nested):
-    """Base class of all elements: a node of the tree that represents a document.
+    """Base class of all parts of a document, such as pages, lines and words. They form a tree.
 
     In a subclass, ``_children_names`` has the names of the attributes that are lists of children (such as "words").
     ``_exported_keys`` has the names of all other attributes to export.
 
     Args:
-        **kwargs: The lists of children, by name.
+        **kwargs: The lists of children, by name, such as ``words=[...]`` for a `Line`.
 
     Raises:
         KeyError: if a name is not in ``_children_names``.
@@ -135,11 +135,11 @@ class Element(Nested):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore an element from a result of `export`.
+        """Restore an element from the dictionary that `export` returned.
 
         Args:
             save_dict: The exported dictionary, from this library or from docTR.
-            **kwargs: Values that are not in the export, such as the image of a page. Most elements have none.
+            **kwargs: Values that are not in the dictionary, such as the image of a page. Most elements need none.
 
         Raises:
             InvalidArgumentError: if a key is missing or its value has the wrong type. The message names the key.
@@ -330,12 +330,13 @@ class Word(TextElement):
     Args:
         value: The text of the word.
         confidence: The recogniser's confidence that the text is right, in [0, 1].
-        geometry: Position of the word, as for `Character`.
+        geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
+            (x, y), clockwise, starting at the top left of the text.
         objectness_score: The detector's confidence that there is text, in [0, 1].
-        crop_orientation: Rotation of the word's crop in degrees, and the confidence that it is right, such as
-            ``{"value": 0, "confidence": None}``.
-        characters: The characters with their positions, if the recogniser reports them. `export` includes them only if
-            you ask for them.
+        crop_orientation: Clockwise rotation of the word's text in degrees, and the confidence that it is right
+            (``None`` if unknown), such as ``{"value": 0, "confidence": None}``.
+        characters: The characters with their positions, if the recogniser reports them. `export` includes them only
+            with ``characters=True``.
 
     Example:
         >>> from mediatensor.ocr.io import Word
@@ -364,7 +365,7 @@ class Word(TextElement):
         self.characters = tuple(characters)
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the word as a dictionary of plain types.
+        """Return the word as a dictionary of plain types, which ``json.dumps`` accepts and ``from_dict`` reads.
 
         Args:
             characters: Whether to include the word's characters, if they are known, under ``"characters"``.
@@ -376,14 +377,14 @@ class Word(TextElement):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a word from a result of `export`, with its characters if they were exported."""
+        """Restore a word from the dictionary that `export` returned, with its characters if they were exported."""
         values = cls._stored_values(save_dict)
         characters = [Character.from_dict(character) for character in stored_list(save_dict, "characters", cls)]
         return cls(**values, characters=characters)
 
 
 class Prediction(Word):
-    """A word that key information extraction assigned to a class; arguments as for `Word`.
+    """A word that key information extraction assigned to a class. It has the same arguments as `Word`.
 
     Example:
         >>> from mediatensor.ocr.io import Prediction
@@ -434,9 +435,9 @@ class UnreadLine(TextElement):
         return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the line as a dictionary. It has the key ``"script"`` only if the script is known.
+        """Return the line as a dictionary of plain types. It has the key ``"script"`` only if the script is known.
 
-        See `Element.export` for the arguments.
+        ``characters`` has no effect, because an unread line has no words.
         """
         exported = super().export(characters=characters)
         if self.script is not None:
@@ -445,7 +446,7 @@ class UnreadLine(TextElement):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a line from a result of `export`."""
+        """Restore a line from the dictionary that `export` returned."""
         values = cls._stored_values(save_dict)
         if "script" in save_dict:
             values["script"] = stored(save_dict, "script", cls)
@@ -458,7 +459,8 @@ class Artefact(TypedRegion):
     Args:
         artefact_type: The type, such as "qr_code".
         confidence: The confidence that the type is right, in [0, 1].
-        geometry: Position in fractions of the page's width and height.
+        geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
+            (x, y).
 
     Example:
         >>> from mediatensor.ocr.io import Artefact
@@ -475,10 +477,10 @@ class Line(Element):
 
     Args:
         words: The words, in order.
-        geometry: Position in fractions of the page's width and height. By default, the box around the words or, if they
-            have four corners, the rotated rectangle around them.
-        objectness_score: The detector's confidence that there is text, in [0, 1]. By default, the mean over the words,
-            or 0.0 if there are none.
+        geometry: Position in fractions of the page's width and height, in the same form as for `Word`. By default, the
+            box around the words or, if a word has four corners, the rotated rectangle around them.
+        objectness_score: The text detector's confidence that there is text, in [0, 1]. By default, the mean over the
+            words, or 0.0 if there are none.
 
     Example:
         >>> from mediatensor.ocr.io import Line, Word
@@ -508,16 +510,16 @@ class Line(Element):
         """The probability that all words of the line were read correctly, in [0, 1]; 0.0 if there are no words.
 
         For a single word, it is the confidence of this word. For several words, it is more than the product of their
-        confidences, because errors are not independent: words of one line tend to be all right or all wrong. The higher
-        the confidence of any word, the higher the result.
+        confidences: words of one line tend to be all right or all wrong. The higher the confidence of any word, the
+        higher the result.
 
-        The result is a probability only if the confidences of the words are probabilities. This is the case with the
-        default recogniser, but not with docTR's architectures.
+        The result is a probability only if the confidences of the words are probabilities. They are with the default
+        recogniser, but not with docTR's architectures.
         """
         return line_confidence(word.confidence for word in self.words)
 
     def render(self) -> str:
-        """Return the words, separated by spaces."""
+        """Return the text of the line: its words, separated by spaces."""
         return " ".join(word.render() for word in self.words)
 
 
@@ -526,11 +528,11 @@ class Block(Element):
 
     Args:
         lines: The lines, in order.
-        artefacts: The parts of the block that are not text.
+        artefacts: The parts of the block that are not text, such as logos.
         geometry: Position in fractions of the page's width and height. By default, it encloses all words and artefacts,
             and is an empty box if there are none.
-        objectness_score: The detector's confidence that there is text, in [0, 1]. By default, the mean over the words,
-            or 0.0 if there are none.
+        objectness_score: The text detector's confidence that there is text, in [0, 1]. By default, the mean over the
+            words, or 0.0 if there are none.
 
     Example:
         >>> from mediatensor.ocr.io import Block, Line, Word
@@ -564,5 +566,5 @@ class Block(Element):
         )
 
     def render(self, line_break: str = "\n") -> str:
-        """Return the lines, separated by ``line_break``."""
+        """Return the text of the block: its lines, separated by ``line_break``."""
         return line_break.join(line.render() for line in self.lines)

@@ -43,9 +43,11 @@ class LayoutElement(TypedRegion):
     Args:
         layout_type: The class of the region, such as 'Title', 'Text', 'Table' or 'Page-header'.
         confidence: The confidence that the class is right, in [0, 1].
-        geometry: Position in fractions of the page's width and height.
+        geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
+            (x, y).
         level: The level of a section header: 1 for sections directly under the title, 2 for their subsections, and so
-            on. 0 if the level is unknown, and for regions that are not section headers. Not exported if it is 0.
+            on. It is 0 if the level is unknown, and for regions that are not section headers. `export` leaves out a
+            level of 0.
 
     Example:
         >>> from mediatensor.ocr.io import LayoutElement
@@ -61,12 +63,12 @@ class LayoutElement(TypedRegion):
         return super().extra_repr() + (f", level={self.level}" if self.level else "")
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the region. ``level`` is left out if it is 0."""
+        """Return the region as a dictionary of plain types. It has the key ``"level"`` only if the level is not 0."""
         return super().export() | ({"level": self.level} if self.level else {})
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore the region from a result of `export`."""
+        """Restore the region from the dictionary that `export` returned."""
         region = super().from_dict(save_dict)
         region.level = stored(save_dict, "level", cls) if "level" in save_dict else 0
         return region
@@ -78,11 +80,12 @@ class TableCell(TextElement):
     Args:
         value: The text of the cell.
         confidence: The mean confidence of the words, in [0, 1].
-        geometry: Position in fractions of the page's width and height.
+        geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
+            (x, y).
         row_start: First row that the cell spans, from 0.
-        row_end: Last row that the cell spans, from 0.
+        row_end: Last row that the cell spans, inclusive.
         col_start: First column that the cell spans, from 0.
-        col_end: Last column that the cell spans, from 0.
+        col_end: Last column that the cell spans, inclusive.
         is_header: Whether the cell belongs to the head of the table. Exported only if true.
         words: The words with their positions, in reading order. Exported only if there are any. Cells that docTR
             exported have no words.
@@ -136,7 +139,9 @@ class TableCell(TextElement):
         return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Export the cell, with ``"is_header"`` only if it is true, and ``"words"`` only if there are any.
+        """Return the cell as a dictionary of plain types.
+
+        It has the key ``"is_header"`` only if the value is true, and ``"words"`` only if there are any.
 
         Args:
             characters: Whether to include the characters of each word, if they are known, under ``"characters"``.
@@ -148,20 +153,21 @@ class TableCell(TextElement):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a cell from a result of `export`."""
+        """Restore a cell from the dictionary that `export` returned."""
         values = cls._stored_values(save_dict)
         words = [Word.from_dict(word) for word in stored_list(save_dict, "words", cls)]
         return cls(**values, is_header=save_dict.get("is_header") is True, words=words)
 
 
 class Table(Element):
-    """A table as a grid of cells. The words in its cells are not repeated in the blocks of the page.
+    """A table on a page, as a grid of cells. The words in the cells are not repeated in the blocks of the page.
 
     Args:
         cells: The cells, in any order.
         num_rows: Number of rows.
         num_cols: Number of columns.
-        geometry: Position of the whole table, in fractions of the page's width and height.
+        geometry: Position of the whole table, in fractions of the page's width and height: ((xmin, ymin), (xmax,
+            ymax)), or four corners (x, y).
         confidence: The confidence that rows, columns and cells were found correctly, in [0, 1].
 
     Example:
@@ -189,8 +195,8 @@ class Table(Element):
         """Return the texts of the cells as a list of rows; ``pandas.DataFrame`` accepts it directly.
 
         Returns:
-            ``num_rows`` lists of ``num_cols`` texts. If a cell spans several rows or columns, its text is only in the
-            first of them, and the rest is empty. Positions without a cell are also empty.
+            ``num_rows`` lists of ``num_cols`` texts. If a cell spans several rows or columns, its text is only at its
+            first row and column. All other positions are empty texts.
 
         Raises:
             InvalidArgumentError: if ``num_rows`` times ``num_cols`` is more than a million.
@@ -216,11 +222,11 @@ class Table(Element):
     def to_dataframe(self) -> pandas.DataFrame:
         """Return the table as a ``pandas.DataFrame`` of texts.
 
-        The header rows become the column names. If there are several, the texts above a column are joined from top to
-        bottom. If there are none, columns are numbered from 0.
+        The header rows become the column names. If there are several header rows, their texts in a column are joined
+        from top to bottom. If there are none, columns are numbered from 0.
 
         Returns:
-            A frame of ``num_rows - num_header_rows`` rows and ``num_cols`` columns.
+            A DataFrame of ``num_rows - num_header_rows`` rows and ``num_cols`` columns.
 
         Raises:
             InvalidArgumentError: if ``num_rows`` times ``num_cols`` is more than a million.
@@ -246,7 +252,7 @@ class Table(Element):
         return pandas.DataFrame(self.to_grid()[head:], columns=self.column_names() if head else None)
 
     def column_names(self) -> list[str]:
-        """Return the name of each column: the texts of its header cells from top to bottom, or "" if there are none.
+        """Return a list of column names: the texts of the header cells from top to bottom, or "" if there are none.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
@@ -270,7 +276,7 @@ class Table(Element):
         Args:
             values: Whether to write numbers, amounts, percentages and dates as plain values, if it is certain what they
                 mean: 1284.50 for "1.284,50 €", 0.15 for "15 %", 2024-03-05 for "5. März 2024". Other texts stay as they
-                are, and so do the amounts of a column with several currencies.
+                are. Amounts in a column with several currencies also stay as they are.
 
         Example:
             >>> from mediatensor.ocr.io import Table, TableCell
@@ -293,7 +299,7 @@ class Table(Element):
         return text.getvalue()
 
     def render(self, row_break: str = "\n", col_break: str = "\t") -> str:
-        """Return the texts of all cells, with ``col_break`` between columns and ``row_break`` between rows."""
+        """Return the texts of all cells as a text, joined by ``col_break`` in a row and ``row_break`` between rows."""
         return row_break.join(col_break.join(row) for row in self.to_grid())
 
     def extra_repr(self) -> str:
@@ -308,9 +314,10 @@ class Field(Element):
             label.
         value: The value as printed.
         confidence: The confidence that key and value belong together, in [0, 1].
-        geometry: Position of the value, in fractions of the page's width and height.
-        key_geometry: Position of the key, or ``None`` if there is no key.
-        name: The name of the field, such as "total", if you asked for fields by name. Otherwise, it is empty.
+        geometry: Position of the value, in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or
+            four corners (x, y).
+        key_geometry: Position of the key, in the same form, or ``None`` if there is no key.
+        name: The name of the field, such as "total", if you asked for fields by name. If you did not, it is empty.
 
     Example:
         >>> from mediatensor.ocr.io import Field
@@ -338,7 +345,7 @@ class Field(Element):
         self.key_geometry = key_geometry
 
     def render(self) -> str:
-        """Return the key and the value, such as "Total: 21.49". If there is no key, the name takes its place."""
+        """Return the key and the value, such as "Total: 21.49". If there is no key, the name is used instead."""
         key = self.key.rstrip().removesuffix(":") or self.name
         return f"{key}: {self.value}" if key else self.value
 

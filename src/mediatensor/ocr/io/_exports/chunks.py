@@ -47,15 +47,16 @@ class Chunk:
 
     Attributes:
         text: The text. Paragraphs are separated by empty lines, and tables are Markdown.
-        kind: The type of layout region that most of the text is in, such as "Text", "List-item" or "Table". Without
-            layout regions, "Text" or "Table".
-        pages: The pages that the text comes from, as their ``page_idx``, from 0.
+        kind: "Table" if the chunk has text of a table. If not, the type of the layout region that most of the text is
+            in, such as "Text" or "List-item"; headings count only if there is nothing else. Without layout regions,
+            "Text".
+        pages: The indices (``page_idx``, from 0) of the pages that the text comes from.
         boxes: For each of ``pages``, the boxes ((xmin, ymin), (xmax, ymax)) of the paragraphs and tables on it, in
             fractions of the page's width and height. If only a part of a paragraph is in the chunk, the box is around
             the words of this part.
         heading_path: The headings that the text belongs to, from the title down to the innermost section header. Empty
             without layout regions.
-        num_tokens: The number of tokens of ``text``.
+        num_tokens: The number of tokens of ``text``, as counted by the tokenizer that was passed to `Document.chunks`.
 
     Example:
         >>> from mediatensor.ocr.io import Chunk

@@ -49,7 +49,7 @@ def _add(parent: ElementTree.Element, tag: str, kind: str, identifier: str, titl
 
 
 class XMLExporter:
-    """Export to hOCR.
+    """Export to hOCR 1.2: HTML that contains the position of each word.
 
     Words and lines are separated by white space, so if you remove all tags from the file, the text of the page remains.
     If the language of the page is known, the file states it.
@@ -75,7 +75,10 @@ class XMLExporter:
     def export_page(
         self, page: Any, file_title: str = DEFAULT_TITLE, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree.ElementTree]:
-        """Export a `Page` or `KIEPage`. See `Page.export_as_xml` for the arguments and the result."""
+        """Export a `Page` or `KIEPage`. Return the pair (hOCR file as UTF-8 ``bytes``, its ``ElementTree``).
+
+        See `Page.export_as_xml` for the other arguments.
+        """
         root, body = self._new_file(file_title, language_tag(page))
         height, width = page.dimensions
         title = f"bbox 0 0 {width} {height}; ppageno {page.page_idx}"
@@ -87,11 +90,14 @@ class XMLExporter:
         return ElementTree.tostring(root, encoding="utf-8", method="xml"), ElementTree.ElementTree(root)
 
     def export_kie_page(self, page: Any, **kwargs: Any) -> tuple[bytes, ElementTree.ElementTree]:
-        """Export a page of predictions. See `export_page` for the arguments and the result."""
+        """Export a `KIEPage`. This is the same as `export_page`, which also describes the arguments and the result."""
         return self.export_page(page, **kwargs)
 
     def export_document(self, document: Any, **kwargs: Any) -> list[tuple[bytes, ElementTree.ElementTree]]:
-        """Export each page of a document as a separate file. See `export_page` for the arguments and each result."""
+        """Export each page of a document as a separate file. Return a list with one pair (file, tree) for each page.
+
+        See `export_page` for the pair and for the arguments.
+        """
         return [self.export_page(page, **kwargs) for page in document.pages]
 
     def _new_file(self, title: str, language: str | None) -> tuple[ElementTree.Element, ElementTree.Element]:
@@ -179,7 +185,7 @@ _SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-2.xsd"
 
 
 class AltoExporter:
-    """Export to ALTO 4.2.
+    """Export to ALTO 4.2, an XML format that digital libraries use.
 
     Positions are in pixels. Rotated text has both an upright box and an outline (``Shape``). Lines have a baseline.
     Words have a confidence and, if known, their characters (``Glyph``).
@@ -200,7 +206,10 @@ class AltoExporter:
     def export(
         self, source: Any, file_name: str | None = None, direction: str = "auto", reading_order: bool = True
     ) -> tuple[bytes, ElementTree.ElementTree]:
-        """Export a page or a whole document as one file. See `Page.export_as_alto` for the arguments and the result."""
+        """Export a page or a whole document. Return the pair (ALTO file as UTF-8 ``bytes``, its ``ElementTree``).
+
+        See `Page.export_as_alto` for the other arguments.
+        """
         root = ElementTree.Element(
             "alto",
             {
@@ -305,8 +314,9 @@ class TSVExporter:
     """Export to a table with the same columns as the output of ``tesseract image out tsv``.
 
     There is a row for each page (level 1), block (2), paragraph (3), line (4) and word (5). The columns ``page_num`` to
-    ``word_num`` of a row identify the element, and the elements that contain it, counted from 1. Numbers that do not
-    apply are 0: a line, for example, has the word number 0. Each row also has the upright box in pixels.
+    ``word_num`` of a row are the numbers of the element and of the elements that contain it, counted from 1. Numbers
+    that do not apply are 0: a line, for example, has the word number 0. The columns ``left``, ``top``, ``width`` and
+    ``height`` are the axis-aligned box in pixels.
 
     Only rows of words have a text (without tabs and line breaks) and a confidence in percent. In all other rows, the
     text is empty and the confidence is -1. A line that was detected but not read has a row, but no words.
@@ -321,7 +331,10 @@ class TSVExporter:
     """
 
     def export(self, source: Any, direction: str = "auto", reading_order: bool = True) -> str:
-        """Export a page or a whole document. See `Page.export_as_tsv` for the arguments and the result."""
+        """Export a page or a whole document. Return the table as a ``str``, with the column names in the first line.
+
+        See `Page.export_as_tsv` for the other arguments.
+        """
         rows = [row for page in document_pages(source) for row in _page_rows(page, direction, reading_order)]
         return "".join("\t".join(map(str, row)) + "\n" for row in [_COLUMNS, *rows])
 

@@ -52,19 +52,26 @@ class MarkdownExporter(TextFormat):
         return _ENTITY.sub(r"\\&", text).replace("~~", r"\~\~")
 
     def finalize_line(self, line: str) -> str:
-        """Put a backslash before characters that would make the line a list, a quotation or a heading."""
+        """Return the line with a backslash before a first character that marks a list, a quotation or a heading."""
         line = re.sub(r"^(\s*\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)
         return re.sub(r"^(\s*)(?=[-+=~])", r"\1\\", line)
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """Return the texts as a bulleted list. Texts that already start with a number get no bullet."""
+        """Return the texts as a bulleted list. Texts that already start with a number get no bullet.
+
+        ``escape`` selects whether `finalize_line` is applied to each item.
+        """
         return "\n".join(
             text if _NUMBERED.match(text) else self.bullet + (self.finalize_line(text) if escape else text)
             for text in texts
         )
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table in GitHub's syntax. If it has no header row, its first row is used as one."""
+        """Return the table in GitHub's syntax, or "" if it has no cells.
+
+        If the table has no header row, its first row is used as one. ``escape`` selects whether special characters in
+        cells are escaped.
+        """
         rows = [[self._cell(value, escape) for value in row] for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
@@ -77,8 +84,8 @@ class MarkdownExporter(TextFormat):
 class AsciiDocExporter(TextFormat):
     """Export to AsciiDoc.
 
-    Special characters are written as character references. They are not escaped by backslashes, because AsciiDoc
-    displays a backslash if the next character has no special meaning at this place.
+    Special characters are written as character references. Backslashes are not used, because AsciiDoc displays a
+    backslash if the next character has no special meaning at this place.
 
     Example:
         >>> import numpy as np
@@ -97,16 +104,20 @@ class AsciiDocExporter(TextFormat):
     page_break: ClassVar[str] = "\n\n<<<\n\n"
 
     def escape_text(self, text: str) -> str:
-        """Replace each special character of AsciiDoc by a character reference."""
+        """Return the text with a character reference for each special character of AsciiDoc."""
         text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
         return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
 
     def finalize_line(self, line: str) -> str:
-        """If the line starts like a list, a block or a comment, put ``{empty}`` before it, which stays invisible."""
+        """Return the line. If it starts like a list, block or comment, put the invisible ``{empty}`` before it."""
         return _ASCIIDOC_MARKER.sub("{empty}", line)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table in AsciiDoc syntax. If it has no header row, its first row is used as one."""
+        """Return the table in AsciiDoc syntax, or "" if it has no cells.
+
+        If the table has no header row, its first row is used as one. ``escape`` selects whether special characters in
+        cells are escaped.
+        """
         rows = [" ".join("|" + self._cell(value, escape) for value in row) for row in _one_head(table)]
         if not rows or not rows[0]:
             return ""
@@ -122,8 +133,8 @@ class AsciiDocExporter(TextFormat):
 class HTMLExporter(TextFormat):
     """Export to an HTML fragment: headings, paragraphs, lists and tables, without ``<html>``.
 
-    Text is escaped by default. With ``escape=False``, the text of the page could act as markup, even as a script, so
-    never show such a result in a browser.
+    Text is escaped by default. With ``escape=False``, a browser treats the text of the page as markup, which can
+    contain scripts. Never show such a result in a browser.
 
     A line that was detected but not read becomes an empty paragraph of class "unread". Its attributes state the reason,
     the script if it is known, and the box in pixels: ``<p class="unread" data-reason="script" data-script="Cyrillic"
@@ -141,7 +152,7 @@ class HTMLExporter(TextFormat):
     page_break: ClassVar[str] = "\n<hr>\n"
 
     def escape_text(self, text: str) -> str:
-        """Replace ``&``, ``<`` and ``>`` by character references."""
+        """Return the text with character references for ``&``, ``<`` and ``>``."""
         return html.escape(one_line(text), quote=False)
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
@@ -150,19 +161,22 @@ class HTMLExporter(TextFormat):
         return f"<{mark}>{text}</{mark}>"
 
     def render_list(self, texts: Sequence[str], escape: bool = True) -> str:
-        """Return the texts as items of a ``<ul>``."""
+        """Return the texts, which are already escaped, as items of a ``<ul>``. ``escape`` has no effect."""
         return "<ul>\n" + "\n".join(f"<li>{text}</li>" for text in texts) + "\n</ul>"
 
     def render_paragraph(self, lines: Sequence[str], escape: bool = True) -> str:
-        """Return a ``<p>`` with a ``<br>`` between lines."""
+        """Return the lines, which are already escaped, as a ``<p>`` with a ``<br>`` between them."""
         return "<p>" + "<br>\n".join(lines) + "</p>"
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Return one paragraph in which each row is a line."""
+        """Return the texts of the rows, which are already escaped, as a ``<p>`` with a ``<br>`` between them."""
         return self.render_paragraph([row.strip() for row in rows], escape)
 
     def render_unread(self, line: UnreadLine, dimensions: tuple[int, int]) -> str:
-        """Return an empty ``<p class="unread">`` that describes the line."""
+        """Return an empty ``<p class="unread">`` whose attributes describe the line.
+
+        ``dimensions`` is (height, width) of the page in pixels, which is needed to state the box in pixels.
+        """
         height, width = dimensions
         attributes = {"class": "unread", "data-reason": line.reason, "data-script": line.script}
         attributes["data-bbox"] = "{} {} {} {}".format(*Place.of(line.geometry, width, height).box)
@@ -172,7 +186,8 @@ class HTMLExporter(TextFormat):
     def render_table(self, table: Table, escape: bool = True) -> str:
         """Return the table as a ``<table>``. Cells that span rows or columns have ``rowspan`` or ``colspan``.
 
-        Cells of header rows are ``<th>``. If there are no header rows, the first row is used as one.
+        Cells of header rows are ``<th>``. If there are no header rows, the first row is used as one. ``escape`` selects
+        whether special characters in cells are escaped. The result is "" if the table has no cells.
         """
         num_header_rows = table.num_header_rows or 1
         grid = table.to_grid()

@@ -77,11 +77,13 @@ def page_reading_order(page: TextPage, direction: str = "auto") -> tuple[list[Bl
 
     Args:
         page: The page. It is not changed.
-        direction: 'auto' (from the script of the words), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+        direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'. The last two are vertical
+            text, with the first line at the right or at the left.
 
     Returns:
-        (items, types, direction). ``items`` are the blocks and tables in order. ``types`` has the type of the layout
-        region of each item, or ``None``. ``direction`` is the reading direction.
+        The tuple (items, types, direction). ``items`` is a list of the `Block` and `Table` objects in order. ``types``
+        is a list with the type of each item's layout region, such as "Title", or ``None``. ``direction`` is the reading
+        direction, which is never 'auto'.
 
     Raises:
         InvalidArgumentError: if ``direction`` is invalid.
@@ -330,12 +332,12 @@ def ordered_line_words(line: Line, direction: str = "ltr", auto: bool = False) -
 
     Args:
         line: The line. Its words must be stored from left to right.
-        direction: The direction of the page.
+        direction: The reading direction of the page: 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
         auto: Whether the direction of the page was detected from its text. If so, the direction of the line is detected
             from the text of the line.
 
     Returns:
-        The words, in reading order.
+        A new list of the words, in reading order.
 
     Example:
         >>> from mediatensor.ocr.io import Line, Word
@@ -386,10 +388,11 @@ def predictions_in_reading_order(
     Args:
         page: The page that the predictions are on. Only its size and language are used.
         predictions: The predictions.
-        direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+        direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'. The last two are vertical
+            text, with the first line at the right or at the left.
 
     Returns:
-        The predictions, in reading order.
+        A new list of the predictions, in reading order.
 
     Raises:
         InvalidArgumentError: if ``direction`` is invalid.

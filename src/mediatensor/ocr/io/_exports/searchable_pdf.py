@@ -310,7 +310,7 @@ class _Sheet(NamedTuple):
 
 
 class PDFExporter:
-    """Export to searchable PDF.
+    """Export to searchable PDF: pages with an invisible layer of the recognised text.
 
     * A page of a PDF file is copied with its text, drawings, images and links. The result keeps the title, bookmarks
       and password of the file. Words that the page already has as text are not written again.
@@ -326,10 +326,11 @@ class PDFExporter:
     Args:
         dpi: Resolution of images in pixels per inch, which determines the paper size of their pages. The default, 144,
             is the default resolution of rendered PDF pages. If a page would become too large for a PDF, a higher value
-            is used. Pages that are copied from PDF files keep their size, and so do pages of a redacted PDF file.
+            is used. Pages that are copied from PDF files keep their size. Pages of a redacted PDF file also keep their
+            size.
         quality: Quality of JPEG images, from 1 to 100.
         lossless: Whether to store images without loss instead of as JPEG. The file is then several times as large.
-        direction: Reading direction: 'auto', 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
+        direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
         keep_pages: Whether to copy pages and compressed images from the original files, as described above. If
             ``False``, each page is stored as an image of its pixels.
 
@@ -371,7 +372,7 @@ class PDFExporter:
             source: A `Page`, `KIEPage`, `Document` or `KIEDocument`. Its pages must have their images.
 
         Returns:
-            The contents of the file.
+            The contents of the PDF file, as ``bytes``.
 
         Raises:
             InvalidArgumentError: if a page has no image, for example because it was restored by ``from_dict`` without

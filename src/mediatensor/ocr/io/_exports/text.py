@@ -447,7 +447,7 @@ class TextExporter(TextFormat):
         *,
         layout: bool = False,
     ) -> str:
-        """Export a page in reading order. See `Page.render` for the arguments. ``escape`` has no effect."""
+        """Return the text of a page in reading order. See `Page.render` for the arguments. ``escape`` has no effect."""
         if not layout:
             return super().export_page(page, direction, escape, include_furniture, block_break)
         cells = []
@@ -456,9 +456,9 @@ class TextExporter(TextFormat):
         return page_grid(cells)
 
     def render_table(self, table: Table, escape: bool = True) -> str:
-        """Return the table with a line for each row, and tabs between columns."""
+        """Return the table with a line for each row, and tabs between columns. ``escape`` has no effect."""
         return table.render()
 
     def render_rows(self, rows: Sequence[str], escape: bool = True) -> str:
-        """Join the rows without changing them, because their spaces keep the columns aligned."""
+        """Return the rows, joined by line breaks. They are not stripped: their spaces keep the columns aligned."""
         return "\n".join(rows)
