@@ -53,8 +53,9 @@ class LeRobotClips(ColumnDataset):
 
     Rows have the same values as with LeRobot's own reader.
 
-    A row is a dict with a value for each column of the dataset: camera images, float32 (C, H, W) from 0 to 1; states,
-    actions and other columns in their shapes; ``timestamp``, ``frame_index``, ``episode_index``, ``index`` and
+    A row is one frame (time step) of an episode, or a whole episode with ``rows="episodes"``. It is a dict with a value
+    for each column of the dataset: camera images, float32 (C, H, W) from 0 to 1; states, actions and other numbers as
+    tensors in the shapes of their columns; ``timestamp``, ``frame_index``, ``episode_index``, ``index`` and
     ``task_index``. The key ``task`` has the text of the task. A column that is listed in ``delta_timestamps`` has one
     value for each of the times there, in a new first dimension. The row then also has a mask for this column, such as
     ``action_is_pad`` for ``action``: bool, true for times outside the episode. For these times, the value is the first
@@ -90,7 +91,8 @@ class LeRobotClips(ColumnDataset):
             With a `Letterbox`, each camera that is stored as video has a column such as
             ``observation.images.top_frame_box``: the box of the frame inside its padding, int64 (left, top, right,
             bottom).
-        dataset_options: As for `VideoClips`.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
 
     Raises:
         SourceNotFoundError: if there is no such dataset.
@@ -173,12 +175,12 @@ class LeRobotClips(ColumnDataset):
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:
-        """The columns of the dataset, each with ``dtype`` and ``shape``."""
+        """Dict from each column of the dataset to a dict with its ``dtype`` (text) and ``shape`` (tuple)."""
         return {name: dict(feature) for name, feature in self._format.features.items()}
 
     @property
     def tasks(self) -> dict[int, str]:
-        """The text of each task, by task number."""
+        """Dict from each task number, as in the column ``task_index``, to the text of the task."""
         return dict(self._format.tasks)
 
     @cached_property
@@ -254,7 +256,7 @@ def _delta_frames(
 
 @dataclass(frozen=True)
 class LeRobotRecipe(Recipe):
-    """Reads the rows of an episode from its files; see `LeRobotClips`."""
+    """The `Recipe` with which `LeRobotClips` reads the rows of an episode from its files."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset(("episode",))
 
@@ -274,7 +276,10 @@ class LeRobotRecipe(Recipe):
 
     @property
     def has_frame_boxes(self) -> bool:
-        """Whether rows have a column with the box of the frame inside its padding, for each camera with videos."""
+        """Whether rows have the box of the frame inside its padding, a column for each camera with videos.
+
+        It is true if the transforms in ``decoder_options`` include a `Letterbox`.
+        """
         return any(isinstance(one, Letterbox) for one in self.decoder_options.get("transforms") or ())
 
     def open(self, item: Item) -> _OpenEpisode:

@@ -49,35 +49,40 @@ class _EpochPlan(NamedTuple):
 
 
 class RowBatches(Sampler[list[RowKey]]):
-    """A batch sampler for torch's DataLoader: it chooses the rows of each batch of an epoch, and can resume an epoch.
+    """A batch sampler for torch's DataLoader that chooses the rows of each batch of an epoch, and can resume an epoch.
 
-    In each training step, every rank reads one batch. In an epoch, all ranks together read every row once, or as often
-    as its weight requires. The batches depend only on the arguments and the epoch, never on the number of workers or on
-    how far they have read ahead. Every iteration returns the same batches, until `set_epoch` changes the epoch.
+    A row is one sample of the dataset, such as a clip; a file can have several rows. Iterating yields a list of
+    `RowKey` for each batch. In each training step, every rank reads one batch. In an epoch, all ranks together read
+    every row once, or as often as its weight requires. The batches depend only on the arguments and the epoch, never on
+    the number of workers or on how far they have read ahead. Every iteration over the sampler returns the same batches,
+    until `set_epoch` changes the epoch.
 
     Args:
-        dataset: The dataset.
+        dataset: A `MediaDataset`, such as `VideoClips`.
         batch_size: Number of rows in a batch of one rank.
         shuffle: ``True`` or a `Shuffle` shuffles the rows, differently in each epoch.
-        seed: Seed of the order; by default the seed of the dataset.
-        drop_last: Leave out batches that are not full. If ``False``, the last rows of an epoch are divided among the
-            ranks, so the ranks' numbers of batches may differ by one.
+        seed: Seed of the order of the rows; by default ``dataset.seed``.
+        drop_last: Leave out the last rows of an epoch (or of a bucket) if they are too few for a full batch on every
+            rank. If ``False``, these rows are divided among the ranks, and some ranks may read one batch more than
+            others.
         rank: Rank of this process; by default its rank in torch.distributed, or 0.
         num_ranks: Number of processes that read the dataset together; by default the number in torch.distributed, or 1.
-        bucket_by: Function that sorts files into buckets, for example by frame size: it takes an `Item` and returns its
-            bucket, which can be any hashable value. All rows of a batch are from one bucket.
+        bucket_by: Function that takes an `Item` (a file) and returns its bucket, for example its frame size. A bucket
+            can be any hashable value. All rows of a batch are from one bucket. By default, a batch can have rows of all
+            files.
         weights: How often rows are read. By default, each row is read once in an epoch. ``"balanced"`` reads all
             classes equally often. A mapping sets the share of each class. Its keys are the names of the classes, or
-            their labels if they have no names. A sequence sets the weight of each row. With weights, an epoch has
-            ``rows_per_epoch`` rows, always in random order. A `Shuffle` passed as ``shuffle`` still applies. A row that
-            is expected 2.3 times in an epoch appears in it 2 or 3 times, each time with new random numbers, so that
-            clips and crops differ. With weights of classes, the number of rows of each class is rounded down or up in
-            the same way.
+            their labels if they have no names. A sequence, array or tensor has the weight of each row, (rows,). With
+            weights, an epoch has ``rows_per_epoch`` rows, always in random order. A `Shuffle` passed as ``shuffle``
+            still applies. A row that is expected 2.3 times in an epoch appears in it 2 or 3 times, each time with new
+            random numbers, so that clips and crops differ. With ``"balanced"`` or a mapping, the number of rows of each
+            class in an epoch is its expected number, rounded down or up.
         rows_per_epoch: Number of rows of an epoch if ``weights`` are given; by default the number of rows of the
             dataset.
 
     Raises:
-        InvalidArgumentError: if an argument is invalid, or if weights of classes are given and a file has no label.
+        InvalidArgumentError: if an argument is invalid, or if ``weights`` are ``"balanced"`` or a mapping and a file
+            has no label.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -167,7 +172,7 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch, self._runs, self._iteration = checked_epoch(epoch), [], _IterationState()
 
     def take_position(self, other: RowBatches) -> None:
-        """Let the next iteration start at the epoch and position of ``other``. Both must have the same rows."""
+        """Let the next iteration start at the epoch and position of ``other``, a `RowBatches` with the same rows."""
         self.epoch, self._runs, self._iteration = other.epoch, other._runs, _IterationState()
 
     def __iter__(self) -> Iterator[list[RowKey]]:
@@ -191,13 +196,14 @@ class RowBatches(Sampler[list[RowKey]]):
         return sum(self.rank < len(step) for step in self._plan().steps)
 
     def count_classes(self, epoch: int | None = None) -> dict[Any, int]:
-        """Return how many rows of each class an epoch reads, on all ranks together.
+        """Return a dict from each class to the number of its rows in an epoch, on all ranks together.
 
         The rows are planned, not read, so rows that turn out to be unreadable count as well. The keys are class names,
         or labels if the classes have no names. Rows without a label have the key ``None``.
 
         Args:
-            epoch: Number of the epoch; by default the epoch of the next iteration, from its start.
+            epoch: Number of the epoch; by default the epoch of the next iteration. The whole epoch is counted, even
+                after resuming.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips
@@ -253,17 +259,18 @@ class RowBatches(Sampler[list[RowKey]]):
         return epoch_steps(places, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
 
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
-        """Return a state from which `load_state_dict` resumes after the batches that were used so far.
+        """Return a dict from which `load_state_dict` resumes the epoch after the batches that were used so far.
 
-        Ranks that have used the same number of batches have the same state. It can be loaded with another batch size,
-        and with other numbers of ranks and workers.
+        The dict has numbers, text and lists, so it can be written as JSON. Ranks that have used the same number of
+        batches have the same state. The state can be loaded with another batch size, and with other numbers of ranks
+        and workers.
 
         Args:
-            num_batches: How many batches of the last iteration were used; by default all that it has returned so far.
-                The default is right for torchdata's ``StatefulDataLoader``, which asks for the state when it assigns
-                batches to its workers. The ``DataLoader`` of torch requests batches ahead of your loop, so with it you
-                must count the used batches yourself. If a second iteration starts and ends while the first one is still
-                running, ``num_batches`` counts the batches of the first one.
+            num_batches: How many batches of the last iteration your loop has used; by default all that the sampler has
+                returned in it so far. The default is right for torchdata's ``StatefulDataLoader``, which asks for the
+                state when it assigns batches to its workers. The ``DataLoader`` of torch requests batches ahead of your
+                loop, so with it you must count the used batches yourself. If a second iteration starts and ends while
+                the first one is still running, ``num_batches`` counts the batches of the first one.
         """
         if num_batches is None:
             num_batches = self._iteration.num_batches
@@ -278,7 +285,7 @@ class RowBatches(Sampler[list[RowKey]]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration resume at a saved state.
+        """Let the next iteration resume the epoch at a state that `state_dict` returned.
 
         Raises:
             InvalidArgumentError: if ``state`` is not a saved state, or if the files, their order, the number of rows,

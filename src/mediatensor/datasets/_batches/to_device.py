@@ -114,16 +114,16 @@ class ToDevice:
     Args:
         loader: A `DataLoader`, a loader of torch or torchdata, or any other iterable. Batches may be `Batch` objects,
             tensors, or objects with a method ``to``; or dicts, lists and tuples of these.
-        device: The target device.
-        transform: Function that is called on the copied data before your loop receives a batch. For a `Batch`, it is
-            called with the frames, uint8 (B, T, C, H, W), or with the images, uint8 (B, 3, H, W). If these are a list,
-            the function is called with each element. For any other batch, it is called with the whole batch. Random
-            transforms draw new values for each batch, in order. A transform that is a module with weights or buffers
-            must already be on the device.
+        device: The target device, such as ``"cuda"`` or ``"cuda:1"``.
+        transform: Function that is called on the copied data before your loop receives a batch. For a `Batch`, it takes
+            the tensor of the frames, uint8 (B, T, C, H, W), or of the images, uint8 (B, 3, H, W), and its result
+            replaces this tensor. If the frames or images are a list, the function is called for each element. For any
+            other batch, it takes and returns the whole batch. Random transforms draw new values for each batch, in
+            order. A transform that is a module with weights or buffers must already be on the device.
 
     Attributes:
-        loader: The loader.
-        device: The device.
+        loader: The loader whose batches are copied.
+        device: The target device, a ``torch.device``.
 
     Raises:
         InvalidArgumentError: if the device does not exist.
@@ -192,7 +192,7 @@ class ToDevice:
         return getattr(self.loader, "epoch", None) if position is None else position.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration.
+        """Set the epoch of the next iteration. This calls ``set_epoch`` of the loader.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips
@@ -203,7 +203,7 @@ class ToDevice:
         self.loader.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the loader after the last batch that your loop received.
+        """Return the state of the loader, a dict, after the last batch that your loop received.
 
         Raises:
             InvalidArgumentError: if the loader cannot resume, or if several iterations are open. Each open iteration
@@ -219,7 +219,7 @@ class ToDevice:
         return (_Position(*_state_and_epoch(self.loader)) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration resume at a saved state.
+        """Let the next iteration resume after the batch at which `state_dict` saved ``state``.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, ToDevice, VideoClips

@@ -45,9 +45,10 @@ def check_dataset(
 ) -> DatasetReport:
     """Check all files of a dataset before training.
 
-    Each file is opened and decoded completely, video and audio, on one core. Every problem becomes a finding;
-    `FINDING_KINDS` lists the kinds of findings. Files are never changed. If a row is a segment of a file, the row gets
-    only the findings within the segment, and findings that have no time, such as a missing end of the file.
+    Each file is opened, and its video and audio are decoded completely on one core. Every problem becomes a `Finding`;
+    the dict `FINDING_KINDS` describes all kinds of findings. Files are never changed. A row of the dataset is a file or
+    a segment of a file. A row that is a segment gets only the findings within the segment, and findings that have no
+    time, such as a missing end of the file.
 
     Args:
         source: A source for `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows or a list. Or the
@@ -56,7 +57,7 @@ def check_dataset(
             ``end_seconds`` with one value for each episode.
         kind: ``"video"`` or ``"audio"``. In a folder, only files of this kind are checked. A file without a stream of
             this kind is bad.
-        media_column, label_column: As in `as_items`.
+        media_column, label_column: Names of the columns with the file and with the label; see `as_items`.
         num_classes: Number of classes. Labels that are not whole numbers from 0 to ``num_classes - 1`` become findings.
         decode: Whether to decode the files. If ``False``, only headers, packets and bytes are read. This is faster, but
             does not find damaged, frozen or black frames, or faults in the audio.
@@ -71,14 +72,14 @@ def check_dataset(
         show_progress: Whether to show a progress bar on a terminal.
 
     Returns:
-        The report. It has the findings of each row, in the order of the source, and findings about the dataset as a
-        whole.
+        A `DatasetReport`. It has a `CheckedFile` with the findings of each row, in the order of the source, and
+        findings about the dataset as a whole.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the source has no files, or ``state_file`` exists and is not a
             state file.
-        SourceTypeError, SourceNotFoundError, ReadError: as for `as_items`. A media file that cannot be read does not
-            raise an error, but is a finding.
+        SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be listed; see `as_items`. A media file
+            that cannot be read does not raise an error, but is a finding.
         WriteError: if ``state_file`` cannot be written.
 
     Example:

@@ -147,19 +147,21 @@ BAD_KINDS = tuple(name for name, kind in FINDING_KINDS.items() if kind.severity 
 class Finding:
     """One finding of `check_dataset`: what is wrong, and in which part of a file.
 
+    Attributes that do not apply are ``None``.
+
     Attributes:
         kind: A key of `FINDING_KINDS`.
         message: What was found, with the measured numbers.
-        start_seconds: Start of the part of the file that the finding is about; ``None`` if it is not about a certain
-            time.
-        end_seconds: End of this part.
+        start_seconds: Start, in seconds, of the part of the file that the finding is about. ``None`` if the finding is
+            not about a certain time.
+        end_seconds: End of this part in seconds.
         start_frame: Index of the first frame of this part.
         end_frame: One past the index of the last frame of this part.
         episode: Number of the episode in a LeRobot dataset.
         row: Row of the table in a LeRobot dataset (column ``index``).
         other_name: For ``"near-duplicate"``, the name of the file that has the same part.
-        other_start_seconds: Start of the part in the other file.
-        other_end_seconds: End of the part in the other file.
+        other_start_seconds: Start, in seconds, of the same part in the other file.
+        other_end_seconds: End, in seconds, of the same part in the other file.
 
     Example:
         >>> from mediatensor.datasets import Finding
@@ -187,11 +189,11 @@ class MediaFacts:
     Attributes:
         num_bytes: Size of the file in bytes.
         digest: BLAKE2b digest of the file's bytes, in hexadecimal.
-        begin_seconds: Time of the first frame, or of the first audio sample in a file without video.
-        duration_seconds: Duration of the video, or of the audio in a file without video.
+        begin_seconds: Time of the first frame in seconds, or of the first audio sample in a file without video.
+        duration_seconds: Duration of the video in seconds, or of the audio in a file without video.
         video_codec: FFmpeg's name of the video codec.
-        width: Width of the frames, after rotation.
-        height: Height of the frames, after rotation.
+        width: Width of the frames in pixels, after rotation.
+        height: Height of the frames in pixels, after rotation.
         rotation: Counter-clockwise angle in degrees by which frames are rotated for display.
         num_frames: Number of frames.
         average_fps: Frames per second.
@@ -200,9 +202,9 @@ class MediaFacts:
         random_access_frames: Number of frames that must be decoded, on average, to get a random frame.
         random_access_bytes: Number of bytes, on average, in the group of pictures of a random frame.
         audio_codec: FFmpeg's name of the audio codec.
-        sample_rate: Samples per second.
-        num_channels: Number of channels.
-        peak: Largest absolute value of a sample, where full scale is 1.
+        sample_rate: Audio samples per second.
+        num_channels: Number of audio channels.
+        peak: Largest absolute value of an audio sample, where full scale is 1.
         picture_signature: How the video changes over time, as text of about 300 bytes for each second. Videos that
             share a part have similar signatures there. JSON reports do not include it.
 
@@ -241,8 +243,8 @@ class CheckedFile:
 
     Attributes:
         name: Name of the file, as in its `Item`.
-        findings: The findings; empty if the file is in order.
-        facts: Properties of the file.
+        findings: A tuple of `Finding`; empty if the file is in order.
+        facts: Properties of the file, as `MediaFacts`.
         thumbnail: A small JPEG image of one frame, in base64, if the file has findings and a video stream; otherwise
             ``None``.
 

@@ -42,12 +42,14 @@ class DatasetReport:
     """The result of `check_dataset`.
 
     Attributes:
-        files: A `CheckedFile` with findings for each row of the dataset, in the order of the rows.
-        bad_kinds: The kinds of findings that make a file bad.
-        items: The rows of the dataset.
-        findings: Findings about the dataset as a whole: class numbers that no row has, and damaged tables of a LeRobot
-            dataset.
-        label_counts: Number of rows with each label, by class name or number; empty if the labels are not classes.
+        files: A tuple with a `CheckedFile` for each row of the dataset, in the order of the rows. A row is a file or a
+            segment of a file.
+        bad_kinds: The kinds of findings that make a file bad, a tuple of keys of `FINDING_KINDS`.
+        items: A sequence with the `Item` of each row.
+        findings: A tuple of `Finding` about the dataset as a whole: class numbers that no row has, and damaged tables
+            of a LeRobot dataset.
+        label_counts: Dict from each class name, or class number as text, to the number of its rows. Empty if a label is
+            a fraction, or if no label is a number.
 
     Example:
         >>> from mediatensor.datasets import check_dataset
@@ -64,12 +66,12 @@ class DatasetReport:
 
     @property
     def num_files(self) -> int:
-        """Number of rows that were checked."""
+        """Number of rows that were checked. A file counts once for each of its segments."""
         return len(self.files)
 
     @property
     def bad_files(self) -> tuple[CheckedFile, ...]:
-        """The files that have a finding of one of ``bad_kinds``."""
+        """A tuple with the `CheckedFile` of each row that has a finding of one of ``bad_kinds``."""
         return tuple(file for file in self.files if self.is_bad(file))
 
     @property
@@ -91,8 +93,8 @@ class DatasetReport:
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
         """Return the severity of a finding, or the worst severity in a file; ``None`` for a file without findings.
 
-        A finding is ``"bad"`` if its kind is in ``bad_kinds``. Other findings have the severity in `FINDING_KINDS`,
-        except that ``"bad"`` becomes ``"look"``.
+        A finding is ``"bad"`` if its kind is in ``bad_kinds``. Any other finding has the severity of its kind in
+        `FINDING_KINDS`, or ``"look"`` if that severity is ``"bad"``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -119,9 +121,10 @@ class DatasetReport:
 
     @property
     def good_episodes(self) -> list[int]:
-        """The episodes of a LeRobot dataset that have no bad finding, for ``LeRobotClips(folder, episodes=...)``.
+        """Numbers of the LeRobot episodes that have no bad finding, as a sorted list.
 
-        If several episodes share a video, damaged or missing frames affect only the episodes that contain them.
+        Pass the list to ``LeRobotClips(folder, episodes=...)``. If several episodes share a video, damaged or missing
+        frames affect only the episodes that contain them. The list is empty if the dataset is not a LeRobot dataset.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -139,7 +142,7 @@ class DatasetReport:
         return sorted(known - bad)
 
     def counts(self) -> dict[str, int]:
-        """Return for each kind of finding the number of files that have it. The most frequent kind comes first.
+        """Return a dict from each kind of finding to its number of files, the most frequent kind first.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -150,9 +153,10 @@ class DatasetReport:
         return dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def with_severity(self, severity: Severity | None) -> list[tuple[int, CheckedFile]]:
-        """Return (row number, file) for each file whose worst finding has this severity.
+        """Return a list of pairs (row number, `CheckedFile`) of the files whose worst finding has a severity.
 
-        ``None`` selects the files without findings.
+        Args:
+            severity: ``"bad"``, ``"look"`` or ``"note"``; ``None`` selects the files without findings.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -191,7 +195,11 @@ class DatasetReport:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as dicts, lists, text and numbers, so that ``json.dump`` can write it.
+        """Return the report as a dict of dicts, lists, text and numbers, which ``json.dump`` can write.
+
+        The keys are ``num_files``, ``num_bad``, ``is_in_order``, ``bad_kinds``, ``counts``, ``label_counts``,
+        ``good_episodes``, ``findings`` and ``files``. ``files`` has a dict for each row, with its findings and facts,
+        but without the thumbnail and ``picture_signature``.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -252,8 +260,8 @@ class DatasetReport:
 
         Raises:
             InvalidArgumentError: if the path has another extension, is one of the checked files, or exists already; if
-                all rows are bad; if a row is bytes in memory, which has no path; or if a subtitle file in a shard is
-                too large or not UTF-8 text.
+                all rows are bad; if a row is bytes in memory, so that it has no path; or if a subtitle file in a shard
+                is too large or not UTF-8 text.
             ReadError: if a subtitle file in a shard cannot be read.
             WriteError: if the manifest cannot be written.
 

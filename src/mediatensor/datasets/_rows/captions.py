@@ -73,25 +73,25 @@ class FileCaption(NamedTuple):
 
 @dataclass(frozen=True)
 class ClipCaption:
-    """A caption, cut to the time range of a clip. ``Sample.captions`` of `VideoAudioClips` consists of these objects.
+    """A caption, cut to the time range of a clip. ``Sample.captions`` of `VideoAudioClips` is a tuple of these objects.
 
     Attributes:
         text: The whole text, even if the clip contains only part of the caption.
-        start_seconds: Start of the caption or of the clip, whichever is later. It is a time in the file, comparable
-            with ``pts_seconds``.
-        end_seconds: End of the caption or of the clip, whichever is earlier.
+        start_seconds: Start of the caption or of the clip, whichever is later, in seconds. It is a time in the file,
+            comparable with ``pts_seconds`` of frames and audio.
+        end_seconds: End of the caption or of the clip, whichever is earlier, in seconds.
         first_frame: Index in the clip of the first frame that begins during the caption. If no frame begins then, the
             index of the frame that is shown when the caption starts.
         last_frame: Index in the clip of the last frame that begins during the caption. If no frame begins then, it
             equals ``first_frame``.
-        start_sample: Index in the clip of the caption's first audio sample; the audio of the caption is ``data[:,
-            start_sample:stop_sample]``.
+        start_sample: Index in the clip of the caption's first audio sample; the audio of the caption is
+            ``sample.audio.data[:, start_sample:stop_sample]``.
         stop_sample: One past the index of the caption's last audio sample.
         is_cut: Whether the caption begins before the clip or ends after it.
         speaker: Name of the speaker, if the captions have it.
         geometry: Box ((xmin, ymin), (xmax, ymax)) of the text, if it was read in the frames by OCR. Coordinates are
             fractions of the width and height of the upright frame. ``None`` for captions from other sources.
-        token_ids: Token ids of the text; ``None`` without a tokenizer.
+        token_ids: Tuple of the token ids of the text; ``None`` if the dataset has no ``tokenizer``.
 
     Example:
         >>> from mediatensor.datasets import ClipCaption

@@ -35,7 +35,8 @@ _READING_METHODS = frozenset(("_next_data", "__init__"))
 class RowKey(NamedTuple):
     """A row number, and the epoch in which to read the row. `RowBatches` requests rows from a dataset by this key.
 
-    With weights, an epoch can read a row several times. ``visit`` is the number of earlier reads in this epoch.
+    A row is one sample of a dataset, such as a clip. If `RowBatches` has ``weights``, an epoch can read a row several
+    times. ``visit`` is the number of earlier reads in this epoch.
     """
 
     row: int
@@ -44,15 +45,16 @@ class RowKey(NamedTuple):
 
 
 class MediaDataset(Dataset[Sample | Skipped]):
-    """A dataset that reads rows from files.
+    """A dataset whose rows are samples that are read from files.
 
-    The sample of a row depends only on the arguments, the epoch and the row's index.
+    A row is one sample, such as a clip; a file can have several rows. ``dataset[index]`` reads a row and returns a
+    `Sample`, or a `ColumnDict` for `LeRobotClips`. The result depends only on the arguments, the epoch and the index.
 
     This is the base class of `VideoClips`, `AudioClips`, `VideoAudioClips`, `VideoTextClips`, `LeRobotClips`,
     `DocumentPages` and `WordCrops`. For other kinds of data, use it with your own `Recipe`.
 
     Args:
-        items: The files. A file may have several rows.
+        items: A sequence with an `Item` for each file, such as `as_items` returns.
         recipe: A `Recipe`, which opens a file and makes samples from it.
         rows_per_file: Number of rows of each file in an epoch: one number for all files, or a number for each file.
         seed: Seed of all random numbers. The random numbers of a row also depend on the epoch and the row's index.
@@ -141,7 +143,7 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def file_of_row(self) -> NDArray[np.int64]:
-        """For each row, the index of its file in ``items``, int64 (rows,)."""
+        """NumPy array with the index in ``items`` of each row's file, int64 (rows,)."""
         return np.repeat(np.arange(len(self._row_ends)), np.diff(self._row_ends, prepend=0))
 
     @cached_property
@@ -151,10 +153,11 @@ class MediaDataset(Dataset[Sample | Skipped]):
 
     @property
     def class_names(self) -> list[str]:
-        """Class names in the order of their numbers: the argument ``classes``, or by default the names in the source.
+        """List of class names in the order of their numbers.
 
-        Without ``classes``, all rows of the source are read to find the names, unless the source lists its class names.
-        If a number between labels has no row, its name is ``""``.
+        These are the names in the argument ``classes``, or by default in the source. Without ``classes``, all rows of
+        the source are read to find the names, unless the source lists its class names. If a class number has no row,
+        but a higher number has one, its name is ``""``.
         """
         if self._classes is not None:
             return list(self._classes)

@@ -58,7 +58,7 @@ class Opened(Protocol):
 
 
 class Recipe(ABC):
-    """Makes samples from files. Each kind of dataset has its own recipe.
+    """Base class of recipes, which open files and make samples from them. Each kind of dataset has its own recipe.
 
     A recipe must be picklable and must not change: a sample must not depend on which samples were read before.
 
@@ -84,7 +84,9 @@ class Recipe(ABC):
 
     @abstractmethod
     def open(self, item: Item) -> Opened:
-        """Open a file. The dataset keeps it open, so that it can read further samples from it.
+        """Open a file, and return an object with a method ``close``, such as a decoder.
+
+        The dataset passes this object to `read` for each sample of the file, and closes it later.
 
         An `InvalidArgumentError` means that the recipe has a wrong argument, so it is raised even if ``on_error`` of
         the dataset is not ``"raise"``. If the file is at fault, raise another type of `mediatensor.errors`.
@@ -92,19 +94,22 @@ class Recipe(ABC):
 
     @abstractmethod
     def read(self, opened: Any, item: Item, part: int) -> Sample:
-        """Read one sample of a file.
+        """Read one sample of a file, and return it as a `Sample`.
+
+        The dataset then sets ``source``, ``row`` and ``epoch``, and adds the columns of ``item.extra`` to ``extra``. If
+        ``label`` is ``None``, it sets ``item.label``.
 
         Draw random numbers from the global generators, which are seeded for each row. If the method is decorated with
         `uses_row_random`, it must draw from the generator of the row instead.
 
         Args:
             opened: The result of `open`.
-            item: The file.
+            item: The file, with its label, segment and other columns.
             part: Number of the row among the rows of this file, from 0.
         """
 
     def position(self, opened: Any, item: Item, part: int) -> float:
-        """Return the position in the file at which `read` will start.
+        """Return the position in the file at which `read` will start, as a float.
 
         The unit does not matter, as long as later positions are greater: seconds or frame numbers, for example.
 
@@ -189,14 +194,16 @@ def _file_key(item: Item) -> Hashable:
 
 @dataclass(frozen=True)
 class RowSpec:
-    """Everything that the sample of a row depends on. `load` returns a bit-identical sample in any process at any time.
+    """Everything that the sample of a row of a dataset depends on.
+
+    `load` returns a bit-identical sample in any process at any time.
 
     Attributes:
-        item: The file.
+        item: The file, with its label, segment and other columns.
         part: Number of the row among the rows of this file, from 0.
         recipe: The recipe, with its sampler and transforms.
         seed: The seed of the dataset.
-        epoch: The epoch.
+        epoch: The epoch in which the row is read.
         row: Index of the row in the dataset.
         attempt: 0 for the row itself, 1 for its first replacement, 2 for the replacement that is tried next, and so on.
         visit: Number of earlier reads of the row in this epoch; see `RowKey`.
@@ -225,10 +232,11 @@ class RowSpec:
         return derived_seed(self.seed, self.epoch, self.row, self.attempt, *visit)
 
     def load(self, files: OpenFiles | None = None) -> Sample:
-        """Read the sample.
+        """Read the row, and return its `Sample`.
 
         Args:
-            files: Keeps files open between calls. By default, the file is opened for this call and then closed.
+            files: Object that keeps files open between calls. By default, the file is opened for this call, and then
+                closed.
 
         Raises:
             MediaTensorError: if the file cannot be read.
@@ -259,7 +267,7 @@ class RowSpec:
         )
 
     def position(self, files: OpenFiles) -> float:
-        """Return where in the file the recipe will start to read; see `Recipe.position`."""
+        """Return the position in the file at which the recipe will start to read; see `Recipe.position`."""
         recipe = self.recipe
         if type(recipe).position is Recipe.position:
             return float(self.part)  # the file need not be opened

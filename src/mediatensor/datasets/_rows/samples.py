@@ -30,9 +30,9 @@ class Failure:
 
     Attributes:
         source: Name of the file that could not be read.
-        row: Index of the row in the dataset.
+        row: Index in the dataset of the row (one sample, such as a clip).
         epoch: Epoch in which the row was read.
-        error: Name of the exception's type.
+        error: Name of the exception's type, such as ``"DecodeError"``.
         message: The message of the exception.
         action: ``"skipped"`` or ``"replaced"``.
         replaced_by: Name of the file whose sample replaces the row; ``None`` if the row was skipped.
@@ -58,13 +58,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Timing:
-    """When a worker read some rows, and how long each stage of reading took.
+    """When a worker read some rows (samples) of a dataset, and how long each stage of reading took.
 
     Attributes:
         worker: Number of the DataLoader worker that read the rows; ``None`` if a loader without workers read them.
         started: When reading began, in seconds of the machine's monotonic clock.
         finished: When reading ended, on the same clock.
-        stage_seconds: Seconds of each stage; see `StallMeter`.
+        stage_seconds: Dict from each stage of reading, such as ``"decode"``, to its seconds; see `StallMeter`.
     """
 
     worker: int | None
@@ -76,6 +76,10 @@ class Timing:
 @dataclass(frozen=True)
 class Skipped:
     """A placeholder that a dataset returns for a row that was left out. Collate functions leave it out of the batch.
+
+    Attributes:
+        failures: A tuple of `Failure`: why the row and, if tried, its replacements could not be read.
+        timing: `Timing` of a group of rows that were read together; ``None`` except in the first row of the group.
 
     Example:
         >>> from pathlib import Path
@@ -92,17 +96,20 @@ class Skipped:
 
 @dataclass(repr=False)
 class Sample:
-    """One row of a dataset.
+    """One row of a dataset: a clip, a page or a word, with its label and other columns.
+
+    ``frames``, ``audio``, ``features`` and ``image`` are ``None`` if the dataset does not have such data.
 
     Attributes:
-        frames: `FrameBatch` with ``data`` uint8 (T, C, H, W) and times (T,). With ``keep_clip_dimension``, ``data`` is
-            (clips, T, C, H, W), and the times are (clips, T).
+        frames: `FrameBatch` with ``data`` uint8 (T, C, H, W) and times ``pts_seconds`` (T,). With
+            ``keep_clip_dimension``, ``data`` is (clips, T, C, H, W), and the times are (clips, T).
         audio: `AudioSamples` with ``data`` float32 (channels, samples). With ``keep_clip_dimension``,
             `AudioSamplesBatch` with (clips, channels, samples).
         features: Features that a transform made from the audio, such as (channels, mels, frames) from
             `LogMelSpectrogram`. ``audio`` is then ``None``.
         image: A page or a word as an image: uint8 (3, H, W).
-        label: Label of the file.
+        label: Label of the file, of any type; ``None`` if it has no label. For `VideoTextClips`, the text of the
+            caption.
         source: Name of the file from which the sample was read.
         row: Index of the row in the dataset.
         epoch: Epoch in which the row was read.
@@ -113,9 +120,9 @@ class Sample:
         captions: A tuple with a `ClipCaption` for each caption of the clip, in order of start time. With
             ``keep_clip_dimension``, a tuple that has such a tuple for each clip. ``None`` if no captions were
             requested.
-        extra: The other columns of the file's row in the manifest, and columns that a dataset adds.
-        failures: If this sample replaces an unreadable row, the failures of that row and of all unreadable
-            replacements.
+        extra: Dict with the other columns of the file's row in the manifest, and columns that a dataset adds.
+        failures: A tuple of `Failure`. If this sample replaces an unreadable row, the tuple has the failures of that
+            row and of all unreadable replacements.
         timing: `Timing` of a group of samples that were read together. Only the first sample of the group has it. The
             rest have ``None``.
 
@@ -168,8 +175,8 @@ class ColumnDict(dict[str, Any]):
     """A dict with the columns of a row, or of a batch of rows. Failures and reading times are attributes, not columns.
 
     Attributes:
-        failures: The failures of the rows that were skipped or replaced.
-        timings: A `Timing` for each group of rows that were read together.
+        failures: A tuple of `Failure`, for the rows that were skipped or replaced.
+        timings: A tuple with a `Timing` for each group of rows that were read together.
 
     Example:
         >>> from mediatensor.datasets import LeRobotClips
@@ -192,31 +199,32 @@ class ColumnDict(dict[str, Any]):
 
 @dataclass(repr=False)
 class Batch:
-    """A batch of samples, made by a collate function.
+    """A batch of B samples, made by a collate function such as `stack`.
 
     The fields ``frames``, ``audio``, ``features`` and ``images`` are ``None`` if the samples do not have such data. If
     the collate function does not stack samples (`ragged`, for example), they are lists with one element per sample.
 
     Attributes:
-        frames: `FrameBatch` with ``data`` uint8 (B, T, C, H, W) and times (B, T).
+        frames: `FrameBatch` with ``data`` uint8 (B, T, C, H, W) and times ``pts_seconds`` (B, T).
         audio: `AudioSamplesBatch` with ``data`` float32 (B, channels, samples). ``audio.num_valid_samples`` has the
             lengths before padding.
         features: Features that a transform made from the audio, (B, ...); see `Sample`.
-        images: uint8 (B, 3, H, W).
-        label: int64 or float64 (B,) if all labels are numbers; otherwise a list.
-        source: Names of the files.
+        images: Pages or words as images, uint8 (B, 3, H, W).
+        label: Labels of the samples: int64 or float64 (B,) if all labels are numbers. Tensors or arrays of one shape
+            are stacked. All other labels are a list.
+        source: List with the name of each sample's file.
         row: Indices of the rows in the dataset, int64 (B,).
         epoch: Epoch in which the samples were read.
-        frame_indices: int64 (B, T), or a list; ``None`` if unknown.
+        frame_indices: Indices of the frames in their videos, int64 (B, T), or a list of tensors; ``None`` if unknown.
         effective_fps: Frames per second of each clip, float64 (B,); NaN without frames.
         num_valid_frames: Number of frames of each clip before padding, int64 (B,). ``None`` if nothing was padded.
         num_valid_features: Length of the last dimension of each sample's features before padding, int64 (B,). ``None``
             if nothing was padded.
         valid_sizes: (height, width) of each clip or image before padding, int64 (B, 2). ``None`` if nothing was padded.
-        extra: For each column, a list with the values of all samples.
-        failures: The rows that were skipped or replaced.
-        timings: A `Timing` for each group of rows that were read together.
-        captions: For each sample, its ``captions``; see `Sample`. ``None`` if no captions were requested.
+        extra: Dict from the name of each further column to a list with the values of all samples.
+        failures: A tuple of `Failure`, for the rows that were skipped or replaced.
+        timings: A tuple with a `Timing` for each group of rows that were read together.
+        captions: A list with the ``captions`` of each sample; see `Sample`. ``None`` if no captions were requested.
         caption_ids: Token ids of the captions, int64 (B, captions, tokens), padded with 0; with ``keep_clip_dimension``
             (B, clips, captions, tokens). ``None`` if the captions have no tokens.
         num_caption_ids: Number of tokens of each caption, int64 (B, captions) or (B, clips, captions). A sample with
@@ -254,7 +262,10 @@ class Batch:
 
     @property
     def frame_mask(self) -> Tensor | None:
-        """Mask of frames, bool (B, T), which is false for padding; ``None`` if the frames are not in one tensor."""
+        """Mask of frames, bool (B, T): true for frames, false for padding.
+
+        It is ``None`` if the frames of the batch are not in one tensor.
+        """
         if not isinstance(self.frames, FrameBatch) or self.frames.data.ndim < 5:
             return None
         num_frames = self.frames.data.shape[-4]
@@ -262,7 +273,7 @@ class Batch:
 
     @property
     def pixel_mask(self) -> Tensor | None:
-        """Mask of pixels, bool (B, H, W), which is false for padding.
+        """Mask of pixels, bool (B, H, W): true for pixels of a frame or image, false for padding.
 
         It is also false for the padding of a `Letterbox` in the decoder, if no transform of the dataset moves this
         padding. The mask is ``None`` if neither the frames nor the images of the batch are in one tensor.
@@ -285,8 +296,8 @@ class Batch:
     def sample_mask(self) -> Tensor | None:
         """Mask of audio samples, bool (B, samples).
 
-        It is false for padding, and for silence in place of missing audio. It is ``None`` if the audio of the batch is
-        not in one tensor.
+        It is true for samples from a file, and false for padding and for silence in place of missing audio. It is
+        ``None`` if the audio of the batch is not in a single tensor.
         """
         if not isinstance(self.audio, AudioSamplesBatch):
             return None
@@ -317,7 +328,8 @@ class Batch:
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
         """Return the batch with its data, labels and caption ids on a device.
 
-        The sizes before padding move as well. Times, names and other fields do not.
+        Data are ``frames``, ``audio``, ``features`` and ``images``. ``num_valid_frames``, ``num_valid_features``,
+        ``valid_sizes`` and ``num_caption_ids`` move as well. Times, names and other fields do not.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -459,8 +471,8 @@ class FailureReport:
         max_failures: Maximum number of failures to keep.
 
     Attributes:
-        failures: The most recent failures, in the order of their batches. If a row and then its replacement fail, the
-            list has both failures, but the printed report counts the row only once.
+        failures: A list of `Failure`: the most recent failures, in the order of their batches. If a row (one sample)
+            and then its replacement fail, the list has both failures, but the printed report counts the row only once.
         max_failures: Maximum number of failures to keep.
 
     Raises:
@@ -485,7 +497,7 @@ class FailureReport:
         self._row_actions: Counter[str] = Counter()
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Add the failures of a batch, which are in ``batch.failures``."""
+        """Add the failures of a batch, ``batch.failures``."""
         for failure in failures:
             self.failures.append(failure)
             self._actions[failure.action] += 1
@@ -511,7 +523,7 @@ class FailureReport:
         return self._actions.total()
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """Return the failures in ``failures`` by file. The file with the most failures comes first.
+        """Return a dict from each file name to a list of its failures in ``failures``, the file with the most first.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
@@ -526,8 +538,8 @@ class FailureReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as a dict that can be written as JSON.
 
-        It has the total number of failures, their numbers by action, and for each file the number of failures and up to
-        20 reasons.
+        ``num_failures`` is the total number of failures, and ``actions`` has the number of failures for each action.
+        ``files`` has a dict for each file, with its ``num_failures`` and up to 20 ``reasons``.
 
         Example:
             >>> from mediatensor.datasets import FailureReport
