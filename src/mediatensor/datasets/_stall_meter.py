@@ -53,7 +53,8 @@ class StallFacts:
     """Measurements of a training loop and of the workers that read its batches.
 
     The wait for the first batch of an epoch is mostly the start of the workers. It is counted in
-    ``first_batch_seconds``, and in no other attribute.
+    ``first_batch_seconds``, and in no other attribute. The stages of processing are ``"open"``, ``"index"``,
+    ``"seek"``, ``"decode"``, ``"convert"``, ``"transform"``, ``"collate"`` and ``"copy"``.
 
     Attributes:
         num_epochs: Number of iterations over a loader in which the loop received at least one batch.
@@ -61,17 +62,19 @@ class StallFacts:
         num_workers: Number of workers of the loader that was used last; ``None`` if unknown. With 0, the loop's own
             process reads.
         num_cores: Number of CPU cores that this process may use.
-        first_batch_seconds: For each epoch, how long the loop waited for the first batch.
-        elapsed_seconds: Time from the first batch of an epoch to the end of the loop's work on the last batch, summed
-            over the epochs.
+        first_batch_seconds: Tuple with the seconds that the loop waited for the first batch of each epoch.
+        elapsed_seconds: Seconds from the first batch of an epoch to the end of the loop's work on the last batch,
+            summed over the epochs.
         waited_seconds: Part of ``elapsed_seconds`` in which the loop waited for batches.
         handover_seconds: Part of ``waited_seconds`` after a worker had read the batch: time to send it to the loop's
             process, to pin it, or to process it in a function around the loader.
-        loop_stage_seconds: Part of ``waited_seconds`` in which the loop's own thread processed batches (copied them,
-            for example), by stage. Reading rows is not included.
-        stage_seconds: Time spent on reading rows, by stage, summed over the workers. ``"other"`` is reading time
-            outside the named stages. Without workers, ``stage_seconds`` has the reading time of the loop's own thread.
-        worker_busy_shares: For each worker, the share of the elapsed time in which it was reading, from 0 to 1.
+        loop_stage_seconds: Dict from stages to the part of ``waited_seconds`` in which the loop's own thread processed
+            batches (copied them, for example). Reading rows is not included.
+        stage_seconds: Dict from stages to the seconds spent on reading rows, summed over the workers. ``"other"`` is
+            reading time outside the named stages. Without workers, ``stage_seconds`` has the reading time of the loop's
+            own thread.
+        worker_busy_shares: Dict from worker numbers to the share of the elapsed time in which the worker was reading,
+            from 0 to 1. The number -1 stands for other threads of the loop's process.
 
     Example:
         >>> from mediatensor.datasets import StallMeter
@@ -93,14 +96,14 @@ class StallFacts:
 
     @property
     def wait_share(self) -> float:
-        """Share of the elapsed time in which the loop waited, from 0 to 1."""
+        """Share of ``elapsed_seconds`` in which the loop waited for batches, from 0 to 1."""
         return self.waited_seconds / self.elapsed_seconds if self.elapsed_seconds else 0.0
 
     @property
     def busy_share(self) -> float | None:
-        """Share of the elapsed time in which a worker was reading, from 0 to 1, as the mean of all workers.
+        """Share of ``elapsed_seconds`` in which a worker was reading, from 0 to 1, as the mean of all workers.
 
-        ``None`` if unknown.
+        It is ``None`` if no worker's reading times are known.
         """
         shares = self.worker_busy_shares.values()
         return sum(shares) / len(shares) if shares else None
@@ -143,7 +146,7 @@ class StallMeter:
         self._epochs: list[_Epoch] = []
 
     def watch(self, loader: Iterable[B]) -> Watched[B]:
-        """Return an iterable over the batches of a loader. In your training loop, iterate over it, not the loader.
+        """Return an iterable over the batches of a loader. Iterate over it in your training loop instead of the loader.
 
         Args:
             loader: A ``DataLoader`` of torch or mediatensor, a ``StatefulDataLoader``, a `ToDevice`, or any iterable.
@@ -168,7 +171,7 @@ class StallMeter:
 
     @property
     def facts(self) -> StallFacts:
-        """The measurements of all epochs so far."""
+        """The measurements of all epochs so far, as `StallFacts`."""
         return _facts_of(self._epochs, now=time.monotonic(), num_cores=available_cores())
 
     @property
@@ -177,7 +180,9 @@ class StallMeter:
         return _advice(self.facts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `facts`, the shares and the advice as a dict that can be written as JSON.
+        """Return the measurements as a dict that can be written as JSON.
+
+        The keys are the attributes of `StallFacts`, ``wait_share``, ``busy_share`` and ``advice``.
 
         Example:
             >>> from mediatensor.datasets import StallMeter

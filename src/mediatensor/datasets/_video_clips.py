@@ -42,7 +42,10 @@ from ._sources.rows import CAPTIONS_COLUMN
 
 
 class VideoClips(MediaDataset):
-    """A dataset of clips of videos. Each row is a sample with one clip.
+    """A dataset of clips of videos. Each row is a `Sample` with one clip.
+
+    ``dataset[index].frames`` is a `FrameBatch` with ``data`` (T, C, H, W) and the times of the frames. ``data`` is
+    uint8, or float32 if ``decoder_options`` include ``output_dtype=torch.float32``.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
@@ -122,7 +125,7 @@ class VideoClips(MediaDataset):
 
 @dataclass(frozen=True)
 class VideoRecipe(Recipe):
-    """Makes clips of a video; see `VideoClips`."""
+    """The `Recipe` with which `VideoClips` makes clips of a video; see there for the arguments."""
 
     sampler: Callable[[Any], FrameBatch]
     keep_clip_dimension: bool = False
@@ -163,10 +166,11 @@ class VideoRecipe(Recipe):
 class VideoTextClips(MediaDataset):
     """Clips of videos with their captions, for training captioning models. Each row is one caption with its clip.
 
-    ``Sample.frames`` are frames that are shown during a caption, and ``Sample.label`` is the text of the caption.
-    ``Sample.extra`` has ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds`` and ``caption_geometry``.
-    If the caption was read in the frames by OCR, the geometry is the box ((xmin, ymin), (xmax, ymax)) of the text,
-    relative to the size of the upright frame. For captions from other sources, it is ``None``.
+    ``Sample.frames`` is a `FrameBatch` of frames that are shown during a caption, and ``Sample.label`` is the text of
+    the caption. ``Sample.extra`` has ``caption_index``, ``caption_start_seconds``, ``caption_end_seconds`` and
+    ``caption_geometry``. If the caption was read in the frames by OCR, ``caption_geometry`` is the box ((xmin, ymin),
+    (xmax, ymax)) of the text, as fractions of the width and height of the upright frame. For captions from other
+    sources, it is ``None``.
 
     The captions of all videos are read when the dataset is created. A video with an empty subtitle file has no rows. A
     video without captions, or with unreadable captions, has one row, and reading that row fails.
@@ -181,10 +185,12 @@ class VideoTextClips(MediaDataset):
             returns its captions: a `VideoReading` or the path of a saved one, the path or the text of a subtitle file,
             or any series of objects with ``text``, ``start_seconds`` and ``end_seconds``, such as `Captions` and
             `SubtitleDecoder`.
-        captions_language: Preferred languages, as for `VideoAudioClips`.
+        captions_language: Preferred language of the captions, or several in order of preference: ``("en", "eng")``; see
+            `VideoAudioClips`.
         num_frames_per_clip: Number of frames in a clip, for the default sampler.
         context_seconds: How many seconds before and after the caption a clip can include.
-        keep_clip_dimension, transform, decoder_options, dataset_options: As for `VideoClips`.
+        keep_clip_dimension, transform, decoder_options, dataset_options: Shape of the frames, their transform, and
+            arguments of `VideoDecoder` and `MediaDataset`; see `VideoClips`.
 
     Raises:
         InvalidArgumentError: if there are no captions or an argument is invalid.
@@ -234,7 +240,7 @@ class VideoTextClips(MediaDataset):
 
 @dataclass(frozen=True)
 class VideoTextRecipe(VideoRecipe):
-    """Makes a clip for each caption of a video; see `VideoTextClips`."""
+    """The `Recipe` with which `VideoTextClips` makes a clip for each caption; see there for the arguments."""
 
     used_columns: ClassVar[frozenset[str]] = frozenset((CAPTIONS_COLUMN,))
 

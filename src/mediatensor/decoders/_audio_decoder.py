@@ -53,9 +53,9 @@ class AudioDecoder(Closing):
     Lossy codecs, resampling and mixing can give samples outside [-1, 1]. **``num_channels=1`` gives 1.414 times the
     mean of two channels**, as in torchcodec. ``downmix="mean"`` gives the mean itself.
 
-    **Decoding a time range gives the same samples as decoding the whole stream.** Sample k of the stream is played
-    ``k / sample_rate`` seconds after sample 0. The delay and padding that an encoder adds are removed. The start and
-    end of a range are rounded to the nearest sample (halves upwards), so adjacent ranges have no gap and no overlap,
+    **Decoding a time range gives the same samples as decoding the whole stream.** Sample k of the stream is played ``k
+    / sample_rate`` seconds after sample 0. The delay and padding that an encoder adds are removed. The start and end of
+    a range are rounded to the nearest sample (halves are rounded up), so adjacent ranges have no gap and no overlap,
     even after resampling. The samples are bit-identical to a full decode, with two exceptions: Opus, MPEG layers I and
     II and DTS may differ by up to 1e-4, and noise that AAC synthesizes differs. The samples of a range do not depend on
     earlier calls.
@@ -95,7 +95,7 @@ class AudioDecoder(Closing):
 
     Attributes:
         metadata: `AudioStreamMetadata` with the sample rate and channels before conversion.
-        stream_index: Index of the stream.
+        stream_index: Index of the audio stream among all streams of the file.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be read.
@@ -160,8 +160,8 @@ class AudioDecoder(Closing):
         """Return the samples that are played in the half-open range [start, stop).
 
         Args:
-            start_seconds: Start of the range. If it is before the first sample, the result starts with the first
-                sample.
+            start_seconds: Start of the range in seconds. If it is before the first sample, the result starts with the
+                first sample.
             stop_seconds: End of the range, exclusive; ``None``, or a time after the end, means the end of the stream.
                 If it equals the start, the result is empty.
 
@@ -374,11 +374,11 @@ class WavDecoder(Closing):
     A decoder can be pickled, used after a fork, and called from several threads at the same time.
 
     Args:
-        source: A path or URL, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor, or an open binary file. Bytes
-            and tensors are not copied.
+        source: A path or URL, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor, or a binary file object.
+            Bytes and tensors are not copied.
 
     Attributes:
-        metadata: `AudioStreamMetadata`.
+        metadata: `AudioStreamMetadata` with the sample rate, the number of channels and the duration.
         stream_index: Always 0.
 
     Raises:
@@ -426,7 +426,7 @@ class WavDecoder(Closing):
     ) -> AudioSamples:
         """Return the samples that are played in the half-open range [start, stop).
 
-        Adjacent ranges have no gap and no overlap.
+        The start and end are rounded to the nearest sample, so adjacent ranges have no gap and no overlap.
 
         Args:
             start_seconds: Start of the range; a time before 0 counts as 0.

@@ -63,8 +63,8 @@ class AudioVideoDecoder(Closing):
             object.
         video_stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
         audio_stream_index: Index of the audio stream among all streams; by default FFmpeg's choice.
-        sample_rate: Samples per second to resample the audio to; by default the stream's own.
-        num_channels: Number of channels to mix the audio to; by default the stream's own.
+        sample_rate: Samples per second to resample the audio to; by default the sample rate of the stream.
+        num_channels: Number of channels to mix the audio to; by default the number of channels of the stream.
         num_ffmpeg_threads: Number of codec threads; see `VideoDecoder` and `AudioDecoder`.
         downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
         video_options: The other options of `VideoDecoder`: ``dimension_order``, ``device``, ``decode_backend``,
@@ -130,9 +130,10 @@ class AudioVideoDecoder(Closing):
         ``start_seconds`` and cover the whole range.
 
         Args:
-            start_seconds: Start of the range, within the video; ``None`` is the start of the video.
-            stop_seconds: End of the range; ``None`` is the end of the video. If it equals the start, the clip is empty.
-            fps: Frames per second to resample the frames to.
+            start_seconds: Start of the range in seconds, within the video; ``None`` is the start of the video.
+            stop_seconds: End of the range, exclusive; ``None`` is the end of the video. If it equals the start, the
+                clip is empty.
+            fps: Frames per second to resample the frames to; by default, all frames of the range are returned.
 
         Returns:
             An `AudioVideoClip`, which unpacks as frames (`FrameBatch`) and samples (`AudioSamples`).
@@ -158,7 +159,7 @@ class AudioVideoDecoder(Closing):
 
         Args:
             ranges: Pairs (start, stop) in seconds, see `get_played_in_range`.
-            fps: Frames per second to resample the frames to.
+            fps: Frames per second to resample the frames to; by default, all frames of a range are returned.
 
         Returns:
             A list of `AudioVideoClip`, one for each range.

@@ -26,7 +26,7 @@ class ColorConverter(NotPickled):
     Args:
         device: Device of the frames; ``None`` is torch's default device.
         output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, computed with 16-bit precision), or
-            ``"auto"``: float32 for frames of more than 8 bits per component, uint8 for others.
+            ``"auto"``: float32 for frames of more than 8 bits per component, uint8 for all other frames.
 
     Raises:
         InvalidArgumentError: if an argument is not accepted.
@@ -53,7 +53,9 @@ class ColorConverter(NotPickled):
         self._converters: dict[tuple[str, bool], PictureConverter] = {}
 
     def convert(self, raw_frame: RawFrame) -> Frame:
-        """Return a frame as upright RGB (3, H, W). The tensor is a view of channels-last memory.
+        """Convert a raw frame to a `Frame` with upright RGB ``data``, (3, H, W), uint8 or float32.
+
+        ``output_dtype`` decides the dtype. ``data`` is a view of channels-last memory.
 
         Raises:
             InvalidArgumentError: if the argument is not a `RawFrame`.
@@ -83,15 +85,15 @@ class ColorConverter(NotPickled):
 
 
 class AudioConverter(NotPickled):
-    """Converts `RawAudioSamples` to float `AudioSamples` in [-1, 1]; can change the sample rate and the channels.
+    """Converts `RawAudioSamples` to float32 `AudioSamples` in [-1, 1]. It can also change the sample rate and channels.
 
     Feed a converter the samples of one stream in order. If it resamples, it holds some samples back; `drain` returns
     them at the end. The first result starts at the time of the first sample that you feed after creation or `reset`.
     Each later result starts at the end of the previous one.
 
     Args:
-        sample_rate: Samples per second of the result; ``None`` for the stream's own.
-        num_channels: Channels of the result; ``None`` for the stream's own.
+        sample_rate: Samples per second of the result; ``None`` keeps the sample rate of the stream.
+        num_channels: Number of channels of the result; ``None`` keeps the channels of the stream.
         downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
 
     Raises:
@@ -129,8 +131,9 @@ class AudioConverter(NotPickled):
     def convert(self, raw_samples: RawAudioSamples) -> AudioSamples:
         """Feed the next samples of the stream, and return the converted samples that are ready.
 
-        If the converter changes the sample rate, the number of returned samples differs from the number fed. A call can
-        return 0 samples, because the resampler holds some samples back.
+        The result is `AudioSamples` with ``data`` float32 (channels, samples). If the converter changes the sample
+        rate, the number of returned samples differs from the number fed. A call can return 0 samples, because the
+        resampler holds some samples back.
 
         Raises:
             InvalidArgumentError: if the argument is not `RawAudioSamples`, if its rate or channels differ from earlier
@@ -177,7 +180,10 @@ class AudioConverter(NotPickled):
         return AudioSamples(torch.from_numpy(samples), pts_seconds, samples.shape[1] / rate, rate)
 
     def drain(self) -> AudioSamples:
-        """Return the samples that the resampler still holds: 0 samples if the converter keeps the sample rate.
+        """Return the samples that the resampler still holds at the end of the stream.
+
+        If the converter keeps the sample rate, these are 0 samples. After `drain`, call `reset` before you convert more
+        samples.
 
         Returns:
             `AudioSamples`: ``data`` float32 (channels, samples).

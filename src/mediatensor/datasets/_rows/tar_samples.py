@@ -51,14 +51,14 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     """A dataset of samples from tar shards that can only be read from start to end: compressed shards, pipes, URLs.
 
     The shards must have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt``, with the
-    same key, form one sample. Labels and other columns are read as by `TarItems`. For uncompressed local files,
-    `TarItems` is the better choice.
+    same key, form one sample. Labels and other columns are read as by `TarItems`. Iterating yields a `Sample` for each
+    media file; `DataLoader` makes batches of them. For uncompressed local files, `TarItems` is the better choice.
 
-    Shards are divided among ranks, and the shards of a rank among its workers. So there should be at least as many
-    shards as there are workers in all ranks together. Every sample is read once per epoch, whatever the number of
-    workers. The random numbers of a sample depend on the seed, the epoch, the number of its shard and its position in
-    the shard. The order of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can
-    be resumed, even with a different number of workers or ranks.
+    Shards are divided among ranks, and the shards of a rank among its workers. There should be at least as many shards
+    as there are workers in all ranks together. Every sample is read once per epoch, whatever the number of workers. The
+    random numbers of a sample depend on the seed, the epoch, the number of its shard and its position in the shard. The
+    order of samples also depends on the number of workers. With `DataLoader`, an interrupted epoch can be resumed, even
+    with a different number of workers or ranks.
 
     To resume an epoch, the loader must know the shard of each sample, and the sample's position in the shard.
     ``webdataset`` does not provide them, so `TarSamples` reads the shards itself. You can use a
@@ -66,9 +66,9 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
     Instead of shards, ``shards`` may be any iterable of rows: `Item` objects, or undecoded rows of a ``webdataset``
     pipeline or a Hugging Face streaming dataset. An ``IterableDataset`` of torch, such as a pipeline or streaming
-    dataset, must itself divide its rows among ranks and workers, and a `DataLoader` over it cannot resume. Any other
-    iterable must return the same rows in the same order every time. Each of n workers iterates over all rows, and keeps
-    every n-th one.
+    dataset, must itself divide its rows among ranks and workers, and a `DataLoader` cannot resume an epoch of it. Any
+    other iterable must return the same rows in the same order every time. Each of n workers iterates over all rows, and
+    keeps every n-th one.
 
     Args:
         shards: Paths or URLs of shards, or an iterable of rows. ``{000..009}`` and ``{a,b}`` expand to several names.
@@ -89,9 +89,9 @@ class TarSamples(IterableDataset[Sample | Skipped]):
             crops change, and ``torch.manual_seed`` makes them repeatable. (With several ranks, the order of shards
             changes only with `set_epoch`, because all ranks must divide the shards in the same order.) With a seed, or
             after `set_epoch`, everything stays the same in torch's loader until `set_epoch` is called again.
-        on_error: ``"raise"``, or ``"skip"`` to leave out unreadable samples. If a shard is damaged, the samples before
-            the damage are read, and all the rest counts as one unreadable sample. There is no ``"replace"``, because a
-            stream has no other rows to read.
+        on_error: ``"raise"`` raises the error of an unreadable sample; ``"skip"`` leaves the sample out. If a shard is
+            damaged, the samples before the damage are read, and all the rest counts as one unreadable sample. There is
+            no ``"replace"``, because a stream has no other rows to read.
         max_consecutive_failures: How many consecutive samples may be skipped in one worker before
             `TooManyFailuresError` is raised.
         rank: Rank of this process; by default its rank in torch.distributed when the dataset is made, or 0.
@@ -177,7 +177,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return own
 
     def take_position(self, other: TarSamples) -> None:
-        """Let the next iteration start at the epoch and position of ``other``, a stream of the same rows."""
+        """Let the next iteration start at the epoch and position of ``other``, a `TarSamples` of the same rows."""
         self._now.copy_(other._now)
         self._resumed = other._resumed
 
@@ -185,13 +185,14 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     def can_resume(self) -> bool:
         """Whether an epoch can be resumed.
 
-        This requires that each row has the same position in every iteration. Rows of shards always do.
+        This requires that each row has the same position in every iteration. Rows of shards always do. For an
+        ``IterableDataset`` of torch as source, it is false.
         """
         return not self._rows.divides_itself
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The seed, the number of shards, and a digest of their names.
+        """Dict with the ``seed``, the number of shards (``num_shards``), and a digest of their names (``shards``).
 
         An epoch can only be resumed by a stream with the same facts.
         """
@@ -200,17 +201,18 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return {"seed": self.seed, "num_shards": self._rows.num_shards, "shards": digest}
 
     def num_rows(self) -> dict[int, int]:
-        """Return the number of rows in each shard, by shard index.
+        """Return a dict from the index of each shard to its number of rows.
 
         Only shards that were read to their end are included.
         """
         return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
 
     def resume(self, epoch: int, given: GivenRows, num_rows: Mapping[int, int]) -> None:
-        """Let the next iteration read the rows of ``epoch`` that are not in ``given``.
+        """Let the next iteration read the rows of ``epoch`` that are not in ``given``, the rows that were already read.
 
-        `DataLoader` then starts new workers. ``num_rows`` has the number of rows in each shard that was read to its
-        end. A shard whose rows are all in ``given`` is not opened again.
+        `DataLoader.load_state_dict` calls this method; the loader then starts new workers. ``num_rows`` has, by shard
+        index, the number of rows in each shard that was read to its end. A shard whose rows are all in ``given`` is not
+        opened again.
         """
         self.set_epoch(epoch)
         for shard, count in num_rows.items():

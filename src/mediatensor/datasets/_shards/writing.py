@@ -50,9 +50,9 @@ def write_shards(
 ) -> list[str]:
     """Write the rows of a dataset to tar or Parquet shards.
 
-    Each file or segment in the source of a dataset becomes a row of a shard. The sampler and the transforms of the
-    dataset are not used. Files are copied. A segment becomes a new file with exactly its frames, and the audio of the
-    same time:
+    Each file in the source of a dataset, or each segment (a row with a start and an end time), becomes a row of a
+    shard. The sampler and the transforms of the dataset are not used. Files are copied. A segment becomes a new file
+    with exactly its frames, and the audio of the same time:
 
     * If the segment begins at a key frame and its frames refer to no other frames, the packets of the video are copied.
     * Otherwise, its frames are encoded without loss: as H.264, or as FFV1 if their pixel format needs it. In both
@@ -93,17 +93,18 @@ def write_shards(
             ``.tar`` or ``.parquet``. Missing folders are created.
         rows_per_shard: Number of rows in each shard; the last one can have fewer.
         num_workers: Number of threads that read and cut files. With 0, the calling thread does this.
-        resume: Whether to keep existing shards, which must come from an interrupted call with the same arguments, and
-            write only the missing ones. By default, an existing shard is an error.
+        resume: Whether to keep existing shards and write only the missing ones. The existing shards must come from an
+            interrupted call with the same arguments. By default, an existing shard is an error.
         on_error: ``"raise"``, or ``"skip"`` to leave out rows that cannot be read, with a warning. A shard without any
             readable row is not written, and not returned. ``resume=True`` tries its rows again. A row that is not
             accepted, such as a value that JSON cannot store, always raises an error.
-        rank: Rank of this process. Each rank writes every ``num_ranks``-th shard. By default the rank in
-            torch.distributed, or 0.
+        rank: Rank of this process; by default its rank in torch.distributed, or 0. Each rank writes every
+            ``num_ranks``-th shard.
         num_ranks: Number of processes that write together; by default the number in torch.distributed, or 1.
 
     Returns:
-        The paths of the shards of this rank, in order.
+        List of the paths (``str``) of the shards of this rank, in order, including existing shards that ``resume``
+        keeps.
 
     Raises:
         InvalidArgumentError: if there are no rows, an argument or a row is not accepted, or a shard exists already.
@@ -111,7 +112,7 @@ def write_shards(
         EncodeError: if frames cannot be stored without loss, for example because their size changes.
         MissingDependencyError: if pyarrow is needed but not installed.
         MediaTensorError: any error of reading media, unless ``on_error`` is ``"skip"``.
-        ReadError: if ``on_error`` is ``"skip"``, and a process that writes all shards can read no row.
+        ReadError: if ``on_error`` is ``"skip"``, ``num_ranks`` is 1, and no row can be read.
 
     Example:
         >>> from mediatensor.datasets import VideoClips, write_shards

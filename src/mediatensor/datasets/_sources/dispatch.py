@@ -58,10 +58,10 @@ def as_items(
     classes: Sequence[str] | None = None,
     segments: bool = True,
 ) -> Sequence[Item]:
-    """Return the files of a source as `Item` objects, without opening them or checking that they exist.
+    """Return the files of a source as a sequence of `Item`, without opening them or checking that they exist.
 
-    A missing file does not raise an error here. The error is raised when its row is read, so that ``on_error`` of the
-    dataset applies.
+    A missing file does not raise an error here. The error is raised when a dataset reads the file, so that ``on_error``
+    of the dataset applies.
 
     Args:
         source: One of
@@ -83,10 +83,11 @@ def as_items(
             * your own sequence type, whose elements are `Item` objects. It may create them on request.
         kind: ``"video"``, ``"audio"``, ``"image"`` or ``"document"``.
         label: Function that returns the label of an `Item`, to use instead of ``Item.label``.
-        media_column: The column with the file. By default, the first of these columns that is not empty: ``path``,
-            ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and ``image``),
-            ``url``, ``file``. If the columns of a table have types, columns with a media type are preferred.
-        label_column: The column with the label; by default ``label`` or ``labels``.
+        media_column: Name of the column with the file. By default, the first of these columns that is not empty:
+            ``path``, ``file_name``, the name of the kind (for audio also ``video``, for documents also ``pdf`` and
+            ``image``), ``url``, ``file``. If the columns of a table have types, columns with a media type are
+            preferred.
+        label_column: Name of the column with the label; by default ``label`` or ``labels``.
         classes: Class names in the order of their numbers, for labels that are text and for sub-folders. By default,
             the classes in the source are numbered in order of name. Pass the same ``classes`` for training, validation
             and test data, for example ``classes=train.class_names``. Otherwise the numbers shift if one of these
@@ -103,11 +104,11 @@ def as_items(
     Several rows may be segments of one file.
 
     Returns:
-        The items, in the order of the source. Labels that are text become numbers. If every label is a number written
-        as text, such as ``"3"``, the labels are parsed. Otherwise labels are class names, which are numbered in order
-        of name, and the name is kept in ``extra["class_name"]``. Other columns are in ``extra``, unchanged; values of a
-        CSV file stay text. Paths in other columns are not changed. The exception is the column ``captions``, whose
-        paths are relative to the folder of the manifest.
+        A sequence of `Item`, in the order of the source. Labels that are text become numbers. If every label is a
+        number written as text, such as ``"3"``, the labels are parsed. Otherwise labels are class names, which are
+        numbered in order of name, and the name is kept in ``extra["class_name"]``. Other columns are in ``extra``,
+        unchanged; values of a CSV file stay text. Paths in other columns are not changed. The exception is the column
+        ``captions``, whose paths are relative to the folder of the manifest.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or

@@ -22,16 +22,17 @@ from ...errors import InvalidArgumentError, OutOfRangeError, ReadError
 
 @dataclass(frozen=True)
 class Item:
-    """One file of a dataset, with its label.
+    """One file of a dataset, or a segment of it, with its label.
 
     Attributes:
         source: A path or URL, the bytes of a file, or a part of a file (see `TarItems`).
         label: The label, of any type; ``None`` if the file has no label.
-        name: Name of the file in batches and reports; by default, its path.
-        extra: The other columns of the file's row in a manifest.
-        start_seconds: Start of the segment of the file from which clips are taken. ``None`` means the start of the
+        name: Name of the file in batches and reports; by default, its path or URL.
+        extra: Mapping from the names of the other columns in the file's row of a manifest to their values.
+        start_seconds: Start, in seconds, of the segment of the file from which clips are taken. ``None`` means the
+            start of the file.
+        end_seconds: End of this segment in seconds. ``None``, or a time after the end of the file, means the end of the
             file.
-        end_seconds: End of this segment. ``None``, or a time after the end of the file, means the end of the file.
         sidecars: Subtitle files that belong to the file, by suffix: ``{"srt": ..., "en.vtt": ...}``. Each is a path,
             bytes or a part of a file. Only samples of tar shards need this attribute. For a file in a folder, subtitle
             files next to it are found without it.

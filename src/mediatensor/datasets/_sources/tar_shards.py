@@ -259,12 +259,13 @@ def _column(name: str, suffix: str, part: Any) -> Any:
 
 
 class TarItems(LazyItems):
-    """The samples of uncompressed tar shards on this machine, as items for datasets such as `VideoClips`.
+    """A sequence with an `Item` for each sample in uncompressed tar shards on this machine.
 
-    The shards must have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt``, with the
-    same key, form one sample. When the object is made, it reads all headers once. Afterwards, every sample can be read
-    directly. Shuffling, resuming and ranks therefore work as with ordinary files, and decoders read only the parts of a
-    file that a clip needs. For compressed or remote shards, use `TarSamples`.
+    Pass it to datasets such as `VideoClips`. The shards must have WebDataset's layout: the files ``key.mp4``,
+    ``key.cls``, ``key.json`` and ``key.txt``, with the same key, form one sample. When the object is made, it reads all
+    headers once. Afterwards, every sample can be read directly. Shuffling, resuming and ranks therefore work as with
+    ordinary files, and decoders read only the parts of a file that a clip needs. For compressed or remote shards, use
+    `TarSamples`.
 
     The label is the content of ``.cls``, converted to an integer if possible. Without ``.cls``, it is ``"label"`` in
     ``.json``. The other values of ``.json``, and the text of ``.txt``, are in ``extra``; subtitle files (``.srt``,
