@@ -29,12 +29,13 @@ class StreamMetadata(Printed):
         duration_seconds_from_header: Duration in seconds, as the container states it.
         begin_stream_seconds_from_header: Start time in seconds, as the container states it.
         bit_rate: Bits per second.
-        codec: FFmpeg's name of the codec.
-        stream_index: Index among all streams of the container.
+        codec: FFmpeg's name of the codec, such as ``"h264"``.
+        stream_index: Index of the stream among all streams of the container.
         media_type: ``"video"``, ``"audio"``, ``"subtitle"``, ``"data"``, ``"attachment"`` or ``"unknown"``.
         tags: The container's tags for the stream, such as ``{"language": "eng", "title": "Comments"}``. At most 256
-            tags are read, and at most 65,536 characters of each.
-        disposition: The purposes of the stream, as FFmpeg's names, such as ``("default", "forced")``.
+            tags are read, and at most 65,536 characters of each tag.
+        disposition: FFmpeg's names of the flags that state the purpose of the stream, such as ``("default",
+            "forced")``.
     """
 
     duration_seconds_from_header: float | None
@@ -52,16 +53,16 @@ class VideoStreamHeaderMetadata(StreamMetadata):
     """Metadata in the header of a video stream.
 
     Attributes:
-        width: Width in pixels as shown: after rotation, if the rotation is known.
-        height: Height in pixels as shown.
+        width: Width in pixels, after rotation if ``rotation`` is known.
+        height: Height in pixels, after rotation if ``rotation`` is known.
         num_frames_from_header: Number of frames, as the container states it.
         average_fps_from_header: Frames per second, as the container states it.
         pixel_aspect_ratio: Width of a pixel divided by its height.
-        rotation: Counter-clockwise angle in degrees by which players rotate the stored picture.
-        color_primaries: FFmpeg's name, such as ``"bt709"``.
-        color_space: FFmpeg's name of the YCbCr matrix.
-        color_transfer_characteristic: FFmpeg's name, such as ``"smpte2084"``.
-        pixel_format: FFmpeg's name of the stored pixel format.
+        rotation: Counter-clockwise angle in degrees by which players rotate the stored frames.
+        color_primaries: FFmpeg's name of the colour primaries, such as ``"bt709"``.
+        color_space: FFmpeg's name of the YCbCr matrix, such as ``"bt709"``.
+        color_transfer_characteristic: FFmpeg's name of the transfer function, such as ``"smpte2084"``.
+        pixel_format: FFmpeg's name of the stored pixel format, such as ``"yuv420p"``.
     """
 
     width: int | None
@@ -80,18 +81,22 @@ class VideoStreamHeaderMetadata(StreamMetadata):
 class VideoStreamMetadata(VideoStreamHeaderMetadata):
     """Metadata of the stream that a `VideoDecoder` decodes.
 
-    "From the content" means from the frame index. If there is no index, values come from the header.
+    "From the content" means from the decoder's frame index. If the decoder has no index, values come from the header.
 
     Attributes:
         begin_stream_seconds_from_content: Time of the first frame in seconds; ``None`` if there is no index.
-        end_stream_seconds_from_content: End time of the last frame in seconds.
-        num_frames_from_content: Number of frames in the index.
-        duration_seconds: The first known value of: duration from the content; duration from the stream's header; number
-            of frames divided by rate; duration from the container's header.
-        begin_stream_seconds: Start time from the content, otherwise from the header, otherwise 0.
-        end_stream_seconds: End time from the content, otherwise start time plus duration.
-        num_frames: Number from the content, otherwise from the header, otherwise duration times rate.
-        average_fps: Frames per second from the content, otherwise from the header.
+        end_stream_seconds_from_content: End time of the last frame in seconds; ``None`` if there is no index.
+        num_frames_from_content: Number of frames in the index; ``None`` if there is no index.
+        duration_seconds: Duration in seconds. It is the first known of these values: the duration from the content, the
+            duration from the stream's header, the number of frames divided by the frame rate, the duration from the
+            container's header.
+        begin_stream_seconds: Start time in seconds from the content. Without an index, it comes from the header, or is
+            0 if the header does not state it.
+        end_stream_seconds: End time in seconds from the content. Without an index, it is the start time plus the
+            duration.
+        num_frames: Number of frames from the content. Without an index, it comes from the header. If the header does
+            not state it, it is the duration times the frame rate.
+        average_fps: Average number of frames per second from the content; without an index, from the header.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -234,9 +239,10 @@ class AudioStreamMetadata(AudioStreamHeaderMetadata):
     """Metadata of the stream that an `AudioDecoder` or a `WavDecoder` decodes, from its header and its first frame.
 
     Attributes:
-        duration_seconds: Duration from the stream's header, otherwise from the container's; ``None`` if unknown.
+        duration_seconds: Duration in seconds from the stream's header. If that header does not state it, the duration
+            comes from the container's header. ``None`` if unknown.
         begin_stream_seconds: Time of the first sample in seconds; 0 if the header does not state it.
-        end_stream_seconds: Start time plus duration.
+        end_stream_seconds: Start time plus duration, in seconds; ``None`` if the duration is unknown.
 
     Example:
         >>> from mediatensor.decoders import AudioDecoder
@@ -289,10 +295,10 @@ class Chapter:
     """A chapter of a file: a part with a start, an end and usually a title.
 
     Attributes:
-        start_seconds: Start in seconds.
-        end_seconds: End in seconds.
-        title: Title, or ``None`` if the chapter has none.
-        tags: All tags of the chapter, including the title.
+        start_seconds: Start time in seconds.
+        end_seconds: End time in seconds.
+        title: Title; ``None`` if the chapter has no title.
+        tags: All tags of the chapter, including the title, by name.
     """
 
     start_seconds: float
@@ -308,8 +314,10 @@ class DemuxerMetadata(Printed):
     Attributes:
         duration_seconds_from_header: Duration in seconds; ``None`` if the header does not state it.
         bit_rate_from_header: Bits per second of the whole file; ``None`` if the header does not state it.
-        best_video_stream_index: Index of the video stream that is decoded by default; ``None`` if there is none.
-        best_audio_stream_index: Index of the audio stream that is decoded by default; ``None`` if there is none.
+        best_video_stream_index: Index, among all streams of the file, of the video stream that is decoded by default;
+            ``None`` if there is no video stream.
+        best_audio_stream_index: Index, among all streams of the file, of the audio stream that is decoded by default;
+            ``None`` if there is no audio stream.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -332,11 +340,11 @@ class ContainerMetadata(DemuxerMetadata):
             `SubtitleStreamHeaderMetadata`, or `StreamMetadata` for other kinds.
         format_name: FFmpeg's name of the container format.
         tags: Tags of the file under the container's names, such as ``{"title": "Lesson 1"}``. At most 256 tags are
-            read, and at most 65,536 characters of each. Invalid Unicode is replaced by U+FFFD.
-        chapters: The chapters in file order. At most 10,000 are read.
+            read, and at most 65,536 characters of each tag. Invalid Unicode is replaced by U+FFFD.
+        chapters: Tuple of `Chapter` objects in file order. At most 10,000 are read.
         best_subtitle_stream_index: Index of the stream that `SubtitleDecoder` reads by default; ``None`` if there is
-            none. Text streams are preferred to image streams. Among streams of the same kind, those marked as default
-            are preferred.
+            no subtitle stream. Text streams are preferred to image streams. Among streams of the same kind, those
+            marked as default are preferred.
 
     Example:
         >>> from mediatensor.decoders import get_container_metadata
@@ -353,13 +361,14 @@ class ContainerMetadata(DemuxerMetadata):
 
 
 def get_container_metadata(source: object) -> ContainerMetadata:
-    """Read the headers of a file without scanning or decoding.
+    """Return the metadata from the headers of a file, without scanning or decoding its streams.
 
     Args:
-        source: Any source that `VideoDecoder` accepts.
+        source: Any source that `VideoDecoder` accepts, such as a path, a URL or the bytes of a file.
 
     Returns:
-        `ContainerMetadata`: streams, tags, chapters, and the streams that decoders read by default.
+        `ContainerMetadata` with the streams, tags and chapters, and the indices of the streams that decoders read by
+        default.
 
     Raises:
         OpenError, SourceNotFoundError, SourceTypeError: if the source cannot be opened.

@@ -86,26 +86,28 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
 
 
 class DocumentPages(MediaDataset):
-    """A dataset of document pages, one page per row. Documents are PDF files, images, and TIFF files of several pages.
+    """A dataset of document pages. Each row is a `Sample` with one page.
 
-    PDF files need the extra ``ocr``. A page is rendered or decoded when its row is read. ``Sample.image`` is upright
-    RGB, uint8 (3, H, W), with a white background under transparent parts. ``extra["page_index"]`` is the index of the
-    page in the document, from 0. A document that cannot be opened has one row, and reading that row fails.
+    Documents are PDF files, which need the extra ``ocr``, images, and TIFF files of several pages. A page is rendered
+    or decoded when its row is read. ``Sample.image`` is upright RGB, uint8 (3, H, W), with a white background under
+    transparent parts. ``Sample.extra["page_index"]`` is the index of the page in the document, from 0. A document that
+    cannot be opened has one row, and reading that row fails.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
         pages: Which pages become rows. ``"all"``: every page is a row. To count the pages, the constructor opens every
-            document, except if the manifest has a column ``num_pages``. ``"first"``: only the first page. ``"random"``:
-            whenever a row is read, a random page of its document.
+            document that has no page count in a manifest column ``num_pages``. ``"first"``: each document has one row,
+            its first page. ``"random"``: each reading of a row chooses a random page of the row's document.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered.
         max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
         transform: Function that takes an image, uint8 (3, H, W), and returns a tensor (C, H, W). If it uses random
             numbers, they are different for each row.
-        label, classes: See `VideoClips`.
+        label: Function that returns the label of an `Item`; by default ``Item.label``.
+        classes: Class names in the order of their numbers; see `VideoClips`.
         rows_per_file: With ``pages="random"``, the number of rows that each document has in an epoch.
         pdf_options: Further arguments of `read_pdf`: ``password``, ``rotation``, ``grayscale`` ..., and
-            ``timeout_seconds`` (default 60), the time limit for a page. If it is exceeded, reading the page fails.
-            ``None`` means no limit; use it only for trusted files.
+            ``timeout_seconds`` (default 60), the time limit in seconds for a page. If a page takes longer, reading its
+            row fails. ``timeout_seconds=None`` means no limit; use it only for trusted files.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -323,33 +325,35 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
 
 
 class WordCrops(MediaDataset):
-    """A dataset of word images with their texts, one word per row.
+    """A dataset of word images with their texts. Each row is a `Sample` with one word.
 
     The words come from two kinds of files. A file with a column ``boxes`` is an annotated page. ``boxes`` has the box
-    of each word, and the column ``texts`` has its text; the columns are in a manifest or in ``Item.extra``. Each word
-    is a row, except words with blank text. ``Sample.image`` is the upright word, uint8 (3, h, w), in its size on the
-    page. ``label`` is its text, and ``extra["word_index"]`` is its index in the annotation. A file without a column
-    ``boxes`` is the image of a single word. The column ``text`` has its text; without this column, the label of the
-    `Item` is the text.
+    of each word, and the column ``texts`` has the text of each word. The columns are in a manifest or in
+    ``Item.extra``. Each word is a row, except words with blank text. ``Sample.image`` is the upright word, RGB uint8
+    (3, h, w), in its size on the page. ``Sample.label`` is the text of the word, and ``Sample.extra["word_index"]`` is
+    the index of the word in ``boxes``. A file without a column ``boxes`` is the image of a single word. Its text is in
+    the column ``text`` or, without this column, in the label of the `Item`.
 
     Some rows cannot be read. A page with an invalid annotation has one row, and reading that row fails. Reading also
-    fails for a word whose box has no pixels.
+    fails for a word whose box contains no pixel of the page.
 
-    Words that are read together share one decoded page; see ``rows_together`` of `Shuffle`.
+    If rows of the same page are read one after another, the page is decoded only once; see ``rows_together`` of
+    `Shuffle`.
 
     Args:
-        source: The pages or words: items, a manifest, or rows of a Hugging Face dataset; see `as_items`. For docTR's
-            training layout, see `from_labels`.
+        source: The files with pages or words: items, a manifest, or rows of a Hugging Face dataset; see `as_items`. For
+            a folder in docTR's training layout, use `from_labels`.
         box_unit: Unit of the coordinates. A box is (xmin, ymin, xmax, ymax), or the four corner points of the word,
             starting at its top left as seen in reading direction. ``"pixels"``: pixels of the page. ``"relative"``:
-            fractions of its width and height. ``"auto"``: pixels if the coordinates of a page have an integer type or
-            any of them is above 2; otherwise relative.
+            fractions of the page's width and height. ``"auto"``: pixels if the coordinates of a page have an integer
+            type or any of them is above 2, else relative.
         max_pixels: Maximum number of pixels of a page; reading a larger page is an error. ``None`` means no limit.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered (needs the extra ``ocr``). If a
             document has several pages, the column ``page_index`` selects one. The default is 0, the first page.
         transform: Function that takes an image, uint8 (3, h, w), and returns a tensor (C, h, w). If it uses random
             numbers, they are different for each row.
-        label: Function that takes a word's `Item` and returns the label; by default, the text of the word.
+        label: Function that takes the `Item` of a file and returns the label, for files without a column ``texts``. By
+            default, the label is the column ``text`` or, without this column, ``Item.label``.
         dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
             ``max_open_files``.
 
@@ -393,9 +397,12 @@ class WordCrops(MediaDataset):
 
         Args:
             images: The folder with the images.
-            labels: A mapping ``{file name: text}``, or the path of a JSON file that contains one. By default, the file
-                ``labels.json`` next to the folder is read.
+            labels: A mapping ``{file name: text}``, or the path of a JSON file with such a mapping. By default, the
+                file ``labels.json`` next to the folder is read.
             options: Further arguments of `WordCrops`.
+
+        Returns:
+            A `WordCrops` dataset with one row for each file name.
 
         Raises:
             SourceNotFoundError: if the folder or file does not exist.

@@ -63,38 +63,42 @@ _PAGE_BREAK = "\n\n\n\n"
 
 
 class TextReader(RowMapper):
-    """Reads the text of each row of a batch. A row is an image, a PDF file, or a video.
+    """Detects and recognises the text in each file of a batch. Each row has one file: an image, a PDF file, or a video.
 
-    It adds these columns to the batch:
+    Call the reader with a batch, a mapping from column names to columns. It returns the batch with these new columns:
 
     * ``text``: the whole text in reading order, with blank lines between blocks and pages.
-    * ``words``: a list of strings. The next four columns have one value for each word.
+    * ``words``: a list of strings, the recognised words. The next four columns have one value for each word.
     * ``confidences``: float32 (words,), in [0, 1].
-    * ``boxes``: float32 (words, 4): left, top, right and bottom, relative to the page. The box of a rotated word is
-      upright and encloses the word.
+    * ``boxes``: float32 (words, 4): (xmin, ymin, xmax, ymax) as fractions of the page's width and height. The box of a
+      rotated word is axis-aligned and encloses the word.
     * ``pages``: int64 (words,): for each word, the index of its page, from 0. For a video, it is the index of the frame
       among the frames that are read.
-    * ``pts_seconds``: float64 (words,): the time of the frame in a video; NaN for pages of documents.
+    * ``pts_seconds``: float64 (words,): for each word, the time of its frame in the video in seconds; NaN for pages of
+      documents.
     * ``source``: the path, or another name of the file.
-    * ``error``: why the row, or some of its pages, could not be read; empty if there was no error. The text of the
-      pages that could be read is still returned.
-    * ``n_replaced``: number of damaged frames that were replaced under ``decoder_options={"on_error": "nearest"}``.
+    * ``error``: why the file, or some of its pages, could not be read; empty if there was no error. The other columns
+      have the text of all pages that could be read.
+    * ``n_replaced``: number of damaged frames that were replaced because of ``decoder_options={"on_error":
+      "nearest"}``.
 
-    If a batch has a column ``page``, only the page or frame whose index is in this column is read. The first batch in
-    each process loads the models.
+    If a batch has an input column ``page``, only the page or frame with the index in this column is read. The models
+    are loaded when a process gets its first batch.
 
     Args:
-        every_seconds: For videos, the interval in seconds between frames to read; ``None`` for images and PDF files.
+        every_seconds: For videos, the interval in seconds between the frames whose text is read. ``None`` for images
+            and PDF files.
         dpi: Resolution in pixels per inch at which pages of PDF files are rendered.
-        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... By default,
-            ``pretrained`` is ``True``.
-        make_predictor: Function that returns your own predictor, which must take a list of pages like `OCRPredictor`.
-        device: Device of the models, such as ``"cuda"``.
+        predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... Unlike there,
+            ``pretrained`` is ``True`` by default.
+        make_predictor: Function that takes no arguments and returns your own predictor. Like an `OCRPredictor`, the
+            predictor must take a list of pages. ``None`` means the predictor of `mediatensor.ocr.ocr_predictor`.
+        device: Torch device of the models, such as ``"cuda"``.
         pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds`` (default 60), the time
-            limit for a page. If it is exceeded, reading the page fails. ``None`` means no limit; use it only for
-            trusted files.
+            limit in seconds for a page. If a page takes longer, reading it fails, and the column ``error``
+            says so. ``timeout_seconds=None`` means no limit; use it only for trusted files.
         decoder_options: For videos, arguments of `VideoDecoder`: ``on_error``, ``stream_index`` ...
-        page_column: Name of the column with page indices.
+        page_column: Name of the input column with page or frame indices.
         options: Arguments of `RowMapper`: ``path_column``, ``bytes_column``, ``prefix``, ``keep_bytes``,
             ``max_open_files`` ...
 

@@ -138,10 +138,10 @@ _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
 
 
 def set_nvdec_cache_capacity(capacity: int) -> None:
-    """Set how many idle NVDEC decoders are kept for each GPU, so that later streams can use them.
+    """Set how many idle NVDEC decoders this process keeps for each GPU, so that later streams can use them.
 
     Reusing a decoder saves tens of milliseconds. A decoder can be reused if the new stream has the same codec, size,
-    pixel format and parameter sets. Each decoder holds GPU memory for about ten pictures.
+    pixel format and parameter sets. Each idle decoder holds GPU memory for about ten frames.
 
     Args:
         capacity: Largest number of idle decoders for each GPU (default 20). If there are more, the least recently used
@@ -163,7 +163,7 @@ def set_nvdec_cache_capacity(capacity: int) -> None:
 
 
 def get_nvdec_cache_capacity() -> int:
-    """Return how many idle NVDEC decoders are kept for each GPU; see `set_nvdec_cache_capacity`.
+    """Return the largest number of idle NVDEC decoders kept for each GPU, as set by `set_nvdec_cache_capacity`.
 
     Example:
         >>> from mediatensor.decoders import get_nvdec_cache_capacity

@@ -36,13 +36,13 @@ class StreamParameters:
 
     Attributes:
         codec: FFmpeg's name of the codec: ``"h264"``, ``"hevc"``, ``"av1"``, ...
-        profile: FFmpeg's name of the profile, if known.
+        profile: FFmpeg's name of the codec profile, such as ``"Main"``; ``None`` if unknown.
         width: Width of a picture in pixels, before rotation. The backend must return pictures of this size. Pass it to
             the codec, because the stream itself may state a size that is rounded up to a multiple of 16.
         height: Height of a picture in pixels, before rotation; see ``width``.
-        pixel_format: FFmpeg's name of the format that a software decoder would return, such as ``"yuv420p10le"``, if
-            known.
-        bits_per_component: Number of bits of a sample (8, 10, ...), if known.
+        pixel_format: FFmpeg's name of the format that a software decoder would return, such as ``"yuv420p10le"``;
+            ``None`` if unknown.
+        bits_per_component: Number of bits of each component of a pixel (8, 10, ...); ``None`` if unknown.
         extradata: The codec's configuration record as the container stores it; empty if there is none.
         codec_context: PyAV's codec context of the demuxed stream, configured for software decoding but not open.
     """
@@ -66,11 +66,11 @@ class Picture(Protocol):
 
     @property
     def pts(self) -> int | None:
-        """The pts of the packet from which the picture was decoded, unchanged; ``None`` if the packet has no pts."""
+        """Presentation time (pts) of the picture's packet, in ticks, unchanged; ``None`` if the packet has no pts."""
 
     @property
     def duration(self) -> int:
-        """The duration of the packet in ticks, the unit of `pts`; 0 if the packet has no duration."""
+        """Duration of the picture's packet in ticks, the unit of `pts`; 0 if the packet has no duration."""
 
     @property
     def width(self) -> int:
@@ -90,15 +90,18 @@ class Picture(Protocol):
 
 
 class PictureDecoder(ABC):
-    """Decodes one stream. Its packets arrive in the order of the file."""
+    """Decodes the packets of one video stream to pictures. It gets the packets in the order of the file."""
 
     @abstractmethod
     def decode(self, packet: Any | None) -> Sequence[Picture]:
-        """Feed a packet; return the pictures that are ready, in presentation order.
+        """Feed a packet, and return the pictures that are ready, in presentation order.
 
         Args:
             packet: A PyAV packet: a buffer of bytes with ``pts``, ``dts``, ``duration`` and ``is_keyframe``. ``None``
                 marks the end of the stream, and makes the decoder return the remaining pictures.
+
+        Returns:
+            A sequence of pictures (`Picture`), which can be empty.
 
         Raises:
             DeviceError: if decoding cannot continue. The stream is then decoded on the CPU.
@@ -119,24 +122,31 @@ class PictureDecoder(ABC):
 
 
 class PictureConverter(Protocol):
-    """Converts pictures to RGB, and writes them to the rows of a batch. Each thread has its own converter."""
+    """Converts pictures to RGB, and writes them to a batch (N, H, W, 3). Each thread has its own converter."""
 
     def orientation_of(self, picture: Any) -> Orientation:
-        """Return the orientation of a picture, which describes how to turn it upright."""
+        """Return the orientation of a picture: whether it must be transposed, and then flipped, to be upright."""
 
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return the (height, width) of a picture after it is turned upright, resized and cropped."""
+        """Return the (height, width) of a picture in pixels after it is turned upright, resized, cropped and padded."""
 
     def empty(self, num_rows: int, height: int, width: int) -> Any:
-        """Return an uninitialised array or tensor (num_rows, height, width, 3), uint8 or float32."""
+        """Return an uninitialised array or tensor for a batch of frames.
+
+        Its shape is (num_rows, height, width, 3), and its dtype is uint8 or float32.
+        """
 
     def write(self, picture: Any, orientation: Orientation, out: Any) -> None:
-        """Convert the picture, and write it to ``out`` (height, width, 3); scale the picture if its size differs."""
+        """Convert a picture to RGB, and write it to ``out`` (height, width, 3), scaled if its size differs.
+
+        ``out`` is one frame of a batch that `empty` returned.
+        """
 
     def here(self) -> Callable[[], AbstractContextManager[object]]:
-        """Return a function that makes a context manager for another thread.
+        """Return a function that another thread can call to get a context manager.
 
-        In its ``with`` block, the other thread uses the current CUDA stream of the thread that called `here`.
+        In the ``with`` block of this context manager, the other thread uses the CUDA stream that was current in the
+        thread that called `here`. On other devices, the context manager does nothing.
         """
 
 
@@ -153,21 +163,21 @@ class DecodeBackend(ABC):
 
     @abstractmethod
     def why_not(self, stream: StreamParameters, device: torch.device) -> str | None:
-        """Return why this backend cannot decode a stream; ``None`` if it probably can.
+        """Return the reason why this backend cannot decode a stream, as text; ``None`` if it probably can.
 
         This method must not decode anything.
         """
 
     @abstractmethod
     def open(self, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-        """Return a new decoder, which will get all packets of the stream from the first one.
+        """Return a new decoder for a stream. The decoder will get all packets of the stream, starting with the first.
 
         Raises:
             DeviceError: if this backend cannot decode the stream.
         """
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
-        """Return the planes of a picture that this backend has decoded.
+        """Return a picture that this backend has decoded as a `Surface`, with its planes as tensors.
 
         By default, this returns ``picture`` itself, which must then be a `Surface`.
         """
@@ -176,7 +186,13 @@ class DecodeBackend(ABC):
         return picture
 
     def converter(self, device: torch.device, steps: tuple[PixelStep, ...], *, is_float: bool) -> PictureConverter:
-        """Return a converter that turns this backend's pictures into RGB on a device."""
+        """Return a converter that turns this backend's pictures into RGB on a device.
+
+        Args:
+            device: Device of the converted frames.
+            steps: Transforms to apply to each frame: `ResizeStep`, `CropStep` and `PadStep` objects, in order.
+            is_float: Whether frames are float32 in [0, 1]. If false, they are uint8.
+        """
         return PlaneConverter(partial(guarded_surface, self), device, steps, is_float=is_float)
 
 
@@ -300,7 +316,7 @@ _backends: dict[str, DecodeBackend] = {}
 
 
 def register_backend(backend: DecodeBackend) -> None:
-    """Register a backend under its name. It replaces any backend with the same name.
+    """Register a backend under its ``name``. It replaces any backend with the same name.
 
     Instead of calling this function, a package can declare an entry point in the group ``mediatensor.backends``, which
     is found automatically. The entry point must refer to a `DecodeBackend`, or to a class or function that returns one
@@ -310,7 +326,7 @@ def register_backend(backend: DecodeBackend) -> None:
     that are registered while it imports the main module.
 
     Args:
-        backend: The backend.
+        backend: An instance of a subclass of `DecodeBackend`.
 
     Raises:
         InvalidArgumentError: if ``backend`` is not a `DecodeBackend` with a name.
@@ -328,7 +344,7 @@ def register_backend(backend: DecodeBackend) -> None:
 
 
 def available_backends() -> tuple[str, ...]:
-    """Return the names of all backends: built in, registered, or in installed packages. Nothing is imported.
+    """Return the sorted names of all backends: built in, registered, or in installed packages. Nothing is imported.
 
     Example:
         >>> from mediatensor.backends import available_backends
@@ -339,10 +355,10 @@ def available_backends() -> tuple[str, ...]:
 
 
 def get_backend(name: str) -> DecodeBackend:
-    """Return a backend by name.
+    """Return the decode backend with a name.
 
     Args:
-        name: One of `available_backends`.
+        name: One of the names that `available_backends` returns.
 
     Raises:
         InvalidArgumentError: if there is no backend with this name, or its package cannot be loaded.
@@ -399,8 +415,8 @@ def set_cuda_backend(backend: str) -> Iterator[None]:
     """Choose the backend for CUDA decoders that are made in a ``with`` block, for compatibility with torchcodec.
 
     Args:
-        backend: ``"nvdec"`` (also called ``"beta"``) or ``"ffmpeg"``, in upper or lower case. In this library, all of
-            them mean NVDEC through FFmpeg. To choose among all backends, use ``decode_backend`` of `VideoDecoder`.
+        backend: ``"nvdec"``, ``"beta"`` or ``"ffmpeg"``, in upper or lower case. In this library, all three mean NVDEC
+            through FFmpeg. To choose among all backends, use ``decode_backend`` of `VideoDecoder`.
 
     Raises:
         InvalidArgumentError: if the name is not accepted.

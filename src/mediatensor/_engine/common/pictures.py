@@ -112,25 +112,27 @@ class Surface:
     (`mediatensor.backends.DecodeBackend.surface`).
 
     Attributes:
-        planes: One uint8 or uint16 tensor per plane, with the strides of the codec, all on one device: (H, W) luma or
-            gray, (h, w) chroma, or (h, w, 2) for the interleaved chroma of nv12, p010le and p016le.
+        planes: One tensor per plane, all on one device: uint8 for 8-bit formats, otherwise uint16. Luma or gray has the
+            shape (H, W), and chroma has (h, w). The interleaved chroma of nv12, p010le and p016le has (h, w, 2). Rows
+            can be padded, so the tensors need not be contiguous.
         pixel_format: FFmpeg's name of the layout: ``"nv12"``, ``"p010le"``, ``"p016le"``, ``"yuv420p"``,
             ``"yuv422p10le"``, ... In p010le, the 10 bits of a sample are the high bits of a 16-bit number.
-        width: In pixels, as stored.
-        height: In pixels, as stored.
-        pts: See `mediatensor.backends.Picture`.
-        duration: See `mediatensor.backends.Picture`.
-        key_frame: See `mediatensor.backends.Picture`.
-        is_corrupt: See `mediatensor.backends.Picture`.
+        width: Width in pixels, as stored.
+        height: Height in pixels, as stored.
+        pts: Presentation time of the packet in ticks, or ``None``; see `mediatensor.backends.Picture`.
+        duration: Duration of the packet in ticks; 0 if it is unknown.
+        key_frame: Whether the picture can be decoded without other pictures.
+        is_corrupt: Whether the codec marks the picture as damaged.
         matrix: Y'CbCr matrix coefficients, as in ITU-T H.273: 1 BT.709, 5 and 6 BT.601, 9 BT.2020, 2 unspecified
             (treated as BT.601).
-        color_range: FFmpeg's number: 1 limited, 2 full, 0 unspecified (treated as limited, except for yuvj formats).
+        color_range: Range of the sample values, as FFmpeg's number: 1 limited, 2 full, 0 unspecified (treated as
+            limited, except for yuvj formats).
         chroma_location: Position of chroma samples relative to luma samples, as in FFmpeg: 1 left, 2 centre, 3 top
             left, ..., 0 unspecified (treated as centre). Used only if the frame is resized and converted to RGB
             in one pass.
-        is_interlaced: Whether the picture consists of two fields.
-        orientation: The orientation that is stored with the picture. A backend can leave out an orientation that only
-            the container stores.
+        is_interlaced: Whether the picture consists of two interlaced fields.
+        orientation: How to turn the picture upright, as stored with the picture: whether to transpose it and then flip
+            it. A backend can leave out an orientation that only the container stores.
         reading: Function that returns a context manager. In its ``with`` block, the planes can be read and converted on
             the current stream of their device.
     """
@@ -158,9 +160,9 @@ class Surface:
 
 @dataclass(frozen=True)
 class ResizeStep:
-    """Scale the frame to (height, width) with antialiased bilinear interpolation.
+    """Scale the frame to (height, width) in pixels with antialiased bilinear interpolation.
 
-    If ``fast``, scaling and conversion to RGB can be done in one pass.
+    If ``fast`` is true, luma and chroma may be scaled before the conversion to RGB; see `Resize`.
 
     Example:
         >>> from mediatensor.transforms import Resize
@@ -175,7 +177,7 @@ class ResizeStep:
 
 @dataclass(frozen=True)
 class CropStep:
-    """Cut out a window of (height, width) with its upper left corner at (top, left).
+    """Crop the frame to (height, width), with the upper left corner of the crop at (top, left). All are in pixels.
 
     Example:
         >>> from mediatensor.transforms import CenterCrop
@@ -191,10 +193,10 @@ class CropStep:
 
 @dataclass(frozen=True)
 class PadStep:
-    """Place the frame in a larger image of (height, width), with its upper left corner at (top, left).
+    """Place the frame in a larger image of (height, width), with the frame's upper left corner at (top, left).
 
-    ``fill`` is the value of the other pixels, on the scale of the result (0 to 255 for uint8, 0 to 1 for float32): one
-    number, or one for each channel.
+    All are in pixels. ``fill`` is the value of the pixels around the frame, as a tuple with one number for all channels
+    or one for each channel. The numbers are on the scale of the result: 0 to 255 for uint8, 0 to 1 for float32.
 
     Example:
         >>> from mediatensor.transforms import Letterbox

@@ -25,15 +25,15 @@ _num_threads: int | None = None
 
 
 def get_num_threads() -> int:
-    """Return the number of threads that a decoder may use in this process.
+    """Return the thread budget of this process: the number of threads that its decoders share.
 
-    Inside a DataLoader worker the number is 1, because the workers already run in parallel. Elsewhere it is the value
-    set by `set_num_threads` or by the environment variable ``MEDIATENSOR_NUM_THREADS``. The default is one more than
-    the number of CPU cores available to this process, because one codec thread is always idle while frames are
-    converted. On a single core, the default is 1.
+    In a DataLoader worker, the budget is 1, because the workers already run in parallel. Elsewhere it is the value
+    set by `set_num_threads` or, if none was set, by the environment variable ``MEDIATENSOR_NUM_THREADS``. The default
+    is the number of CPU cores available to this process plus one, because one codec thread is always idle while frames
+    are converted. On a single core, the default is 1.
 
     Returns:
-        A positive number.
+        A positive number of threads.
 
     Raises:
         InvalidArgumentError: if the environment variable is not a positive whole number.
@@ -61,13 +61,13 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num_threads: int | None) -> None:
-    """Set the thread budget of this process; ``None`` restores the default.
+    """Set the thread budget of this process: the number of threads that its decoders share.
 
-    All decoders of the process share the budget. If other decoders hold all threads, a new decoder uses only the
-    calling thread. Decoders that are already open keep their threads.
+    If other decoders hold all threads, a new decoder uses only the calling thread. Decoders that are already open keep
+    their threads.
 
     Args:
-        num_threads: A positive number, or ``None``.
+        num_threads: A positive number of threads. ``None`` restores the default; see `get_num_threads`.
 
     Raises:
         InvalidArgumentError: if the number is not positive.

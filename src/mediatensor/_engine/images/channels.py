@@ -26,11 +26,11 @@ class ImageReadMode(Enum):
 
     Attributes:
         UNCHANGED: The channels of the file: 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha). A palette
-            becomes RGB, with alpha if one of its colours is transparent. CMYK has four channels of ink; 255 means full
-            ink.
+            image becomes RGB, with alpha if one of its colours is transparent. A CMYK image keeps its four channels, in
+            which 255 means full ink.
         GRAY: One channel: 0.2989 R + 0.587 G + 0.114 B, rounded.
         GRAY_ALPHA: Two channels: gray, and alpha (opaque if the file has none).
-        RGB: Three channels. Alpha is dropped, not blended.
+        RGB: Three channels. Alpha is dropped, without blending the colours with a background.
         RGB_ALPHA: Four channels: RGB, and alpha (opaque if the file has none). ``RGBA`` is another name for it.
 
     Example:

@@ -37,20 +37,22 @@ def _no_numbers() -> Int64Array:
 class FrameIndex:
     """Lists the frames of a stream with their times and durations, and shows which are key frames.
 
-    Frames are in the order in which a linear decode of the stream returns them.
+    Frames are in presentation order, as a decoder returns them when it decodes the stream from start to end. N stands
+    for the number of frames, ``len(index)``.
 
     ``VideoDecoder.frame_index`` returns an index, and `save` writes it to a file. ``VideoDecoder(source,
     frame_index=...)`` uses an index, so that opening need not read the whole stream. An index can be pickled.
 
     Attributes:
-        time_base: Length of a tick, the unit of ``pts`` and ``duration``, in seconds.
-        pts: Presentation times in ticks, int64 array (N,), never decreasing.
-        duration: Durations in ticks, int64 array (N,).
-        is_damaged: For each frame, whether the codec flagged it as damaged, bool array (N,). False unless ``settled``.
-        settled: Whether the index was made by decoding the stream instead of only reading its packets. This is done if
-            the packets do not show which frames there are.
-        anomalies: Irregularities of the stream, each described by a short text.
-        holes: The spans of the stream in which frames are missing, as `FrameHole` objects.
+        time_base: Length of a tick in seconds, as a `Fraction`. Ticks are the unit of ``pts`` and ``duration``.
+        pts: Presentation times in ticks, int64 numpy array (N,), never decreasing.
+        duration: Durations in ticks, int64 numpy array (N,).
+        is_damaged: For each frame, whether the codec flagged it as damaged, bool numpy array (N,). All values are false
+            if ``settled`` is false.
+        settled: Whether the index was made by decoding the stream instead of only reading its packets. The stream is
+            decoded if its packets do not show which frames it has.
+        anomalies: Tuple of short texts, each of which describes an irregularity of the stream.
+        holes: Tuple of `FrameHole` objects, the spans of the stream in which frames are missing.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -153,7 +155,7 @@ class FrameIndex:
     def holes(self) -> tuple[FrameHole, ...]:
         """Spans of the stream in which the codec returned no frames for the packets, in ascending order.
 
-        Holes are only known if the index is ``settled``.
+        If ``settled`` is false, holes are unknown, and the tuple is empty.
         """
         begins, ends = self._seconds(self.hole_pts).tolist(), self._seconds(self.hole_end_pts).tolist()
         return tuple(map(FrameHole, self.hole_frame.tolist(), begins, ends, self.hole_num_packets.tolist()))
@@ -162,39 +164,41 @@ class FrameIndex:
 
     @property
     def pts_seconds(self) -> Tensor:
-        """Presentation time of each frame in seconds, float64 (N,)."""
+        """Presentation time of each frame in seconds, float64 tensor (N,)."""
         return _tensor(self._pts_seconds.copy())
 
     @property
     def duration_seconds(self) -> Tensor:
-        """Duration of each frame in seconds, float64 (N,)."""
+        """Duration of each frame in seconds, float64 tensor (N,)."""
         return _tensor(self._seconds(self.duration))
 
     @property
     def begin_seconds(self) -> float:
-        """Time in seconds at which the first frame is shown."""
+        """Time in seconds at which the first frame starts; 0 if there are no frames."""
         return float(self._pts_seconds[0]) if len(self) else 0.0
 
     @property
     def end_seconds(self) -> float:
-        """Time in seconds at which the last frame ends."""
+        """Time in seconds at which the last frame ends; 0 if there are no frames."""
         return self._end_seconds
 
     @property
     def average_fps(self) -> float | None:
-        """Average number of frames per second, or ``None`` if the stream has no duration."""
+        """Number of frames divided by ``end_seconds - begin_seconds``; ``None`` if this difference is 0."""
         seconds = self.end_seconds - self.begin_seconds
         return len(self) / seconds if seconds > 0 else None
 
     def frame_played_at(self, seconds: float) -> int:
-        """Return the index of the frame shown at a time. This is the last frame with pts <= ``seconds``, even in a gap.
+        """Return the index of the frame shown at a time: the last frame that starts at or before this time.
+
+        If the time is in a gap between two frames, the result is the frame before the gap.
 
         Args:
-            seconds: In [begin_seconds, end_seconds).
+            seconds: Time in seconds, in [begin_seconds, end_seconds).
 
         Raises:
             OutOfRangeError: if the time is outside this range.
-            InvalidArgumentError: if it is not a number.
+            InvalidArgumentError: if the time is not a number.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -207,10 +211,10 @@ class FrameIndex:
         """Return the index of the frame shown at each of several times; see `frame_played_at`.
 
         Args:
-            seconds: Times in [begin_seconds, end_seconds), in any order.
+            seconds: Times in seconds, in [begin_seconds, end_seconds), in any order: a list, an array or a tensor.
 
         Returns:
-            Frame indices in the order of ``seconds``, int64, of shape (number of times,).
+            Frame indices in the order of ``seconds``, int64 tensor (number of times,).
 
         Raises:
             OutOfRangeError: if a time is outside this range.
@@ -243,11 +247,11 @@ class FrameIndex:
     def index_at(self, seconds: float | Tensor) -> int | Tensor:
         """Return the index of the first frame that ends after a time.
 
-        For a time before the stream, this is the first frame; for a time after its end, the last frame. In a gap, it is
-        the frame after the gap, unlike in `frame_played_at`.
+        For a time before the stream, the result is the first frame; for a time after its end, the last frame. For a
+        time in a gap between two frames, the result is the frame after the gap, unlike in `frame_played_at`.
 
         Args:
-            seconds: A time, or a tensor of times.
+            seconds: A time in seconds, or a tensor of times.
 
         Returns:
             An int, or an int64 tensor with the shape of ``seconds``.
@@ -270,8 +274,12 @@ class FrameIndex:
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
         """Return the time to seek to with `Demuxer.seek` before decoding the frame at ``seconds``.
 
-        This is the time of the last key frame at or before ``seconds``. If there is none, it is the time of the first
-        frame.
+        Args:
+            seconds: A time in seconds, as a number or a tensor with one value.
+
+        Returns:
+            Time in seconds of the last key frame at or before ``seconds``. If there is no such key frame, the time of
+            the first frame.
 
         Raises:
             InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
@@ -295,36 +303,37 @@ class FrameIndex:
 
     @property
     def is_key_frame(self) -> Tensor:
-        """For each frame, whether decoding can start at it, bool (N,)."""
+        """For each frame, whether decoding can start at this frame, bool tensor (N,)."""
         return _tensor(self.is_key.copy())
 
     @property
     def key_frame_indices(self) -> Tensor:
-        """Indices of the key frames, int64 (K,)."""
+        """Frame indices of the K key frames, int64 tensor (K,)."""
         return _tensor(np.flatnonzero(self.is_key))
 
     @property
     def gop_start_indices(self) -> Tensor:
-        """Index of the first frame of each GOP (group of pictures), int64 (G,).
+        """Index of the first frame of each of the G GOPs (groups of pictures), int64 tensor (G,).
 
         A GOP consists of a key frame and the frames shown after it, up to the next key frame. Frames shown before the
-        first key frame also form a GOP. Their own key frame is missing, or an edit list hides it.
+        first key frame also form a GOP. The key frame of this GOP is missing, or an edit list hides it.
         """
         return _tensor(self._gop_starts())
 
     @property
     def gop_lengths(self) -> Tensor:
-        """Number of frames of each GOP, int64 (G,). Their sum is ``len(index)``."""
+        """Number of frames in each GOP (see `gop_start_indices`), int64 tensor (G,). The sum is ``len(index)``."""
         return _tensor(np.diff(self._gop_starts(), append=len(self)))
 
     @property
     def gop_bytes(self) -> Tensor:
-        """Size of each GOP in bytes, int64 (G,).
+        """Size of each GOP (see `gop_start_indices`) in bytes, int64 tensor (G,).
 
-        It is the size of all packets from the GOP's key frame up to the next key frame in the file. In an open GOP, a
-        packet can follow a key frame in the file although its frame is shown before the key frame. Such a packet counts
-        for the GOP of that key frame. Packets that are not shown also count, so the sum is the size of the stream in
-        bytes. All values are -1 if packet sizes are unknown (``custom_frame_mappings``).
+        The size is the sum over all packets from the GOP's key frame up to the next key frame in the file. In an open
+        GOP, a packet can follow a key frame in the file although its frame is shown before the key frame. Such a packet
+        counts for the GOP of that key frame. Packets that are not shown also count, so the sum of all values is the
+        size of the stream. All values are -1 if packet sizes are unknown, as with ``custom_frame_mappings`` of
+        `VideoDecoder`.
         """
         num_gops = len(self._gop_starts())
         if (self.key_frame_bytes < 0).any():
@@ -384,6 +393,12 @@ class FrameIndex:
     def load(cls, path: str | os.PathLike[str]) -> FrameIndex:
         """Read an index that `save` wrote. The file is validated, so loading an untrusted file is safe.
 
+        Args:
+            path: File to read.
+
+        Returns:
+            The saved index.
+
         Raises:
             FrameIndexError: if the file is missing, damaged, not a saved index, or of an unknown version.
             SourceTypeError: if ``path`` is not a path.
@@ -399,7 +414,10 @@ class FrameIndex:
     # Methods for planning and decoding, which do not check their arguments
 
     def times_of(self, frames: Int64Array) -> tuple[Tensor, Tensor]:
-        """Return the times and the durations of ``frames`` in seconds, as two float64 tensors.
+        """Return the start times and the durations of frames in seconds, as a pair of float64 tensors.
+
+        Args:
+            frames: Frame indices, as an int64 array or a list. They are not checked.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -409,9 +427,16 @@ class FrameIndex:
         return _tensor(self._pts_seconds[frames]), _tensor(self._seconds(self.duration[frames]))
 
     def played_at(self, seconds: NDArray[np.float64]) -> Int64Array:
-        """Return for each time the index of the frame shown then: the last frame that has started, even in a gap.
+        """Return for each time the index of the frame shown then: the last frame that starts at or before the time.
 
-        For times before the first frame, return the first frame.
+        For a time in a gap between two frames, this is the frame before the gap. For a time before the first frame, it
+        is the first frame.
+
+        Args:
+            seconds: Times in seconds, as a float64 array (N,). They are not checked.
+
+        Returns:
+            Frame indices, int64 array (N,).
 
         ::
 
@@ -473,15 +498,15 @@ class FrameIndex:
         return bool((self.key_frame_pts[1:] < self.key_frame_pts[:-1]).any())
 
     def first_frame_from(self, key_frame: int) -> int:
-        """Return the index of the frame that comes out first when decoding starts at this key frame: the frame itself.
+        """Return the index of the first frame that comes out when decoding starts at a key frame: the key frame itself.
 
-        ``key_frame`` is its number among the key frames, starting at 0.
+        ``key_frame`` is the number of the key frame among all key frames, starting at 0.
         """
         place = int(self._key_frame_places[key_frame])
         return min(place if self.settled else int(self.pts.searchsorted(place)), len(self.pts) - 1)
 
     def key_frame_for(self, frame: int) -> int:
-        """Return the number of the key frame at which decoding must start to get ``frame``.
+        """Return the number of the key frame at which decoding must start to get the frame with the index ``frame``.
 
         The number counts only key frames, starting at 0. Decoding must start at the last key frame that is at or before
         the frame, both in the file and in time.

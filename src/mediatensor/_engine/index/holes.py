@@ -31,12 +31,13 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FrameHole:
-    """A span of a stream in which frames are missing, because the codec returned none for the packets of this span.
+    """A span of a stream in which frames are missing, because the codec returned no frames for its packets.
 
     Attributes:
-        frame: Index of the first frame after the hole, or the number of frames if the hole is at the end.
-        start_seconds: Time of the first missing frame.
-        end_seconds: Time of the frame after the hole, or the end of the last missing frame if the hole is at the end.
+        frame: Index of the first frame after the hole, or the number of frames if the hole is at the end of the stream.
+        start_seconds: Time of the first missing frame in seconds.
+        end_seconds: Time in seconds of the first frame after the hole. If the hole is at the end of the stream, the end
+            of the last missing frame.
         num_packets: Number of packets that gave no frame.
 
     Example:

@@ -222,21 +222,21 @@ _folders_warned_of: set[str] = set()
 
 
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
-    """Keep frame indexes in a folder that all decoders of all processes share; ``None`` turns the cache off.
+    """Set the folder in which decoders of all processes cache frame indexes (`mediatensor.decoders.FrameIndex`).
 
-    A decoder that needs an index looks for it in the folder, and stores it there if it is missing. Media files are
-    identified by their size and their first and last 64 KiB. So a moved file keeps its index, and a changed file gets a
-    new one. No index is cached for URLs that FFmpeg opens, or for files that cannot be read to their end. If the folder
-    cannot be used, the disk is full, or cache files are damaged, the decoder continues without the cache. It raises no
-    error, but can show a warning.
+    A decoder that needs an index looks for the index in the folder. If the folder does not have the index, the decoder
+    makes and stores it. Media files are identified by their size and their first and last 64 KiB. So a moved file keeps
+    its index, and a changed file gets a new one. No index is cached for URLs that FFmpeg opens, or for files that
+    cannot be read to their end. If the folder cannot be used, the disk is full, or cache files are damaged, the decoder
+    continues without the cache. It raises no error, but can show a warning.
 
-    The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so processes started later
-    (DataLoader workers) use it as well. You can also set the variable outside Python. An index takes a few bytes per
-    frame. The library never deletes indexes; you can delete files or the folder at any time. Anyone who can write to
-    the folder can change which frames decoders return, so share it only with people you trust.
+    The setting is stored in the environment variable ``MEDIATENSOR_INDEX_CACHE``, so processes started later, such as
+    DataLoader workers, use the same folder. You can also set the variable outside Python. An index takes a few bytes
+    per frame. The library never deletes indexes; you can delete files or the folder at any time. Anyone who can write
+    to the folder can change which frames decoders return, so share it only with people you trust.
 
     Args:
-        folder: Path of the folder, which is created when the first index is stored.
+        folder: Path of the folder, which is created when the first index is stored. ``None`` turns the cache off.
 
     Raises:
         SourceTypeError: if ``folder`` is not a path.
@@ -260,7 +260,9 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
 
 
 def get_index_cache() -> str | None:
-    """Return the folder in which frame indexes are cached, or ``None`` if the cache is off; see `set_index_cache`.
+    """Return the path of the folder in which frame indexes are cached; ``None`` if the cache is off.
+
+    `set_index_cache` sets the folder.
 
     Example:
         >>> from mediatensor import get_index_cache

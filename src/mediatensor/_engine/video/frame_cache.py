@@ -24,7 +24,7 @@ _DEFAULT_BYTES = 1 << 27
 
 
 def get_frame_cache_bytes() -> int:
-    """Return the size limit in bytes of the frame cache, which all decoders of this process share.
+    """Return the size limit in bytes of the cache of decoded frames, which all decoders of this process share.
 
     Cached frames need no decoding when you request the same frames again, step backwards or read overlapping clips. Set
     the limit with `set_frame_cache_bytes` or the environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``; the default is
@@ -57,8 +57,9 @@ def set_frame_cache_bytes(num_bytes: int | None) -> None:
     """Set the size limit of the cache of decoded frames, which all decoders of this process share.
 
     Args:
-        num_bytes: The limit in bytes. 0 keeps no frames; ``None`` restores the default. For comparison, a 1080p frame
-            of 8 bits takes 3.1 MB.
+        num_bytes: The limit in bytes. 0 turns the cache off. ``None`` restores the default: the value of the
+            environment variable ``MEDIATENSOR_FRAME_CACHE_BYTES``, or 128 MiB. For comparison, a 1080p frame of 8 bits
+            takes 3.1 MB.
 
     Raises:
         InvalidArgumentError: if the number is negative or not whole.

@@ -309,8 +309,8 @@ class CpuFallbackStatus:
     """Status of the CPU fallback: ``bool(status)`` is true if the CPU decodes although another device was requested.
 
     Attributes:
-        status_known: Whether the status is final. After the first frame has been decoded, it always is.
-        device_type: Type of the device that holds the output frames.
+        status_known: Whether the status is final. It is always final after the first frame has been decoded.
+        device_type: Type of the torch device that holds the output frames, such as ``"cuda"``.
         reason: Why the decoder has fallen back to the CPU; ``None`` if it has not.
 
     Example:

@@ -21,8 +21,8 @@ class DECORDContext:
     """A device: the CPU or a GPU. The functions `cpu` and `gpu` return such objects.
 
     Attributes:
-        device_type: 1 for a CPU, 2 for a GPU.
-        device_id: Index of the device.
+        device_type: 1 for the CPU, 2 for a GPU.
+        device_id: Index of the device, from 0.
 
     Example:
         >>> from mediatensor.compat.decord import DECORDContext, gpu
@@ -43,7 +43,7 @@ class DECORDContext:
 
 
 def cpu(dev_id: int = 0) -> DECORDContext:
-    """Return the context of the CPU.
+    """Return the context (decord's name for a device) of the CPU. ``dev_id`` has no effect on readers.
 
     Example:
         >>> from mediatensor.compat.decord import cpu
@@ -54,7 +54,9 @@ def cpu(dev_id: int = 0) -> DECORDContext:
 
 
 def gpu(dev_id: int = 0) -> DECORDContext:
-    """Return the context of a CUDA GPU. Readers with this context return frames on the GPU; NVDEC decodes if it can.
+    """Return the context (decord's name for a device) of the CUDA GPU with the index ``dev_id``.
+
+    Readers with this context return frames on the GPU. NVDEC decodes the video if it can; if not, the CPU decodes.
 
     Example:
         >>> from mediatensor.compat.decord import gpu
@@ -65,14 +67,14 @@ def gpu(dev_id: int = 0) -> DECORDContext:
 
 
 class NDArray:
-    """The type of array that decord's readers return. Its values are on the CPU or a GPU.
+    """The type of array that the readers return by default. Its values are on the CPU or a GPU.
 
     As in decord, ``len`` is the total number of values, and the array cannot be indexed. To use the values, convert the
     array with `asnumpy` or `to_dlpack`. Unlike in decord, ``numpy.asarray(array)`` and ``torch.from_dlpack(array)``
     also work.
 
     Args:
-        tensor: The values. They are not copied.
+        tensor: Tensor with the values, which are not copied.
 
     Example:
         >>> import torch
@@ -89,24 +91,24 @@ class NDArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
+        """The size of each dimension, as a tuple."""
         return tuple(self._tensor.shape)
 
     @property
     def dtype(self) -> str:
-        """The type of the values, such as ``"uint8"``."""
+        """Name of the dtype of the values, such as ``"uint8"``."""
         return str(self._tensor.dtype).removeprefix("torch.")
 
     @property
     def ctx(self) -> DECORDContext:
-        """The device that holds the values."""
+        """The device that holds the values, as a `DECORDContext`."""
         device = self._tensor.device
         return cpu(0) if device.type == "cpu" else gpu(device.index or 0)
 
     context = ctx
 
     def asnumpy(self) -> NumpyArray[Any]:
-        """Return the values as a numpy array. Values that are on the CPU are not copied.
+        """Return the values as a numpy array, which shares memory with this array if the values are on the CPU.
 
         Example:
             >>> from mediatensor.compat.decord import VideoReader
@@ -117,7 +119,7 @@ class NDArray:
         return values
 
     def to_dlpack(self) -> Any:
-        """Return the values as a DLPack capsule, which can be used only once.
+        """Return the values as a DLPack capsule, which only one consumer can use.
 
         Example:
             >>> import torch

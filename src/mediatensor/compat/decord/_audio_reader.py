@@ -23,21 +23,21 @@ _ROUNDED = 1e-6
 
 
 class AudioReader:
-    """Reads the audio of a file as an array (channels, samples) of float32 in [-1, 1].
+    """Reads the audio of a file as arrays (channels, samples) of float32 in [-1, 1].
 
     As in decord, the constructor decodes all audio into memory. Samples that the encoder added before and after the
-    audio are removed.
+    audio are removed. Arrays are `NDArray` objects, unless `bridge.set_bridge` selects another type.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
-        ctx: A device. It has no effect, because audio is always decoded on the CPU.
-        sample_rate: Samples per second. 0 or a negative number keeps the file's rate.
+        ctx: A device, such as ``cpu(0)``. It has no effect, because audio is always decoded on the CPU.
+        sample_rate: Sample rate in Hz of the result. 0 or a negative number keeps the file's sample rate.
         mono: Whether to mix all channels to a single one.
-        timeout_seconds: Time limit for decoding. With a limit, a separate process decodes. ``None`` means no limit.
-            decord does not have this argument.
+        timeout_seconds: Time limit for decoding in seconds. With a limit, a separate process decodes. ``None`` means no
+            limit. decord does not have this argument.
 
     Attributes:
-        sample_rate: Samples per second.
+        sample_rate: Sample rate in Hz of the result.
 
     Raises:
         DECORDError: if the source cannot be read or decoded, or has no audio.
@@ -87,7 +87,10 @@ class AudioReader:
         return bridge_out(self._data[:, index].clone())
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the samples (channels, N) at the given indices, in their order.
+        """Return the samples (channels, N) at the given N indices, in the order of the indices.
+
+        Args:
+            indices: Sample indices, as a list, an array or a tensor. Negative indices count from the end.
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -102,7 +105,7 @@ class AudioReader:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of channels, and the number of samples in each."""
+        """The pair (number of channels, number of samples in each channel)."""
         return self._data.shape[0], self._data.shape[1]
 
     def duration(self) -> float:
@@ -112,10 +115,10 @@ class AudioReader:
     def add_padding(self) -> int:
         """If the audio starts after time 0, insert silence at the beginning, so that sample 0 is at time 0.
 
-        Repeated calls have no effect.
+        Only the first call changes the audio.
 
         Returns:
-            The number of silent samples.
+            The number of silent samples at the beginning, per channel. Repeated calls return the same number.
 
         Example:
             >>> from mediatensor.compat.decord import AudioReader
@@ -149,14 +152,21 @@ def _all_samples(source: Any, sample_rate: int | None, mono: bool) -> AudioSampl
 
 
 class AVReader:
-    """Reads the frames of a video, each with its audio. Samples before the start of the audio stream are silent.
+    """Reads the frames of a video, each with the audio that is played while the frame is shown.
+
+    Frames are uint8 (H, W, 3), and samples are float32 (channels, samples) in [-1, 1]. Samples before the start of the
+    audio stream are silent. ``reader[i]`` returns the pair (samples, frame). A slice returns the same as `get_batch`.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` for frames on a CUDA device.
-        sample_rate: Samples per second. 0 or a negative number keeps the file's rate.
+        sample_rate: Sample rate in Hz of the audio. 0 or a negative number keeps the file's sample rate.
         mono: Whether to mix all channels to a single one.
-        width, height, num_threads, fault_tol, timeout_seconds: See `VideoReader`.
+        width: Width to which frames are resized; see `VideoReader`.
+        height: Height to which frames are resized; see `VideoReader`.
+        num_threads: Number of codec threads; see `VideoReader`.
+        fault_tol: Number or fraction of frames that are allowed to fail; see `VideoReader`.
+        timeout_seconds: Time limit in seconds for each call; see `VideoReader`.
 
     Raises:
         DECORDError: if the source cannot be read, or has no audio or no video.
@@ -208,7 +218,8 @@ class AVReader:
             indices: Frame indices, as a list, an array or a tensor. Negative indices count from the end.
 
         Returns:
-            A list with the samples (channels, samples) for each frame, and an array with the frames (N, H, W, 3).
+            A pair: a list with an array of float32 samples (channels, samples) for each frame, and an array with the
+            frames, uint8 (N, H, W, 3).
 
         Raises:
             OutOfRangeError: if an index is out of bounds.

@@ -32,7 +32,7 @@ _MAX_OPEN_FILES = 32
 
 
 class DECORDLimitReachedError(DecodeError):
-    """The number of frames that cannot be decoded is higher than ``fault_tol`` allows.
+    """The number of frames that cannot be decoded is higher than ``fault_tol`` of the `VideoReader` allows.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -42,23 +42,26 @@ class DECORDLimitReachedError(DecodeError):
 
 
 class VideoReader:
-    """Reads frames of a video by index, as arrays (H, W, 3) of uint8.
+    """Reads frames of a video by index, as RGB arrays (H, W, 3) of uint8.
+
+    Arrays are `NDArray` objects, unless `bridge.set_bridge` selects another type.
 
     The reader has a position, which is the index of the frame that `next` returns. Each read moves the position to the
-    frame after the last frame that was read. `seek`, `seek_accurate` and `skip_frames` change it as well.
+    frame after the last frame that was read. `seek`, `seek_accurate` and `skip_frames` also change the position.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
         ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device.
-        width: Width to which frames are resized. 0 or a negative number keeps the video's width.
-        height: Height to which frames are resized. 0 or a negative number keeps the video's height.
-        num_threads: Number of codec threads. 0 means a share of the process's budget.
-        fault_tol: Number of frames that are allowed to fail. A number below 1 means a fraction of all frames. A frame
-            that cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
+        width: Width in pixels to which frames are resized. 0 or a negative number keeps the video's width.
+        height: Height in pixels to which frames are resized. 0 or a negative number keeps the video's height.
+        num_threads: Number of codec threads. 0 means a share of the thread budget of the process; see
+            `mediatensor.get_num_threads`.
+        fault_tol: Number of frames that are allowed to fail. A number from 0 to below 1 means a fraction of all frames.
+            A frame that cannot be decoded is replaced by the nearest frame. If there are more such frames than allowed,
             `DECORDLimitReachedError` is raised. A negative number, which is the default, means no limit; a warning then
             names the frames. On a GPU, every frame that cannot be decoded raises an error.
-        timeout_seconds: Time limit for each call. With a limit, the reader decodes in a separate process. ``None``
-            means no limit. decord does not have this argument.
+        timeout_seconds: Time limit in seconds for each call. With a limit, the reader decodes in a separate process.
+            ``None`` means no limit. decord does not have this argument.
 
     Raises:
         DECORDError: if the source cannot be read or has no video, or an argument is invalid.
@@ -130,7 +133,9 @@ class VideoReader:
         return bridge_out(self._read([self._position])[0])
 
     def get_batch(self, indices: Any) -> Any:
-        """Return the frames (N, H, W, 3) at the given indices, in their order. Each frame is decoded only once.
+        """Return the frames (N, H, W, 3) at the given indices, in the order of the indices.
+
+        A frame whose index is given several times is decoded only once.
 
         Args:
             indices: Frame indices, as a list, an array or a tensor. Negative indices count from the end.
@@ -154,7 +159,8 @@ class VideoReader:
             idx: An index, a list of indices, or a slice.
 
         Returns:
-            Start and end in seconds as float32: (2,) for a single index, otherwise (N, 2).
+            Numpy array with the start and end of each frame in seconds, float32: (2,) for a single index, or (N, 2) for
+            N frames.
 
         Raises:
             OutOfRangeError: if an index is out of bounds.
@@ -177,14 +183,15 @@ class VideoReader:
         return list(self._key_indices)
 
     def get_avg_fps(self) -> float:
-        """Return the frames per second that the header states. If it states none, compute them from the frame times."""
+        """Return the frames per second according to the header. If the header has no rate, use the frame times."""
         return self._average_fps
 
     def seek(self, pos: int) -> None:
-        """Move to a key frame near frame ``pos``; see `seek_accurate` for exact positions.
+        """Move the position to a key frame near the frame with the index ``pos``.
 
         When moving forwards, move to the first key frame at or after ``pos`` or, if there is none, to the last key
-        frame. When moving backwards, move to the last key frame at or before ``pos``.
+        frame. When moving backwards, move to the last key frame at or before ``pos``. For exact positions, use
+        `seek_accurate`.
 
         Raises:
             InvalidArgumentError: if the frame does not exist.
@@ -204,7 +211,7 @@ class VideoReader:
             self._position = keys[max(bisect_right(keys, pos) - 1, 0)]
 
     def seek_accurate(self, pos: int) -> None:
-        """Move to frame ``pos``, whether or not it is a key frame.
+        """Move the position to the frame with the index ``pos``, whether or not it is a key frame.
 
         Raises:
             InvalidArgumentError: if the frame does not exist.
@@ -216,7 +223,7 @@ class VideoReader:
         self._position = self._frame_of(pos)
 
     def skip_frames(self, num: int = 1) -> None:
-        """Move forwards by ``num`` frames, but not beyond the end of the video.
+        """Move the position forwards by ``num`` frames, but not beyond the end of the video.
 
         Raises:
             InvalidArgumentError: if ``num`` is not a positive whole number.
@@ -295,6 +302,9 @@ def _describe(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
 class VideoLoader:
     """Iterates over batches of frames from several videos. To iterate again, call `reset`.
 
+    Each item is a pair: frames, uint8 (N, H, W, 3), and an int64 array (N, 2) with the video index and the frame index
+    of each frame. Both are `NDArray` objects, unless `bridge.set_bridge` selects another type.
+
     All frames of a batch are from the same video. ``interval`` frames of the video are skipped between two frames of a
     batch, and ``skip`` frames between two batches. As in decord, the last frame of a video is never used, and
     incomplete batches are dropped.
@@ -303,14 +313,15 @@ class VideoLoader:
         uris: Paths or URLs.
         ctx: ``cpu(0)``, or ``gpu(0)`` to decode and return frames on a CUDA device. If it is a list, only the first
             device is used.
-        shape: (frames per batch, height, width, 3). Frames are resized to this size.
+        shape: (frames per batch, height, width, 3). Frames are resized to this height and width.
         interval: Number of frames to skip between two frames of a batch.
         skip: Number of frames to skip between two batches.
         shuffle: The order of the batches. 0: one video after the other. 1: videos in random order, but the batches of
             each video in order of time. 2: all batches in random order. Random orders depend on Python's
             ``random.seed``.
         prefetch: Has no effect.
-        timeout_seconds: Time limit for each call; see `VideoReader`. A single process reads all videos.
+        timeout_seconds: Time limit in seconds for each call. With a limit, one separate process reads all videos.
+            ``None`` means no limit. decord does not have this argument.
 
     Raises:
         DECORDError: if a source cannot be read or has no video, or an argument is invalid.
@@ -373,7 +384,7 @@ class VideoLoader:
         return len(self._batches)
 
     def reset(self) -> None:
-        """Start the iteration again from the first batch. If batches are shuffled, they get a new random order.
+        """Restart the iteration at the first batch. If ``shuffle`` is 1 or 2, the batches get a new random order.
 
         Example:
             >>> from mediatensor.compat.decord import VideoLoader, cpu
@@ -419,7 +430,7 @@ class VideoLoader:
         return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
 
     def next(self) -> tuple[Any, Any]:
-        """Return the next batch, like ``next(loader)``.
+        """Return the next batch, a pair (frames, indices), like ``next(loader)``; see `VideoLoader`.
 
         Raises:
             StopIteration: after the last batch.

@@ -36,7 +36,8 @@ def set_bridge(new_bridge: str) -> None:
     A thread that has not selected a type uses the type that the main thread has selected.
 
     Args:
-        new_bridge: ``"native"`` for `NDArray`, ``"torch"`` for a tensor on the reader's device, or ``"numpy"``.
+        new_bridge: ``"native"`` for `NDArray`, ``"torch"`` for a tensor on the reader's device, or ``"numpy"`` for a
+            numpy array.
 
     Raises:
         InvalidArgumentError: if ``new_bridge`` has another value. decord also has the bridges ``"mxnet"``,
@@ -56,7 +57,7 @@ def set_bridge(new_bridge: str) -> None:
 
 
 def reset_bridge() -> None:
-    """Make readers return `NDArray` again.
+    """Make readers in this thread return `NDArray` objects, the default.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -66,7 +67,7 @@ def reset_bridge() -> None:
 
 
 def bridge_out(tensor: Tensor) -> Any:
-    """Convert a tensor to the type that readers return in this thread.
+    """Convert a tensor to the type that readers return in this thread: an `NDArray`, a tensor or a numpy array.
 
     Example:
         >>> import torch
@@ -79,7 +80,7 @@ def bridge_out(tensor: Tensor) -> Any:
 
 @contextmanager
 def use_torch() -> Iterator[None]:
-    """Make readers return torch tensors during a ``with`` block.
+    """Make readers in this thread return torch tensors during a ``with`` block.
 
     Example:
         >>> from mediatensor.compat import decord
@@ -93,7 +94,7 @@ def use_torch() -> Iterator[None]:
 
 @contextmanager
 def use_numpy() -> Iterator[None]:
-    """Make readers return numpy arrays during a ``with`` block.
+    """Make readers in this thread return numpy arrays during a ``with`` block.
 
     Example:
         >>> from mediatensor.compat import decord

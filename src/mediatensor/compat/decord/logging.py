@@ -38,7 +38,7 @@ def set_level(lvl: int = ERROR) -> None:
     """Do nothing except check the argument. This library does not log: it raises exceptions and issues warnings.
 
     Args:
-        lvl: One of decord's log levels.
+        lvl: One of decord's log levels, such as ``ERROR``; any whole number is accepted.
 
     Raises:
         InvalidArgumentError: if ``lvl`` is not a whole number.

@@ -23,7 +23,10 @@ Mode = ImageReadMode | str
 
 
 def read_file(path: Any) -> Tensor:
-    """Read a file; return its bytes as a tensor (N,) of uint8.
+    """Read a file, and return its bytes as a uint8 tensor (number of bytes,).
+
+    Args:
+        path: Path of the file.
 
     Raises:
         SourceNotFoundError, ReadError, OpenError: if the file cannot be read, or is empty.
@@ -38,7 +41,11 @@ def read_file(path: Any) -> Tensor:
 
 
 def write_file(filename: Any, data: Tensor) -> None:
-    """Write the bytes of a tensor (N,) of uint8 to a file.
+    """Write the bytes of a uint8 tensor (number of bytes,) to a file.
+
+    Args:
+        filename: Path of the file. An existing file is replaced.
+        data: The bytes.
 
     Raises:
         InvalidArgumentError: if ``data`` is not a 1-D uint8 tensor.
@@ -64,7 +71,9 @@ def read_image(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Read and decode an image file. Arguments, result and errors are described at `decode_image`.
+    """Read and decode an image file; return a tensor (C, H, W), or (N, C, H, W) for an animation.
+
+    All arguments, the dtype of the result and the errors are as in `decode_image`, except that ``path`` must be a path.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_image
@@ -85,14 +94,15 @@ def decode_image(
 
     Args:
         input: The bytes of an image file as a tensor (N,) of uint8, or the path of the file.
-        mode: Channels of the result; see `ImageReadMode`. By default, the result has the same channels as the file,
-            except that GIF becomes RGB.
+        mode: Channels of the result, as an `ImageReadMode` or its name, such as ``"RGB"``. By default, the result has
+            the same channels as the file, except that GIF becomes RGB.
         apply_exif_orientation: Whether to turn the image upright according to its EXIF data.
-        timeout_seconds: Time limit for decoding. With a limit, a separate process decodes. ``None`` means no limit.
+        timeout_seconds: Time limit for decoding in seconds. With a limit, a separate process decodes. ``None`` means no
+            limit.
 
     Returns:
-        A tensor (C, H, W), or (N, C, H, W) for an animation. Its dtype is uint16 if the file has more than 8 bits per
-        sample, otherwise uint8.
+        A tensor (C, H, W), or (N, C, H, W) for an animation of N images. Its dtype is uint16 if the file has more than
+        8 bits per channel of a pixel, else uint8.
 
     Raises:
         OpenError, DecodeError: if the input is not an image, or is damaged.
@@ -115,11 +125,14 @@ def decode_jpeg(
     *,
     timeout_seconds: float | None = None,
 ) -> Any:
-    """Decode a JPEG file; return a tensor (C, H, W). For a list of JPEG files, return a list of tensors.
+    """Decode a JPEG file to a uint8 tensor (C, H, W). For a list of JPEG files, return a list of such tensors.
 
     Args:
-        input, mode, apply_exif_orientation, timeout_seconds: See `decode_image`.
+        input: The bytes of a JPEG file as a uint8 tensor (N,), or the path of the file, or a list of them.
+        mode: Channels of the result; see `decode_image`.
         device: Device on which to return the result. The file is always decoded on the CPU.
+        apply_exif_orientation: Whether to turn the image upright according to its EXIF data.
+        timeout_seconds: Time limit in seconds for each file; see `decode_image`.
 
     Raises:
         OpenError: if the input is not a JPEG file. For other errors, see `decode_image`.
@@ -143,7 +156,9 @@ def decode_png(
     *,
     timeout_seconds: float | None = None,
 ) -> Tensor:
-    """Decode a PNG file. Arguments, result and errors are described at `decode_image`.
+    """Decode a PNG file to a tensor (C, H, W), or (N, C, H, W) for an animation.
+
+    Arguments, the dtype of the result and errors are as in `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_png, read_file
@@ -154,7 +169,9 @@ def decode_png(
 
 
 def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a GIF file to RGB. Arguments, result and errors are described at `decode_image`.
+    """Decode a GIF file to an RGB uint8 tensor (3, H, W), or (N, 3, H, W) for an animation of N images.
+
+    Arguments and errors are as in `decode_image`.
 
     Example:
         >>> import io, torch
@@ -169,7 +186,9 @@ def decode_gif(input: Any, *, timeout_seconds: float | None = None) -> Tensor:
 
 
 def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a WebP file. Arguments, result and errors are described at `decode_image`.
+    """Decode a WebP file to a tensor (C, H, W), or (N, C, H, W) for an animation.
+
+    Arguments, the dtype of the result and errors are as in `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_webp, read_file
@@ -180,7 +199,9 @@ def decode_webp(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode an AVIF file. Arguments, result and errors are described at `decode_image`.
+    """Decode an AVIF file to a tensor (C, H, W), or (N, C, H, W) for an animation.
+
+    Arguments, the dtype of the result and errors are as in `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_avif, read_file
@@ -191,7 +212,9 @@ def decode_avif(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float | None = None) -> Tensor:
-    """Decode a HEIC file. This needs the extra ``heic``. For arguments, result and errors, see `decode_image`.
+    """Decode a HEIC file to a tensor (C, H, W), or (N, C, H, W) for an animation.
+
+    This needs the extra ``heic``. Arguments, the dtype of the result and errors are as in `decode_image`.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import decode_heic, read_file
@@ -202,7 +225,12 @@ def decode_heic(input: Any, mode: Mode = _UNCHANGED, *, timeout_seconds: float |
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """Encode a uint8 image (1 or 3, H, W) as JPEG; return its bytes (N,). For a list of images, return a list.
+    """Encode an image as JPEG, and return the bytes as a uint8 tensor (number of bytes,).
+
+    Args:
+        input: A uint8 tensor (C, H, W) with C = 1 (gray) or 3 (RGB), or a list of such tensors. For a list, the result
+            is a list of byte tensors.
+        quality: JPEG quality from 1 to 100.
 
     Raises:
         InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not between 1 and 100.
@@ -219,10 +247,15 @@ def encode_jpeg(input: Any, quality: int = 75) -> Any:
 
 
 def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
-    """Write a uint8 image (1 or 3, H, W) as a JPEG file.
+    """Write an image as a JPEG file.
+
+    Args:
+        input: A uint8 tensor (C, H, W) with C = 1 (gray) or 3 (RGB).
+        filename: Path of the file. An existing file is replaced.
+        quality: JPEG quality from 1 to 100.
 
     Raises:
-        InvalidArgumentError: see `encode_jpeg`.
+        InvalidArgumentError: if ``input`` is not such an image, or ``quality`` is not between 1 and 100.
         WriteError: if the file cannot be written.
 
     Example:
@@ -236,7 +269,11 @@ def write_jpeg(input: Tensor, filename: Any, quality: int = 75) -> None:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """Encode an image (1 or 3, H, W) as PNG; return its bytes (N,).
+    """Encode an image as PNG, and return the bytes as a uint8 tensor (number of bytes,).
+
+    Args:
+        input: A uint8 or uint16 tensor (C, H, W) with C = 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGB and alpha).
+        compression_level: 0 (no compression) to 9 (smallest file, slowest).
 
     Raises:
         InvalidArgumentError: if ``input`` is not such an image, or ``compression_level`` is not between 0 and 9.
@@ -251,10 +288,15 @@ def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
 
 
 def write_png(input: Tensor, filename: Any, compression_level: int = 6) -> None:
-    """Write an image (1 or 3, H, W) as a PNG file.
+    """Write an image as a PNG file.
+
+    Args:
+        input: A uint8 or uint16 tensor (C, H, W) with 1 to 4 channels; see `encode_png`.
+        filename: Path of the file. An existing file is replaced.
+        compression_level: 0 (no compression) to 9 (smallest file, slowest).
 
     Raises:
-        InvalidArgumentError: see `encode_png`.
+        InvalidArgumentError: if ``input`` is not such an image, or ``compression_level`` is not between 0 and 9.
         WriteError: if the file cannot be written.
 
     Example:

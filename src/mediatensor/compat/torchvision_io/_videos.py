@@ -42,30 +42,33 @@ def read_video(
     *,
     timeout_seconds: float | None = None,
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """Read the frames and the audio in a time range.
+    """Read the frames and the audio of a file in a time range.
 
-    The result has all frames with ``start_pts <= pts <= end_pts``. If an earlier frame is still shown at ``start_pts``,
-    the result begins with this frame. The audio begins at ``start_pts`` and ends before ``end_pts``. Only the first
-    video stream and the first audio stream are read.
+    The result has all frames with ``start_pts <= pts <= end_pts``. If no frame starts exactly at ``start_pts``, the
+    result begins with the frame before ``start_pts``. The audio begins at ``start_pts`` and ends before ``end_pts``.
+    Only the first video stream and the first audio stream are read.
 
     Args:
         filename: A path or URL.
-        start_pts: Start of the range.
-        end_pts: End of the range; ``None`` means the end of the file.
-        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video's time base. If there is no video, the
-            audio's time base is used.
-        output_format: ``"THWC"`` or ``"TCHW"``, in upper or lower case.
-        timeout_seconds: Time limit for reading. With a limit, a separate process reads. ``None`` means no limit.
+        start_pts: Start of the range, in the unit that ``pts_unit`` selects.
+        end_pts: End of the range in the same unit; ``None`` means the end of the file.
+        pts_unit: ``"sec"`` for seconds, or ``"pts"`` for units of the video's time base. If there is no video, the unit
+            is one audio sample.
+        output_format: Order of the dimensions of the frames: ``"THWC"`` or ``"TCHW"``, in upper or lower case.
+        timeout_seconds: Time limit for reading in seconds. With a limit, a separate process reads. ``None`` means no
+            limit.
 
     Returns:
-        Frames (T, H, W, 3) or (T, 3, H, W) of uint8, samples (channels, N) of float32 in [-1, 1], and a dictionary. The
-        dictionary has ``"video_fps"`` if there is video, and ``"audio_fps"`` if there is audio. If there are no frames,
-        the first tensor has the shape (0, 1, 1, 3). If there are no samples, the second has the shape (1, 0).
+        A tuple of three: frames, uint8 (T, H, W, 3) or (T, 3, H, W), depending on ``output_format``; samples, float32
+        (channels, N) in [-1, 1]; and a dict. The dict has the frame rate as ``"video_fps"`` if the file has video with
+        a known rate, and the sample rate in Hz as ``"audio_fps"`` if it has audio. Without frames, the first tensor has
+        no elements: (0, 1, 1, 3) or (0, 3, 1, 1). Without samples, the second tensor has the shape (1, 0).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or end_pts < start_pts.
         SourceNotFoundError, OpenError, ReadError: if the file cannot be read.
-        DecodeError: if the audio is damaged. Frames that cannot be decoded are left out, with a warning.
+        DecodeError: if the audio is damaged. Frames that cannot be decoded raise no error: they are left out, with a
+            warning.
 
     Example:
         >>> from mediatensor.compat.torchvision_io import read_video
@@ -91,16 +94,17 @@ def read_video(
 def read_video_timestamps(
     filename: Any, pts_unit: str = "pts", *, timeout_seconds: float | None = None
 ) -> tuple[list[int] | list[Fraction], float | None]:
-    """Return the times of all frames, and the frame rate.
+    """Return the presentation times of all frames of a video, and its frame rate.
 
     Args:
         filename: A path or URL.
         pts_unit: ``"sec"`` for seconds, as `Fraction`, or ``"pts"`` for units of the video's time base, as int.
-        timeout_seconds: Time limit for reading. With a limit, a separate process reads. ``None`` means no limit.
+        timeout_seconds: Time limit for reading in seconds. With a limit, a separate process reads. ``None`` means no
+            limit.
 
     Returns:
-        The times in ascending order, and the frames per second that the header states. A file without video gives
-        ``([], None)``.
+        A pair: the list of times in ascending order, and the frames per second according to the header, or ``None`` if
+        the header does not state them. For a file without video, ``([], None)``.
 
     Raises:
         InvalidArgumentError: if ``pts_unit`` has another value.
@@ -187,16 +191,18 @@ def _timestamps(source: Any) -> tuple[list[int], Fraction, float | None] | None:
 class VideoReader:
     """Iterates over the frames of one video or audio stream.
 
-    Each item is a dictionary with the keys ``"data"`` and ``"pts"``, the time in seconds. For video, the data are a
-    frame (3, H, W) of uint8. For audio, they are up to 1,024 samples (samples, channels) of float32 in [-1, 1].
+    Each item is a dict with the keys ``"data"`` (a tensor) and ``"pts"`` (its start time in seconds). For video, the
+    tensor is a frame, uint8 (3, H, W). For audio, it is a piece of at most 1,024 samples, float32 (samples, channels)
+    in [-1, 1].
 
     Args:
         src: A path or URL, or the bytes of a file as ``bytes`` or as a 1-D uint8 tensor.
         stream: ``"video"`` or ``"audio"`` for the first stream of this type. A number selects another one:
             ``"audio:1"`` is the second audio stream.
-        num_threads: Number of codec threads. 0 means a share of the process's budget.
-        timeout_seconds: Time limit for each call. With a limit, the reader decodes in a separate process. ``None``
-            means no limit.
+        num_threads: Number of codec threads. 0 means a share of the thread budget of the process; see
+            `mediatensor.get_num_threads`.
+        timeout_seconds: Time limit in seconds for each call. With a limit, the reader decodes in a separate process.
+            ``None`` means no limit.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
@@ -248,15 +254,14 @@ class VideoReader:
         return {"data": data, "pts": pts_seconds}
 
     def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
-        """Move to a time, so that the next item is the first frame at or after it.
+        """Move to a time, so that the next item begins with the first frame or audio sample at or after this time.
 
         Args:
             time_s: The time in seconds. A negative time means 0.
-            keyframes_only: If true, move to the last key frame at or before the time instead. This has no effect on
-                audio.
+            keyframes_only: If ``True``, move to the last key frame at or before the time. This has no effect on audio.
 
         Returns:
-            This reader.
+            This reader, so that calls can be chained.
 
         Raises:
             InvalidArgumentError: if the time is not a finite number.
@@ -278,7 +283,12 @@ class VideoReader:
         return self
 
     def get_metadata(self) -> dict[str, dict[str, list[float | None]]]:
-        """Return the rate (frames or samples per second) and the duration of each stream, grouped by media type.
+        """Return the rate and the duration of each stream according to its header, grouped by media type.
+
+        Returns:
+            A dict with the keys ``"video"`` and ``"audio"``, if the file has such streams. Each value is a dict of two
+            lists with one number for each stream, or ``None`` if unknown: ``"duration"`` in seconds, and ``"fps"`` of
+            video streams or ``"framerate"`` (sample rate in Hz) of audio streams.
 
         Example:
             >>> from mediatensor.compat.torchvision_io import VideoReader
@@ -295,7 +305,7 @@ class VideoReader:
         }
 
     def set_current_stream(self, stream: str) -> bool:
-        """Select the stream to read. Reading begins at its start.
+        """Select the stream to read, and move to its start.
 
         Args:
             stream: The name of the stream; see the argument ``stream`` of `VideoReader`.
@@ -402,16 +412,19 @@ def write_video(
     """Write a video file from frames and, optionally, audio. The file appears only when it is complete.
 
     Args:
-        filename: A path. Its extension selects the container.
-        video_array: Frames (T, H, W, 3). They are converted to uint8.
-        fps: Frames per second. It need not be a whole number.
-        video_codec: Name of an FFmpeg encoder. ``"libx264rgb"`` stores RGB; all other encoders store ``"yuv420p"``.
-        options: Encoder options, such as ``{"crf": "17"}``.
-        audio_array: Samples (channels, N), either floats in [-1, 1] or integers that use the full range of their type.
-        audio_fps: Samples per second.
-        audio_codec: Name of an audio encoder; ``None`` means the container's default.
+        filename: Path of the file. Its extension selects the container, such as ``.mp4``.
+        video_array: RGB frames (T, H, W, 3), as a tensor or an array. They are converted to uint8.
+        fps: Frames per second. The number need not be whole.
+        video_codec: Name of an FFmpeg video encoder. ``"libx264rgb"`` stores RGB; all other encoders store
+            ``"yuv420p"``.
+        options: Options of the video encoder, such as ``{"crf": "17"}``.
+        audio_array: Samples (channels, N), as a tensor or an array: floats in [-1, 1], or uint8, int16 or int32 in the
+            full range of the type. ``None`` means no audio.
+        audio_fps: Sample rate in Hz; required with ``audio_array``.
+        audio_codec: Name of an FFmpeg audio encoder; ``None`` means the container's default.
         audio_options: Options of the audio encoder. Only the bit rate can be set: ``{"b": bits_per_second}``.
-        timeout_seconds: Time limit for encoding. With a limit, a separate process encodes. ``None`` means no limit.
+        timeout_seconds: Time limit for encoding in seconds. With a limit, a separate process encodes. ``None`` means no
+            limit.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
