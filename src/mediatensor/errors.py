@@ -55,7 +55,7 @@ class OutOfRangeError(MediaTensorError, IndexError, ValueError, RuntimeError):
 
 
 class SourceTypeError(MediaTensorError, TypeError, RuntimeError):
-    """The source has a type that cannot be read, or lacks a method that reading needs."""
+    """A source, image or destination has an unsupported type, or lacks a method such as ``read`` or ``write``."""
 
 
 class OpenError(MediaTensorError, ValueError, RuntimeError):
@@ -107,11 +107,17 @@ class WeightsNotFoundError(WeightsError, FileNotFoundError):
 
 
 class TooManyFailuresError(MediaTensorError, RuntimeError):
-    """More consecutive files of a dataset failed than the error policy allows. The message names the last failure."""
+    """More consecutive files of a dataset failed than allowed, or not one row of an epoch could be read.
+
+    The limit is the dataset's argument ``max_consecutive_failures``. The message names the last failure.
+    """
 
 
 class TrainingError(MediaTensorError, RuntimeError):
-    """Training cannot continue. The results so far are kept."""
+    """Training cannot continue, because the gradients of several steps in a row are not finite.
+
+    The best weights so far are kept; the message names their file.
+    """
 
 
 class SizeChangeError(DecodeError, ValueError):
@@ -130,12 +136,12 @@ class ClosedError(MediaTensorError, ValueError, RuntimeError):
 
 
 class IsolatedWorkerError(MediaTensorError, RuntimeError):
-    """An isolated process did not finish a call. The next call gets a new process.
+    """A process of an `IsolatedWorker` did not finish a call. The next call gets a new process.
 
     Attributes:
-        reason: ``"crash"`` (the process ended), ``"timeout"``, ``"memory"``, ``"exception"`` (the function raised an
-            exception whose type is neither in ``mediatensor.errors`` nor built in) or ``"result"`` (the process sent a
-            malformed result).
+        reason: ``"crash"`` (the process ended), ``"timeout"`` or ``"memory"`` (the call exceeded a limit),
+            ``"exception"`` (the function raised an exception whose type is neither in ``mediatensor.errors`` nor built
+            in) or ``"result"`` (the process sent a malformed result).
 
     Example:
         >>> from mediatensor.errors import IsolatedWorkerError

@@ -78,10 +78,10 @@ class ReplacedFrame:
     refers to the first frame after the hole. This frame is returned as usual, so ``used_index`` equals ``index``.
 
     Attributes:
-        index: Index of the requested frame.
+        index: Index of the damaged frame in the stream; for a hole, of the first frame after the hole.
         reason: A sentence with the reason why the frame could not be decoded, or a description of the hole.
-        position: Position of the frame in the flattened batch. With ``on_error="skip"``, it counts the frames that were
-            left out as well.
+        position: Position of the frame in the batch, counted from 0 over all leading dimensions of ``data``. With
+            ``on_error="skip"``, it is the position among all requested frames, including the frames left out.
         used_index: Index of the frame that was returned instead; ``None`` if the frame was left out.
         num_missing: For a hole, the number of packets for which the codec returned no frame; otherwise 0.
 
@@ -107,10 +107,11 @@ class Frame(_Result):
     Unpacks as ``data, pts_seconds, duration_seconds = frame``.
 
     Attributes:
-        data: 3-D tensor, (C, H, W) or (H, W, C).
-        pts_seconds: Presentation time in seconds.
+        data: 3-D tensor, (C, H, W) or (H, W, C). Decoders return uint8 (0 to 255) or float32 (0 to 1).
+        pts_seconds: Time in seconds at which the frame is shown (presentation time stamp).
         duration_seconds: Time for which the frame is shown, in seconds.
-        replaced: A tuple of reports: one if the frame was replaced (``on_error="nearest"``), and one for each hole.
+        replaced: A tuple of `ReplacedFrame` reports: one if the frame was replaced (``on_error="nearest"``), and one
+            for each hole.
         is_damaged: Whether the codec flags the frame as damaged.
 
     Raises:
@@ -145,7 +146,7 @@ class Frame(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds))
 
     def to(self, *args: Any, **kwargs: Any) -> Frame:
-        """Return a frame with ``data.to(*args, **kwargs)`` as its data.
+        """Return a copy of the frame with ``data.to(*args, **kwargs)`` as its data.
 
         Example:
             >>> import torch
@@ -156,11 +157,11 @@ class Frame(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> Frame:
-        """Return a frame with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a copy of the frame with CPU data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Show the frame in a window or, in a notebook, below the cell. Needs the extra ``plot``.
+        """Show the frame in a window or, in a notebook, below the cell. Needs matplotlib (the extra ``plot``).
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
@@ -183,15 +184,16 @@ class Frame(_Result):
 class FrameBatch(_Result):
     """Decoded video frames with their times.
 
-    ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects. An index
-    applies to the data and to the times. Tensors in an index can be on any device.
+    ``len(batch)`` is the size of the first dimension. Iteration and indexing return `FrameBatch` objects, even for a
+    single frame. An index applies to the data and to the times. Tensors in an index can be on any device.
 
     Attributes:
-        data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C).
-        pts_seconds: Presentation times in seconds, float64 on the CPU, of shape ``data.shape[:-3]``.
+        data: Tensor of at least 3 dimensions, (..., C, H, W) or (..., H, W, C). Decoders return uint8 (0 to 255) or
+            float32 (0 to 1).
+        pts_seconds: Times in seconds at which the frames are shown, float64 on the CPU, of shape ``data.shape[:-3]``.
         duration_seconds: Durations of the frames in seconds, with the same dtype, device and shape as ``pts_seconds``.
-        replaced: A tuple of reports: one for each frame that was left out (``on_error="skip"``) or replaced
-            (``"nearest"``), and one for each hole.
+        replaced: A tuple of `ReplacedFrame` reports: one for each frame that was left out (``on_error="skip"``) or
+            replaced (``"nearest"``), and one for each hole.
         is_damaged: Whether the codec flags each frame as damaged, bool on the CPU, of the same shape as the times.
 
     Raises:
@@ -271,7 +273,7 @@ class FrameBatch(_Result):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:
-        """Return a batch with ``data.to(*args, **kwargs)`` as its data. The times stay float64 on the CPU.
+        """Return a copy of the batch with ``data.to(*args, **kwargs)`` as its data. Times stay float64 on the CPU.
 
         Example:
             >>> import torch
@@ -283,14 +285,16 @@ class FrameBatch(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> FrameBatch:
-        """Return a batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a copy of the batch with CPU data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Show up to sixteen frames with their times; see `Frame.show`. Needs the extra ``plot``.
+        """Show up to sixteen frames, evenly spread over the batch, with their times. Needs matplotlib (extra ``plot``).
+
+        They are shown in a window or, in a notebook, below the cell.
 
         Raises:
-            InvalidArgumentError: if there is no frame.
+            InvalidArgumentError: if the batch is empty.
             MissingDependencyError: if matplotlib is not installed.
 
         Example:
@@ -312,10 +316,10 @@ class AudioSamples(_Result):
     """Decoded audio samples.
 
     Attributes:
-        data: 2-D float tensor (channels, samples) in [-1, 1]. Lossy codecs and mixing can exceed this range; see
-            `AudioDecoder`.
+        data: 2-D float tensor (channels, samples) in [-1, 1]; decoders return float32. Lossy codecs and mixing can
+            exceed this range; see `AudioDecoder`.
         pts_seconds: Time of the first sample in seconds.
-        duration_seconds: Length in seconds.
+        duration_seconds: Length of the audio in seconds.
         sample_rate: Samples per second.
 
     Raises:
@@ -347,7 +351,7 @@ class AudioSamples(_Result):
         return iter((self.data, self.pts_seconds, self.duration_seconds, self.sample_rate))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamples:
-        """Return samples with ``data.to(*args, **kwargs)`` as their data.
+        """Return a copy of the samples with ``data.to(*args, **kwargs)`` as their data.
 
         Example:
             >>> import torch
@@ -358,11 +362,13 @@ class AudioSamples(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamples:
-        """Return samples with their data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a copy of the samples with CPU data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
     def show(self) -> None:
-        """Draw the waveform of each channel; see `Frame.show`. Needs the extra ``plot``.
+        """Plot the waveform of each channel over time. Needs matplotlib (the extra ``plot``).
+
+        It is shown in a window or, in a notebook, below the cell.
 
         Raises:
             MissingDependencyError: if matplotlib is not installed.
@@ -390,7 +396,7 @@ class AudioSamplesBatch(_Result):
 
     Attributes:
         data: 3-D float tensor (clips, channels, samples) in [-1, 1], as in `AudioSamples`.
-        pts_seconds: Times of the first samples in seconds, float64 on the CPU, (clips,).
+        pts_seconds: Time of the first sample of each clip in seconds, float64 on the CPU, (clips,).
         duration_seconds: Lengths of the clips in seconds, with the same dtype, device and shape as ``pts_seconds``.
         sample_rate: Samples per second of all clips.
         num_valid_samples: Number of samples of each clip that come from the stream, int64 on the CPU, (clips,). They
@@ -451,7 +457,7 @@ class AudioSamplesBatch(_Result):
         return AudioSamplesBatch(data, pts_seconds, duration_seconds, self.sample_rate, self.num_valid_samples[on_cpu])
 
     def to(self, *args: Any, **kwargs: Any) -> AudioSamplesBatch:
-        """Return a batch with ``data.to(*args, **kwargs)`` as its data. All other fields stay on the CPU.
+        """Return a copy of the batch with ``data.to(*args, **kwargs)`` as its data. Other fields stay on the CPU.
 
         Example:
             >>> import torch
@@ -464,7 +470,7 @@ class AudioSamplesBatch(_Result):
         return replace(self, data=self.data.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioSamplesBatch:
-        """Return a batch with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a copy of the batch with CPU data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, data=pinned(self.data))
 
 
@@ -475,8 +481,8 @@ class AudioVideoClip(_Result):
     Unpacks as ``frames, samples = clip``.
 
     Attributes:
-        frames: The frames that are shown in the range.
-        samples: The audio of the whole range. The time of sample k is ``samples.pts_seconds + k /
+        frames: `FrameBatch` of the frames that are shown in the range.
+        samples: `AudioSamples` of the whole range. The time of sample k is ``samples.pts_seconds + k /
             samples.sample_rate``.
         silent_spans: Pairs (start, stop) of sample indices. The samples from start up to, but not including, stop are
             silent because the audio stream has not started, has ended, or has a gap. Empty if the audio is complete.
@@ -508,7 +514,7 @@ class AudioVideoClip(_Result):
         return iter((self.frames, self.samples))
 
     def to(self, *args: Any, **kwargs: Any) -> AudioVideoClip:
-        """Return a clip with ``frames.to(*args, **kwargs)`` and ``samples.to(*args, **kwargs)``.
+        """Return a copy of the clip with ``frames.to(*args, **kwargs)`` and ``samples.to(*args, **kwargs)``.
 
         Example:
             >>> import torch
@@ -520,5 +526,5 @@ class AudioVideoClip(_Result):
         return replace(self, frames=self.frames.to(*args, **kwargs), samples=self.samples.to(*args, **kwargs))
 
     def pin_memory(self) -> AudioVideoClip:
-        """Return a clip with its data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
+        """Return a copy of the clip with CPU data in page-locked memory, for ``DataLoader(pin_memory=True)``."""
         return replace(self, frames=self.frames.pin_memory(), samples=self.samples.pin_memory())

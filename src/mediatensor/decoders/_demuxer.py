@@ -110,7 +110,7 @@ class _Stream(ProcessBound):
 
 
 class VideoStream(_Stream):
-    """A video stream that was selected in a `Demuxer`.
+    """A video stream that was selected in a `Demuxer`. Get it from ``Demuxer.streams``.
 
     Attributes:
         index: Index of the stream among all streams of the container.
@@ -126,18 +126,18 @@ class VideoStream(_Stream):
 
     @property
     def metadata(self) -> VideoStreamHeaderMetadata:
-        """Properties of the stream according to its header."""
+        """Codec, size, frame rate and other properties of the stream according to its header."""
         header = stream_header_metadata(self._info)
         assert isinstance(header, VideoStreamHeaderMetadata)
         return header
 
     def scan(self) -> FrameIndex:
-        """Return the `FrameIndex` of the stream, as `VideoDecoder` would build it.
+        """Return the `FrameIndex` of the stream: the times of all frames and which of them are key frames.
 
-        The scan opens the source a second time, so the demuxer keeps its position. In an mp4 or mov file, it reads only
-        the header; in other containers, it reads all packets. If the packets are not enough to list the frames, for
-        example in a damaged file, it decodes the whole stream once. You can save the index, and pass it to
-        ``VideoDecoder(source, frame_index=...)``.
+        It is the same index that `VideoDecoder` builds. You can save it, and pass it to ``VideoDecoder(source,
+        frame_index=...)``. The scan opens the source a second time, so the demuxer keeps its position. In an mp4 or mov
+        file, the scan reads only the header; in other containers, it reads all packets. If the packets are not enough
+        to list the frames, for example in a damaged file, the scan decodes the whole stream once.
 
         Raises:
             StreamError: if the stream has no frames.
@@ -150,12 +150,12 @@ class VideoStream(_Stream):
     def make_decoder(
         self, device: str | torch.device | None = None, *, num_ffmpeg_threads: int = 1
     ) -> VideoPacketDecoder:
-        """Return a decoder for the stream's packets.
+        """Return a `VideoPacketDecoder`, which decodes the packets of this stream.
 
         Args:
             device: Device of the frames; ``None`` is torch's default device. If the device cannot decode the stream,
-                the CPU decodes it. Even then, `RawFrame.planes` and the frames from a `ColorConverter` are on
-                ``device``.
+                the CPU decodes it, and a warning is issued. Even then, `RawFrame.planes` and the frames from a
+                `ColorConverter` are on ``device``.
             num_ffmpeg_threads: Number of threads of a codec that runs on the CPU; 0 lets FFmpeg decide.
 
         Raises:
@@ -185,7 +185,7 @@ class VideoStream(_Stream):
 
 
 class AudioStream(_Stream):
-    """An audio stream that was selected in a `Demuxer`.
+    """An audio stream that was selected in a `Demuxer`. Get it from ``Demuxer.streams``.
 
     Attributes:
         index: Index of the stream among all streams of the container.
@@ -199,13 +199,13 @@ class AudioStream(_Stream):
 
     @property
     def metadata(self) -> AudioStreamHeaderMetadata:
-        """Properties of the stream according to its header."""
+        """Codec, sample rate, channels and other properties of the stream according to its header."""
         header = stream_header_metadata(self._info)
         assert isinstance(header, AudioStreamHeaderMetadata)
         return header
 
     def make_decoder(self) -> AudioPacketDecoder:
-        """Return a decoder for the stream's packets. It decodes on the CPU.
+        """Return an `AudioPacketDecoder`, which decodes the packets of this stream on the CPU.
 
         Raises:
             ClosedError: after `Demuxer.close`, and in a forked process.
@@ -226,12 +226,13 @@ class Demuxer(NotPickled, Closing):
     made them. The demuxer keeps the file open until you `close` it or leave its ``with`` block.
 
     Args:
-        source: Any source that `VideoDecoder` accepts.
-        streams: Streams to read: ``"video"`` or ``"audio"`` for FFmpeg's choice, an index among all streams, a tuple of
-            these, or ``"all"`` for all video and audio streams.
+        source: A path, URL, ``bytes``, 1-D uint8 tensor or binary file object, as for `VideoDecoder`.
+        streams: Streams to read. ``"video"`` or ``"audio"`` selects the stream of this kind that FFmpeg prefers. An int
+            selects the stream with this index among all streams of the container. A tuple or list selects several
+            streams, and ``"all"`` selects all video and audio streams.
 
     Attributes:
-        streams: `VideoStream` and `AudioStream` objects in the order of the argument.
+        streams: Tuple of the selected `VideoStream` and `AudioStream` objects, in the order of the argument.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
@@ -262,7 +263,7 @@ class Demuxer(NotPickled, Closing):
 
     @property
     def metadata(self) -> DemuxerMetadata:
-        """Properties of the whole file according to its header."""
+        """Duration, bit rate and default streams of the file according to its header."""
         return demuxer_metadata(self._container.container_info)
 
     def __iter__(self) -> Self:
@@ -288,19 +289,18 @@ class Demuxer(NotPickled, Closing):
     def seek(self, seconds: float, *, stream: VideoStream | AudioStream | None = None) -> None:
         """Move to a key frame at or before ``seconds``. Reading continues there for all streams.
 
-        After a seek, call ``reset()`` on all decoders and audio converters before you feed them again. The key frame is
-        usually the last one at or before ``seconds``, but can be an earlier one. To decode frame ``i``, get the
-        ``index`` of the stream from `VideoStream.scan`, and seek to
-        ``index.key_frame_seconds_for(index.pts_seconds[i])``.
+        After a seek, call ``reset()`` on all packet decoders and `AudioConverter` objects before you feed them again.
+        The key frame is usually the last one at or before ``seconds``, but can be an earlier one. To decode frame
+        ``i``, call ``index = stream.scan()``, and seek to ``index.key_frame_seconds_for(index.pts_seconds[i])``.
 
         Args:
-            seconds: The target time. If it is before the first key frame, reading continues at the beginning of the
-                file.
-            stream: The stream in which to find the key frame, by default the first of `streams`. The other streams
+            seconds: The target time in seconds. If it is before the first key frame, reading continues at the
+                beginning of the file.
+            stream: The stream in which to find the key frame, by default the first of ``streams``. The other streams
                 continue at the same position in the file, even if they have no key frame there.
 
         Raises:
-            InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of `streams`.
+            InvalidArgumentError: if ``seconds`` is not a number, or ``stream`` is not one of ``streams``.
             ReadError: if the source cannot be read.
             ClosedError: after `close`, and in a forked process.
         """
@@ -315,7 +315,7 @@ class Demuxer(NotPickled, Closing):
             _go_to(packets, number, self._container.stream_infos[number], seconds)
 
     def close(self) -> None:
-        """Close the file. Decoders can still decode packets that were read earlier."""
+        """Close the file. Reading then raises `ClosedError`, but decoders can still decode packets read earlier."""
         self._container.close()
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ def decode_image(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode an image file of any format: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
+    """Decode an image file: JPEG, PNG, WebP, GIF, AVIF, HEIC or BMP.
 
     The format is recognised by the first bytes of a file, not by its name. Images are turned upright according to their
     EXIF orientation or, for AVIF and HEIC, the container's orientation. Each image of an animation is returned as a
@@ -67,17 +67,20 @@ def decode_image(
         output_dtype: ``torch.uint8`` (a 16-bit sample v becomes round(v / 257)), ``torch.uint16`` (an 8-bit sample v
             becomes 257 v), or "auto": uint16 for PNG, AVIF and HEIC with more than 8 bits per sample, else uint8.
         device: Device of the result; ``None`` for torch's default device. Images are always decoded on the CPU, and
-            then copied. The copy to a CUDA device is asynchronous: it uses page-locked memory and the current stream.
-        max_pixels: Largest accepted number of pixels of an image. Larger images are rejected before decoding, and so
-            are animations whose result would exceed ``16 * max_pixels`` bytes. ``None`` means no limit. The default is
-            the same number as in Pillow, 178,956,970, but ``PIL.Image.MAX_IMAGE_PIXELS`` is neither used nor changed.
+            then copied. The copy to a CUDA device is asynchronous: it uses page-locked memory and the current CUDA
+            stream.
+        max_pixels: Largest accepted number of pixels of an image (width times height). Larger images are rejected
+            before decoding. Files of several images are also rejected if the result would exceed ``16 * max_pixels``
+            bytes. ``None`` means no limit. The default is the same number as in Pillow, 178,956,970, but
+            ``PIL.Image.MAX_IMAGE_PIXELS`` is neither used nor changed.
 
     Returns:
-        A contiguous tensor (C, H, W) on ``device``, or (N, C, H, W) if the file has several images. For a list or tuple
-        of sources, a list of tensors in the same order.
+        A contiguous tensor (C, H, W) on ``device``, or (N, C, H, W) if the file has several images. Its dtype is uint8
+        or uint16, as ``output_dtype`` selects. For a list or tuple of sources, a list of tensors in the same order.
 
     Raises:
-        OpenError: if the source is not an image of a supported format, its headers are invalid, or it exceeds a limit.
+        OpenError: if the source is not an image of a supported format, its headers are invalid, or it exceeds
+            ``max_pixels``.
         DecodeError: if the file is damaged or incomplete.
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.
         InvalidArgumentError: if the value of another argument is not accepted, or torch has no such device.
@@ -114,11 +117,12 @@ def decode_jpeg(
     If the file has several images (MPO), the first is decoded.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", a CMYK file gives
-            four channels, one for each ink.
+        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
+            the result; the largest accepted number of pixels. See `decode_image`. With mode "UNCHANGED", a CMYK file
+            gives four channels, one for each ink.
 
     Returns:
-        A tensor (C, H, W). For a list or tuple of sources, a list of such tensors.
+        A tensor (C, H, W), uint8 or uint16. For a list or tuple of sources, a list of such tensors.
 
     Raises:
         OpenError: if the source is not a JPEG file; for other errors see `decode_image`.
@@ -145,13 +149,17 @@ def decode_png(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated. Its checksums must be right.
+    """Decode a PNG file of any kind: palette, 1 to 16 bits, interlaced, animated.
+
+    A wrong checksum in the file raises `DecodeError`.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`.
+        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
+            the result; the largest accepted number of pixels. See `decode_image`.
 
     Returns:
-        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
+        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
+        such tensors.
 
     Raises:
         OpenError: if the source is not a PNG file; for other errors see `decode_image`.
@@ -183,10 +191,12 @@ def decode_webp(
     """Decode a WebP file: lossy, lossless or animated.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`.
+        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
+            the result; the largest accepted number of pixels. See `decode_image`.
 
     Returns:
-        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
+        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
+        such tensors.
 
     Raises:
         OpenError: if the source is not a WebP file; for other errors see `decode_image`.
@@ -218,11 +228,13 @@ def decode_gif(
     """Decode a GIF file.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`. With mode "UNCHANGED", the result has alpha
-            if an image has a transparent colour or does not cover the whole canvas.
+        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
+            the result; the largest accepted number of pixels. See `decode_image`. With mode "UNCHANGED", the result has
+            an alpha channel if an image has a transparent colour or does not cover the whole canvas.
 
     Returns:
-        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
+        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
+        such tensors.
 
     Raises:
         OpenError: if the source is not a GIF file; for other errors see `decode_image`.
@@ -255,18 +267,20 @@ def decode_avif(
     """Decode an AVIF file. Needs Pillow 11.3 or newer.
 
     Samples of 10 and 12 bits are scaled to 16 bits, unless ``output_dtype`` is ``torch.uint8``. Files whose images
-    consist of tiles are decoded to 8 bits.
+    consist of tiles are always decoded with 8 bits per sample.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`.
+        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
+            the result; the largest accepted number of pixels. See `decode_image`.
         num_threads: Number of threads of the AV1 decoder, at least 1.
 
     Returns:
-        A tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of such tensors.
+        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) for an animation. For a list or tuple of sources, a list of
+        such tensors.
 
     Raises:
         OpenError: if the source is not an AVIF file; for other errors see `decode_image`.
-        MissingDependencyError: if this Pillow has no AVIF decoder.
+        MissingDependencyError: if the installed Pillow has no AVIF decoder.
     """
     num_threads = whole_number("num_threads", num_threads, at_least=1, at_most=MAX_INT)
     return _decode("avif", source, mode, output_dtype, device, max_pixels, num_threads)
@@ -284,14 +298,15 @@ def decode_heic(
     device: Any = "cpu",
     max_pixels: int | None = MAX_PIXELS,
 ) -> Tensor | list[Tensor]:
-    """Decode a HEIC file. Needs the extra ``heic``.
+    """Decode a HEIC file. Needs pillow-heif, which the extra ``heic`` installs.
 
     Args:
-        source, mode, output_dtype, device, max_pixels: See `decode_image`.
+        source, mode, output_dtype, device, max_pixels: The file or a list of files; the channels, dtype and device of
+            the result; the largest accepted number of pixels. See `decode_image`.
 
     Returns:
-        A tensor (C, H, W); (N, C, H, W) if the file has several images. For a list or tuple of sources, a list of such
-        tensors.
+        A uint8 or uint16 tensor (C, H, W); (N, C, H, W) if the file has several images. For a list or tuple of sources,
+        a list of such tensors.
 
     Raises:
         OpenError: if the source is not a HEIC file; for other errors see `decode_image`.

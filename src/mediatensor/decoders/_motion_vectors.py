@@ -15,16 +15,21 @@ class MotionVectors:
     """The motion vectors of some frames, on a grid of cells of 8x8 pixels; see `VideoDecoder.get_motion_vectors_at`.
 
     The codec predicts a block from a place in another frame, the reference. The motion vector leads from the block to
-    this place. It has an x (to the right) and a y (downwards) in pixels. If a texture moves by (3, 1) pixels from one
-    frame to the next, its vector to the earlier frame is (-3, -1). A block of a B frame can have two references. Blocks
-    of 16 pixels fill several cells with the same vector.
+    this place. It has two components in pixels: x (to the right) and y (downwards). If a texture moves by (3, 1) pixels
+    from one frame to the next, its vector to the earlier frame is (-3, -1). A block of a B frame can have two
+    references. Blocks of 16 pixels fill several cells with the same vector.
+
+    All tensors are on the CPU. N is the number of frames. The grid has H / 8 rows and W / 8 columns, rounded up.
 
     Attributes:
-        past: Vectors to references that come earlier, float32 (N, 2, rows, columns); 0 in cells without one.
-        future: Vectors to references that come later, float32 (N, 2, rows, columns); 0 in cells without one.
+        past: Vectors to references that are shown earlier, float32 (N, 2, rows, columns), with x before y. Cells
+            without such a vector are 0.
+        future: Vectors to references that are shown later, float32 (N, 2, rows, columns), with x before y. Cells
+            without such a vector are 0.
         has_past: Whether a cell has a vector to an earlier frame, bool (N, rows, columns).
-        has_future: Whether a cell has a vector to a later frame, bool (N, rows, columns). Cells that have neither are
-            coded without a reference: all cells of a key frame, and new content in other frames.
+        has_future: Whether a cell has a vector to a later frame, bool (N, rows, columns). If a cell has neither vector,
+            it is coded without a reference. This applies to all cells of a key frame, and to new content in other
+            frames.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder

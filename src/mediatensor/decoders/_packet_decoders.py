@@ -81,27 +81,27 @@ class Packet(ProcessBound):
 
     @property
     def pts_seconds(self) -> float | None:
-        """Time at which the packet's frame is shown, in seconds; ``None`` if unknown."""
+        """Time in seconds at which the packet's frame is shown or its audio starts; ``None`` if unknown."""
         return _seconds(self._packet.pts, self._time_base)
 
     @property
     def dts_seconds(self) -> float | None:
-        """Time at which the packet is decoded, in seconds; ``None`` if unknown."""
+        """Decoding time stamp of the packet (DTS) in seconds; ``None`` if unknown."""
         return _seconds(self._packet.dts, self._time_base)
 
     @property
     def duration_seconds(self) -> float:
-        """Time for which the packet's frame is shown, in seconds; 0 if unknown."""
+        """Duration of the packet's frame or audio in seconds; 0 if unknown."""
         return _seconds(self._packet.duration, self._time_base) or 0.0
 
     @property
     def is_key_frame(self) -> bool:
-        """Whether decoding can start with this packet."""
+        """Whether decoding can start at this packet, because it does not depend on earlier packets."""
         return bool(self._packet.is_keyframe)
 
     @property
     def data(self) -> bytes:
-        """A copy of the packet's bytes, as the codec reads them."""
+        """A copy of the packet's compressed bytes, as the codec reads them."""
         return bytes(self._packet)
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class Packet(ProcessBound):
 class RawFrame(ProcessBound):
     """One decoded video frame in the codec's pixel format, usually Y'CbCr, and not yet rotated.
 
-    `ColorConverter` converts it to RGB. `planes` returns the raw samples.
+    `ColorConverter` converts it to RGB. `planes` returns the unconverted component values as tensors.
 
     Attributes:
         pts_seconds: Time at which the frame is shown, in seconds; NaN if neither the container nor the codec states it.
@@ -176,7 +176,7 @@ class RawFrame(ProcessBound):
 
     @property
     def bit_depth(self) -> int:
-        """Number of bits of a sample (8, 10, ...). Sample values are in [0, 2 ** bit_depth - 1]."""
+        """Number of bits per component, such as 8 or 10. Component values are in [0, 2 ** bit_depth - 1]."""
         if is_frame(self._picture) and self._picture.format.name == self.pixel_format:
             return max(int(component.bits) for component in self._picture.format.components)
         digits = {"p010le": 10, "p012le": 12}
@@ -199,10 +199,11 @@ class RawFrame(ProcessBound):
 
     @property
     def planes(self) -> tuple[Tensor, ...]:
-        """One 2-D view (height, width) per component, uint8 or uint16, in the order of `pixel_format`, such as Y, U, V.
+        """Tuple of one 2-D tensor (height, width) per component, in the order of `pixel_format`, such as Y, U, V.
 
-        Subsampled chroma planes are smaller; odd sizes are rounded up. Lines are padded, so the views are not
-        contiguous. The views share the codec's memory: **do not write to them**, because the codec still uses this
+        The tensors are uint8, or uint16 if components have more than 8 bits, on the decoder's device. Subsampled chroma
+        planes are smaller; odd sizes are rounded up. Lines are padded in memory, so the tensors are not contiguous.
+        They are views that share the codec's memory: **do not write to them**, because the codec still uses this
         memory to decode later frames. A view stays valid as long as you keep a reference to it.
 
         Raises:
@@ -227,7 +228,10 @@ class RawFrame(ProcessBound):
 
     @property
     def storage_cuda(self) -> Tensor | None:
-        """A tensor in the frame's CUDA memory, for `torch.Tensor.record_stream`; ``None`` on other devices."""
+        """A tensor in the frame's CUDA memory, for `torch.Tensor.record_stream`.
+
+        ``None`` if the decoder's device is not CUDA, or the frame has no `planes`.
+        """
         if self._device.type != "cuda":
             return None
         with suppress(DecodeError):
@@ -248,8 +252,8 @@ class RawAudioSamples:
     `AudioConverter` converts them to floats, and resamples or mixes them if needed.
 
     Attributes:
-        data: A copy of the samples (channels, samples) in the codec's type: uint8, int16, int32, int64, float32 or
-            float64. Integers use their full range; silence is 128 in uint8.
+        data: Tensor (channels, samples) on the CPU, a copy of the samples in the codec's type: uint8, int16, int32,
+            int64, float32 or float64. Integer samples use the full range of their type. Silence is 0, but 128 in uint8.
         sample_rate: Samples per second.
         pts_seconds: Time of the first sample in seconds; NaN if neither the container nor the codec states it.
         duration_seconds: Duration of the samples in seconds.
@@ -278,7 +282,7 @@ class RawAudioSamples:
 
     @property
     def num_samples(self) -> int:
-        """Number of samples of each channel."""
+        """Number of samples in each channel."""
         return int(self.data.shape[1])
 
 
@@ -408,8 +412,8 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
 class VideoPacketDecoder(_PacketDecoder[RawFrame]):
     """Decodes `Packet` objects of a video stream to `RawFrame`. Call `VideoStream.make_decoder` to get one.
 
-    Damaged parts of a frame are concealed, as FFmpeg does by default. To get frames by index or time, use
-    `VideoDecoder`. After `Demuxer.seek`, call `reset` before you feed the next packet.
+    FFmpeg's error concealment fills damaged parts of a frame. To get frames by index or time, use `VideoDecoder`.
+    After `Demuxer.seek`, call `reset` before you feed the next packet.
 
     Example:
         >>> from mediatensor.decoders import Demuxer
@@ -445,7 +449,8 @@ class AudioPacketDecoder(_PacketDecoder[RawAudioSamples]):
     """Decodes `Packet` objects of an audio stream to `RawAudioSamples`. Call `AudioStream.make_decoder` to get one.
 
     After `Demuxer.seek` and `reset`, most codecs return slightly wrong samples at first. To avoid them, feed some
-    earlier packets and discard their samples. `AudioDecoder` does this with the right number of packets for each codec.
+    packets from before the wanted position, and discard their samples. `AudioDecoder` does this with the right number
+    of packets for each codec.
 
     Example:
         >>> from mediatensor.decoders import Demuxer

@@ -126,12 +126,14 @@ class Subtitle:
 
     Attributes:
         text: Plain text; lines are separated by ``"\\n"``.
-        start_seconds: Time at which the subtitle appears.
-        end_seconds: Time at which it disappears. If the file does not state it, this is the start of the next subtitle.
+        start_seconds: Time in seconds at which the subtitle appears.
+        end_seconds: Time in seconds at which the subtitle disappears. If the file does not state this time, it is the
+            start of the next subtitle or, after the last subtitle, the end of the file.
         markup: The text with its markup as stored: tags of SubRip and WebVTT, override codes of ASS. 3GPP timed text
-            (``mov_text``) has no markup. For other codecs, this is the ASS text to which FFmpeg converts the subtitle.
-        speaker: The voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
-        style: Name of the subtitle's style in ASS.
+            (``mov_text``) has no markup, so ``markup`` is the plain text. For other codecs, ``markup`` is the ASS text
+            to which FFmpeg converts the subtitle.
+        speaker: Name of the speaker, from the voice tag of WebVTT or the name field of ASS; ``None`` if there is none.
+        style: Name of the subtitle's style in ASS; ``None`` if there is none.
 
     Example:
         >>> from mediatensor.decoders import Subtitle
@@ -164,10 +166,10 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     The decoder reads SubRip (.srt), WebVTT (.vtt), ASS and SSA, 3GPP timed text (mp4, mov), and every other codec that
     FFmpeg decodes to text. The source can be a subtitle file or a container (mkv, webm, mp4, ...). Subtitles without
-    text, such as drawings, are left out. Times refer to the same clock as the file's frames and samples.
+    text, such as drawings, are left out. Times are on the same time axis as the file's video frames and audio samples.
 
     Args:
-        source: Any source that `VideoDecoder` accepts.
+        source: A path, URL, ``bytes``, 1-D uint8 tensor or binary file object, as for `VideoDecoder`.
         stream_index: Index of the stream among all streams. By default, the first text stream whose default flag is set
             or, if there is none, the first text stream.
         encoding: Encoding of the text in the file, by its Python name, such as ``"cp1252"``; by default UTF-8. UTF-16
@@ -175,7 +177,7 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
 
     Attributes:
         stream_index: Index of the stream that is read.
-        metadata: `SubtitleStreamHeaderMetadata` of the stream.
+        metadata: `SubtitleStreamHeaderMetadata`, the properties of the stream according to its header.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
@@ -244,16 +246,19 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     # The same methods as in other decoders
 
     def get_all_subtitles(self) -> list[Subtitle]:
-        """Return all subtitles, sorted by start time. Subtitles with equal start times keep the file order.
+        """Return a list of all subtitles, sorted by start time. Subtitles with equal start times keep the file order.
 
         Raises:
             ReadError: if the source cannot be read.
-            DecodeError: if a subtitle is damaged or is in another encoding. The message states the subtitle's time.
+            DecodeError: if a subtitle is damaged, or its text is not in the decoder's ``encoding``. The message states
+                the subtitle's time.
         """
         return list(self._all())
 
     def get_subtitles_played_at(self, seconds: float) -> list[Subtitle]:
-        """Return the subtitles shown at a time: none, one or several.
+        """Return a list of the subtitles shown at a time: none, one or several.
+
+        A subtitle is shown from ``start_seconds`` up to, but not including, ``end_seconds``.
 
         Args:
             seconds: Any finite time in seconds, even before the start or after the end of the file.
@@ -267,13 +272,13 @@ class SubtitleDecoder(Closing, Sequence[Subtitle]):
     def get_subtitles_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
     ) -> list[Subtitle]:
-        """Return the subtitles that are shown at any time in [start_seconds, stop_seconds).
+        """Return a list of the subtitles that are shown at any time in [start_seconds, stop_seconds).
 
         A subtitle that starts before the range or ends after it is returned with its own start and end times.
 
         Args:
-            start_seconds: Start of the range.
-            stop_seconds: End of the range, exclusive; ``None`` means the end of the file.
+            start_seconds: Start of the range in seconds, inclusive.
+            stop_seconds: End of the range in seconds, exclusive; ``None`` means the end of the file.
 
         Raises:
             InvalidArgumentError: if the times are not finite, or start is after stop.

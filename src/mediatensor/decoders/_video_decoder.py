@@ -45,7 +45,7 @@ class VideoDecoder(Closing):
     header. In other files, it reads packets. If you request only the first frames, it reads only the packets needed for
     them. If the packets do not match the frames (field pictures, damage, spliced files, wrong or missing time stamps),
     the stream is decoded once to find its frames. Lost packets are noticed only when decoding reaches them. The length
-    of the decoder and the indices after the loss are then corrected.
+    of the decoder and the indices of later frames are then corrected.
 
     Only requested frames and the frames that they refer to are decoded. Recently decoded frames are cached
     (`mediatensor.set_frame_cache_bytes`). If a call requests frames of several groups of pictures, these are decoded in
@@ -76,8 +76,8 @@ class VideoDecoder(Closing):
             returns the frame nearest to this time. If the frame rate varies or the header is wrong, indices differ from
             exact mode, and the number of frames is an estimate. Access by time is not affected.
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
-            and ``RandomCrop``. They are applied to every frame after rotation. Random transforms draw their values
-            once, when the decoder is made.
+            and ``RandomCrop``. They are applied in this order to every frame after rotation. Random transforms draw
+            their values once, when the decoder is made.
         output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, computed with 16-bit precision), or
             ``"auto"``: float32 if the video has more than 8 bits per component, otherwise uint8.
         custom_frame_mappings: Output of ``ffprobe -show_frames -of json``, as JSON text or a file object. It replaces
@@ -98,8 +98,8 @@ class VideoDecoder(Closing):
             nearest good frame. In both cases, ``replaced`` of the result lists the damaged frames and the holes that
             the request covers.
 
-            Hardware decoders do not report damage. So for every value except ``"keep"``, the CPU decodes, even if
-            another ``device`` is requested. Approximate mode does not detect holes.
+            Hardware decoders do not report damage. For every value except ``"keep"``, the CPU therefore decodes, even
+            if another ``device`` is requested. Approximate mode does not detect holes.
         on_size_change: How to handle frames of different sizes in a batch. ``"raise"`` raises `SizeChangeError`, whose
             message names the first frame that differs. ``"scale"`` scales all frames to the size of the stream's first
             frame. Frames that are too small for a crop in ``transforms`` raise `SizeChangeError` in both cases.
@@ -113,14 +113,14 @@ class VideoDecoder(Closing):
         decode_backend: A name from `mediatensor.backends.available_backends`; ``None`` for the device's default. With a
             CUDA device, ``"cpu"`` decodes on the CPU and converts to RGB on the device. For a few small frames, this is
             faster than NVDEC.
-        strict_device: Whether to raise `DeviceError` if the backend cannot decode the stream, instead of decoding on
-            the CPU.
+        strict_device: Whether to raise `DeviceError` if the backend of ``device`` cannot decode the stream, instead of
+            decoding on the CPU.
 
     Attributes:
-        stream_index: Index of the decoded stream.
-        metadata: `VideoStreamMetadata`.
-        frame_index: `FrameIndex`, the list of frames.
-        cpu_fallback: `CpuFallbackStatus`.
+        stream_index: Index of the decoded stream among all streams.
+        metadata: `VideoStreamMetadata`, such as size, duration and frame rate.
+        frame_index: `FrameIndex`, the times of all frames and which of them are key frames.
+        cpu_fallback: `CpuFallbackStatus`, whether and why the CPU decodes although another device was requested.
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be opened.
@@ -205,9 +205,9 @@ class VideoDecoder(Closing):
 
     @property
     def frame_index(self) -> FrameIndex:
-        """The `FrameIndex` of the stream. The first access scans the stream if needed.
+        """The `FrameIndex` of the stream: times and key frames. The first access scans the stream if needed.
 
-        If decoding later shows that packets and frames differ, a corrected index replaces this one.
+        If later decoding shows that packets and frames do not match, a corrected index replaces this one.
 
         Raises:
             InvalidArgumentError: in approximate mode, which has no index.
@@ -220,7 +220,7 @@ class VideoDecoder(Closing):
 
     @property
     def metadata(self) -> VideoStreamMetadata:
-        """Properties of the stream.
+        """Size, duration, frame rate and other properties of the stream.
 
         The first access decodes one frame to determine the rotation. In exact mode, it also scans the stream.
         """
@@ -280,13 +280,13 @@ class VideoDecoder(Closing):
             index: From ``-len(decoder)`` to ``len(decoder) - 1``. Negative indices count from the end.
 
         Returns:
-            A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time
-            in seconds.
+            A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
+            ``output_dtype``; its start time and duration in seconds.
 
         Raises:
             OutOfRangeError: if there is no such frame.
             InvalidArgumentError: if the index is not an integer.
-            DecodeError: if the frame cannot be decoded; see ``on_error``.
+            DecodeError: if the frame cannot be decoded; see ``on_error`` of the decoder.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -305,13 +305,13 @@ class VideoDecoder(Closing):
             indices: Integers in any order, with or without duplicates. Negative indices count from the end.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
-            ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of indices.
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
+            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of indices.
 
         Raises:
             OutOfRangeError: if an index is out of range.
             InvalidArgumentError: if the indices are not integers.
-            DecodeError: if a frame cannot be decoded; see ``on_error``.
+            DecodeError: if a frame cannot be decoded; see ``on_error`` of the decoder.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -323,9 +323,13 @@ class VideoDecoder(Closing):
     def get_frames_in_range(self, start: int | None, stop: int | None, step: int | None = 1) -> FrameBatch:
         """Return the frames of the Python slice ``start:stop:step``. An empty or reversed range gives an empty batch.
 
+        Args:
+            start, stop: Frame indices. Negative ones count from the end; ``None`` is the start or end of the stream.
+            step: Difference between the indices of successive frames, at least 1.
+
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
-            ``pts_seconds`` and ``duration_seconds`` float64 (N,).
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
+            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Raises:
             InvalidArgumentError: if ``step`` is not positive, or an argument is neither an integer nor ``None``.
@@ -374,16 +378,16 @@ class VideoDecoder(Closing):
         """Return the frame that is shown at a time: the last frame with pts <= ``seconds``.
 
         Args:
-            seconds: In [begin_stream_seconds, end_stream_seconds).
+            seconds: Time in seconds, in [begin_stream_seconds, end_stream_seconds) of `metadata`.
 
         Returns:
-            A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32, and its time
-            in seconds.
+            A `Frame`: ``data`` (3, H, W), or (H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
+            ``output_dtype``; its start time and duration in seconds.
 
         Raises:
             OutOfRangeError: if the time is outside [begin_stream_seconds, end_stream_seconds).
             InvalidArgumentError: if ``seconds`` is not a single number.
-            DecodeError: if the frame cannot be decoded; see ``on_error``.
+            DecodeError: if the frame cannot be decoded; see ``on_error`` of the decoder.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -396,11 +400,11 @@ class VideoDecoder(Closing):
         """Return the frames that are shown at several times, in the given order. A repeated frame is decoded only once.
 
         Args:
-            seconds: Times in [begin_stream_seconds, end_stream_seconds).
+            seconds: Times in seconds, in [begin_stream_seconds, end_stream_seconds) of `metadata`.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
-            ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
+            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
 
         Raises:
             OutOfRangeError: if a time is outside [begin_stream_seconds, end_stream_seconds).
@@ -420,17 +424,19 @@ class VideoDecoder(Closing):
 
         The first frame is the one shown at ``start_seconds``, even if it started earlier. The last frame is the last
         one that starts before ``stop_seconds``. With ``fps``, the batch has ``(stop_seconds - start_seconds) * fps``
-        frames, rounded. Frame k is the one shown at ``start_seconds + k / fps``; its pts is this time, and its duration
-        is 1 / fps. If ``fps`` is the frame rate of the file, every frame in the range is returned once.
+        frames, rounded. Frame k is the one shown at ``start_seconds + k / fps``. Its ``pts_seconds`` is this time, and
+        its ``duration_seconds`` is 1 / fps. If ``fps`` is the frame rate of the file, every frame in the range is
+        returned once.
 
         Args:
-            start_seconds: Start of the range, in [begin_stream_seconds, end_stream_seconds).
-            stop_seconds: End of the range, at most end_stream_seconds. If it equals the start, the batch is empty.
-            fps: Frames per second to resample to.
+            start_seconds: Start of the range in seconds, in [begin_stream_seconds, end_stream_seconds) of `metadata`.
+            stop_seconds: End of the range in seconds, at most end_stream_seconds. If it equals the start, the batch is
+                empty.
+            fps: Frames per second to resample to; ``None`` returns the frames of the file without resampling.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
-            ``pts_seconds`` and ``duration_seconds`` float64 (N,).
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
+            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Raises:
             OutOfRangeError: if a time is outside the stream.
@@ -450,11 +456,11 @@ class VideoDecoder(Closing):
         return self._access.resampled_frames(start_seconds, stop_seconds, fps)
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Return all frames, or the whole stream resampled to ``fps``.
+        """Return all frames or, with ``fps``, the whole stream resampled as in `get_frames_played_in_range`.
 
         Returns:
-            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, uint8 or float32;
-            ``pts_seconds`` and ``duration_seconds`` float64 (N,).
+            A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
+            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,).
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -470,10 +476,10 @@ class VideoDecoder(Closing):
     def get_frame_bytes(self) -> Tensor:
         """Return the size of each compressed frame in bytes, int64 (N,), without decoding.
 
-        The size of a frame is the size of its packet, or of both packets if each field has its own. A packet without a
-        visible frame, such as a hidden frame of VP8, counts for the next frame in the file. Packets of frames that an
-        edit list removes do not count. The size is -1 if the packet of a frame is unknown, because of
-        ``custom_frame_mappings`` or lost time stamps.
+        The size of a frame is the size of its packet. If an interlaced frame has one packet for each field, it is the
+        size of both packets together. A packet without a visible frame, such as a hidden frame of VP8, counts for the
+        next frame in the file. Packets of frames that an edit list removes do not count. The size is -1 if the packet
+        of a frame is unknown, because of ``custom_frame_mappings`` or lost time stamps.
 
         The first call reads the header or the packets, like the scan for the index. Later calls reuse the result.
 
@@ -492,15 +498,15 @@ class VideoDecoder(Closing):
         return torch.from_numpy(self._exact_frames.frame_bytes().copy())
 
     def get_motion_vectors_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> MotionVectors:
-        """Return the codec's motion vectors of the frames at ``indices``. H.264 and MPEG streams have them.
+        """Return the codec's `MotionVectors` of the frames at ``indices``. H.264 and MPEG streams have them.
 
         The vectors refer to the upright frames before ``transforms``. The file is opened a second time, and the frames
-        are decoded on the CPU. A frame that cannot be decoded raises an error for every value of ``on_error``, so the
-        result always has a row for each index. FFmpeg exports no vectors of the last frame of MPEG-1 and MPEG-2
-        streams, and of MPEG-4 streams with B frames.
+        are decoded on the CPU. The result always has vectors for each index: if a frame cannot be decoded, the call
+        raises an error, whatever ``on_error`` is. FFmpeg does not export the vectors of the last frame of MPEG-1 and
+        MPEG-2 streams, or of MPEG-4 streams with B frames.
 
         Args:
-            indices: Integers in any order; ``range(len(decoder))`` for all frames. Negative ones count from the end.
+            indices: Frame indices in any order; ``range(len(decoder))`` for all. Negative ones count from the end.
 
         Raises:
             StreamError: if FFmpeg does not export motion vectors of the codec.
@@ -515,14 +521,14 @@ class VideoDecoder(Closing):
         return motion_vectors(self._exports_at("mvs", "motion vectors", indices))
 
     def get_qp_at(self, indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> Tensor:
-        """Return the quantisation parameters of the frames at ``indices``, float32 (N, rows, columns).
+        """Return the quantisation parameters of the frames at ``indices``, float32 (N, rows, columns) on the CPU.
 
-        A cell has 8x8 pixels, as in `get_motion_vectors_at`. A greater value means coarser quantisation. The range
-        depends on the codec: 0 to 51 in H.264, 0 to 255 in VP9, 1 to 31 in MPEG-4. A cell is NaN if the codec does not
-        state it.
+        There is one value for each cell of 8x8 pixels, as in `get_motion_vectors_at`. A greater value means coarser
+        quantisation. The range depends on the codec: 0 to 51 in H.264, 0 to 255 in VP9, 1 to 31 in MPEG-4. A cell is
+        NaN if the codec does not state its value.
 
         Args:
-            indices: Integers in any order. Negative ones count from the end.
+            indices: Frame indices in any order. Negative ones count from the end.
 
         Raises:
             StreamError: if FFmpeg does not export quantisation parameters of the codec.

@@ -170,9 +170,10 @@ def clip_rows(
     classes: Sequence[str] | None = None,
     **columns: Sequence[Any],
 ) -> list[dict[str, Any]]:
-    """List the files of a dataset as rows of a table.
+    """List the files of a dataset as rows of a table, for example for `ClipDecoder`.
 
-    The column ``row`` numbers the rows in the same way as a dataset with the same ``rows_per_file``.
+    Each row stands for one sample, such as a clip of a file. The column ``row`` numbers the rows. Row n gets the same
+    clip as row n of a dataset, such as `mediatensor.datasets.VideoClips`, with the same ``rows_per_file`` and seed.
 
     A row contains the path or URL of its file, not its bytes, so any machine that can open this path or URL can read
     the row. For a file within a tar shard or a Parquet file, the row contains its position there.
@@ -185,15 +186,17 @@ def clip_rows(
         media_column: Name of the column with the file, in a manifest or a Parquet file. Needed only if it is not one of
             the names that `mediatensor.datasets.as_items` recognises.
         label_column: Name of the column with the label. Needed only if `as_items` does not recognise its name.
-        classes: The class names in the order of their numbers; by default, the classes of the source, sorted by name.
-        columns: Further columns, with one value for each file.
+        classes: The class names; the position of a name in this list is its numeric label. By default, the classes of
+            the source, sorted by name.
+        columns: Further columns as keyword arguments, with one value for each file.
 
     Returns:
-        Rows for ``ray.data.from_items`` and ``daft.from_pylist``: dicts that all have the same keys. These are
-        ``path``, ``row``, ``label`` and other columns of the source. If there are files in tar shards, there are also
-        ``source_name``, ``start_byte`` and ``end_byte``; for files in Parquet, ``source_name``, ``table_column`` and
-        ``table_row``; for segments of files, ``start_seconds`` and ``end_seconds``. A part of the source that cannot be
-        read, such as a damaged shard, becomes a row whose column ``unreadable`` contains the error.
+        A list with a dict for each row, for ``ray.data.from_items`` and ``daft.from_pylist``. All dicts have the same
+        keys: ``path``, ``row``, ``label`` (if the source has labels) and the other columns of the source. If there are
+        files in tar shards, there are also ``source_name``, ``start_byte`` and ``end_byte``; for files in Parquet,
+        ``source_name``, ``table_column`` and ``table_row``; for segments of files, ``start_seconds`` and
+        ``end_seconds``. A part of the source that cannot be read, such as a damaged shard, becomes a row whose column
+        ``unreadable`` contains the error.
 
     Raises:
         InvalidArgumentError: if ``rows_per_file`` is not positive, a column does not have one value for each file, or
@@ -234,13 +237,15 @@ def clip_rows(
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers.
+    """An output column of a `RowMapper` with a number, or an array of numbers, for each row.
 
     Attributes:
         name: Name of the column.
-        dtype: The dtype of the numbers.
-        shape: The shape of a value. ``None`` stands for a dimension whose size can differ between rows.
-        missing: The entry of rows without a value. If ``shape`` contains ``None``, it is an empty array instead.
+        dtype: Name of the NumPy dtype of the numbers, such as ``"float32"``.
+        shape: The shape of the value of one row; ``()`` is a single number. ``None`` stands for a dimension whose size
+            can differ between rows.
+        missing: The number that fills rows without a value. If ``shape`` contains ``None``, these rows get an empty
+            array instead.
 
     Example:
         >>> from mediatensor.distributed import Column
@@ -256,9 +261,9 @@ class Column:
     missing: float = 0
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        r"""Return the values of all rows as one array (rows, \*shape). ``None`` stands for a row without a value.
+        r"""Combine the values of all rows into a NumPy array (rows, \*shape). ``None`` is a row without a value.
 
-        If ``shape`` has a ``None``, the arrays of the rows can differ in size, so they are returned in an object array.
+        If ``shape`` contains ``None``, the result is a 1-D object array with one array for each row.
         """
         if None in self.shape:
             empty = np.zeros([size or 0 for size in self.shape], self.dtype)
@@ -271,7 +276,7 @@ class Column:
         return column
 
     def check(self, value: NDArray[Any]) -> None:
-        """Raise InvalidArgumentError unless ``value`` has the shape of the column."""
+        """Raise `InvalidArgumentError` unless ``value``, an array for one row, has the shape of the column."""
         if len(value.shape) != len(self.shape) or any(
             wanted not in (None, size) for wanted, size in zip(self.shape, value.shape, strict=True)
         ):
@@ -284,23 +289,23 @@ class Column:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of strings. Rows that have no value get an empty string."""
+    """An output column of a `RowMapper` with a string for each row. Rows without a value get an empty string."""
 
     name: str
 
     def gather(self, values: Sequence[str | None]) -> NDArray[Any]:
-        """Return the strings of all rows as an object array. ``None`` stands for a row without a value."""
+        """Combine the strings of all rows into a 1-D object array. ``None`` is a row without a value."""
         return _object_array([value or "" for value in values])
 
 
 @dataclass(frozen=True)
 class ListColumn:
-    """A column whose values are lists, for example of strings. Rows that have no value get an empty list."""
+    """An output column of a `RowMapper` with a list for each row. Rows without a value get an empty list."""
 
     name: str
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
-        """Return the lists of all rows as an object array. ``None`` stands for a row without a value."""
+        """Combine the lists of all rows into a 1-D object array. ``None`` is a row without a value."""
         return _object_array([value if isinstance(value, dict) else list(value or ()) for value in values])
 
 
@@ -339,11 +344,11 @@ AnyColumn = Column | ListColumn | TextColumn
 class RowMapper(ABC):
     """The base class of `ClipDecoder`, `AudioReader`, `TextReader` and `LeRobotReader`.
 
-    Call a mapper with a batch of rows, a mapping from column names to columns. It returns the same rows in the same
-    order, with output columns added. In Ray Data, use ``dataset.map_batches(ClipDecoder,
-    fn_constructor_kwargs={...})``; in other engines, call it from your own class (see the example). To read files in
-    another way, derive a class, and pass your own `Recipe` to this constructor. A mapper can be pickled. It opens files
-    and loads models only when it gets its first batch.
+    A row stands for one sample, for example a clip of a file. Call a mapper with a batch of rows: a mapping from column
+    names to NumPy arrays or lists. It returns the same rows in the same order, as a dict of columns with output columns
+    added. In Ray Data, use ``dataset.map_batches(ClipDecoder, fn_constructor_kwargs={...})``; in other engines, call it
+    from your own class (see the example). To read files in another way, derive a class, and pass your own `Recipe` to
+    this constructor. A mapper can be pickled. It opens files and loads models only when it gets its first batch.
 
     Rows of the same file are read together, in the order of their positions in the file. Up to ``max_open_files`` files
     stay open for the next batch. The output for a row depends only on the arguments of the mapper, the file of the row
@@ -353,8 +358,9 @@ class RowMapper(ABC):
     ``MEDIATENSOR_NUM_THREADS`` is set.
 
     Args:
-        recipe: The `Recipe` that makes a sample from a file.
-        columns: The output columns, in addition to ``source``, ``error`` and ``n_replaced``, which every mapper adds.
+        recipe: The `Recipe` that makes a `Sample` from a file.
+        columns: The output columns (`Column`, `TextColumn` or `ListColumn`), in addition to ``source``, ``error`` and
+            ``n_replaced``, which every mapper adds.
         path_column: Name of the column with paths or URLs, or with mappings that have the keys ``path`` and ``bytes``.
             The other columns of `clip_rows` have fixed names. ``start_byte`` and ``end_byte``, or ``table_column`` and
             ``table_row``, select a part of the file. ``start_seconds`` and ``end_seconds`` select a segment.
@@ -367,7 +373,7 @@ class RowMapper(ABC):
         prefix: Prefix of the names of the output columns.
         keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.
         seed: Seed of random numbers. It is combined with the file and the number of a row.
-        epoch: Number of the epoch. Each epoch draws new clips.
+        epoch: Number of the epoch. Each epoch gets new random clips.
         max_open_files: Number of files that stay open between batches.
 
     Raises:
@@ -425,18 +431,20 @@ class RowMapper(ABC):
 
     @abstractmethod
     def values(self, sample: Sample) -> dict[str, Any]:
-        """Convert a sample to a dict with a value for each output column.
+        """Convert the `Sample` of a row to a dict from the names of the output columns to the values of this row.
 
-        The dict must also have ``n_replaced`` and, if a part of the sample is missing, ``error``.
+        The dict must also have ``n_replaced`` (an int). If a part of the sample is missing, it must have ``error`` (a
+        string with the reason).
 
         Raises:
-            InvalidArgumentError: if the sample does not fit the columns. Its row then gets this error.
+            InvalidArgumentError: if the sample does not fit the columns. The column ``error`` of the row then contains
+                this error.
         """
 
     def prepare(self) -> None:  # noqa: B027 - most readers have nothing to prepare
-        """Load models before the first file is read.
+        """Load models. This method is called before each batch is read, so it should load them only once.
 
-        A failure raises an exception; it is not reported in the ``error`` column.
+        By default, it does nothing. A failure raises an exception; it is not reported in the ``error`` column.
         """
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,12 +26,13 @@ from ._columns import AnyColumn, Column, ListColumn, RowMapper, TextColumn, row_
 
 
 class ClipDecoder(RowMapper):
-    """Decodes a clip for each row of a batch.
+    """Decodes a video clip for each row of a batch. `clip_rows` makes such rows, and `RowMapper` describes calls.
 
     It adds these columns to the input:
 
-    * ``frames``: uint8 (T, C, H, W) for each row.
-    * ``pts_seconds``, ``duration_seconds``: float64 (T,), the times of the frames; NaN in a row with an error.
+    * ``frames``: a uint8 array (T, C, H, W) for each row.
+    * ``pts_seconds``, ``duration_seconds``: float64 (T,) for each row, the start times and durations of the frames in
+      seconds. NaN in a row with an error.
     * ``source``: the path of the file, or another name if it has none.
     * ``error``: the reason why the row could not be read; empty if it was read.
     * ``n_replaced``: number of damaged frames that were replaced (``decoder_options={"on_error": "nearest"}``).
@@ -40,7 +41,9 @@ class ClipDecoder(RowMapper):
         sampler: Function that takes a `VideoDecoder` and returns a `FrameBatch` of one clip, for example a sampler of
             `mediatensor.samplers` whose arguments are bound by ``functools.partial``. By default,
             `clips_at_random_indices` with ``num_frames_per_clip``.
-        num_frames_per_clip, num_indices_between_frames: Arguments of the default sampler, see `VideoClips`.
+        num_frames_per_clip: Number of frames in a clip, for the default sampler.
+        num_indices_between_frames: Difference between the indices of consecutive frames of a clip, for the default
+            sampler.
         clip_shape: The shape (T, C, H, W) of all clips. ``frames`` is then one array (rows, T, C, H, W), and the times
             are arrays (rows, T). Rows that cannot be read have zeros. If a clip has another shape, its row gets an
             error. With ``None``, each row has its own array, which is empty if the row cannot be read.
@@ -114,11 +117,11 @@ class ClipDecoder(RowMapper):
 class AudioReader(RowMapper):
     """Reads the audio of each row of a batch: whole audio or video files, or clips of them.
 
-    It adds these columns to the input:
+    `clip_rows` makes such rows, and `RowMapper` describes calls. The reader adds these columns to the input:
 
-    * ``audio``: float32 (channels, samples) for each row.
-    * ``pts_seconds``: float64, the time of the first sample; ``duration_seconds``: float64, the length. NaN in a row
-      with an error.
+    * ``audio``: a float32 array (channels, samples) for each row.
+    * ``pts_seconds``: float64, the time of the first sample in seconds; NaN in a row with an error.
+    * ``duration_seconds``: float64, the length of the audio in seconds; NaN in a row with an error.
     * ``sample_rate``: int64, samples per second; 0 in a row with an error.
     * ``source``: the path of the file, or another name if it has none.
     * ``error``: the reason why the row could not be read; empty if it was read.
@@ -128,8 +131,10 @@ class AudioReader(RowMapper):
         sampler: Function that takes an `AudioDecoder` and returns `AudioSamples`, or an `AudioSamplesBatch` of one
             clip, for example a sampler of `mediatensor.samplers` whose arguments are bound by ``functools.partial``. By
             default, whole files are read or, with ``seconds_per_clip``, clips at random times.
-        seconds_per_clip: Length of a clip, for the default sampler; ``None`` means whole files.
-        sample_rate, num_channels, downmix: See `AudioClips`.
+        seconds_per_clip: Length of a clip in seconds, for the default sampler; ``None`` means whole files.
+        sample_rate: Sample rate of the audio in Hz; ``None`` keeps the rate of each file.
+        num_channels: Number of channels of the audio; ``None`` keeps the channels of each file.
+        downmix: How to mix to fewer channels, ``"sum"`` or ``"mean"``; see `AudioDecoder`.
         clip_shape: The shape (channels, samples) of all clips. ``audio`` is then one array (rows, channels, samples).
             Rows that cannot be read have zeros. If the audio has another shape, its row gets an error. With ``None``,
             each row has its own array, which is empty if the row cannot be read.
@@ -217,26 +222,30 @@ def _frame_dtype(decoder_options: Mapping[str, Any]) -> str:
 class LeRobotReader(RowMapper):
     """Reads rows of a LeRobot dataset by number, bit-identical to the rows of `LeRobotClips`.
 
-    It adds the columns of the dataset, with the shapes in its metadata. If ``delta_timestamps`` lists times for a
+    A row is one frame of an episode, or a whole episode with ``rows="episodes"``. The reader adds the columns of the
+    dataset to the input, with the shapes in the metadata of the dataset. If ``delta_timestamps`` lists times for a
     column NAME, this column gets a new first dimension with one entry for each time, and a mask ``NAME_is_pad`` is
     added. (Video frames do not get the new dimension if only one time is listed.) With a `Letterbox`,
-    ``NAME_frame_box`` is added for cameras with video. Further output columns are ``task``, ``source`` (the episode),
+    ``NAME_frame_box`` is added for cameras with video: the box (left, top, right, bottom) of the frame inside its
+    padding, int64. Further output columns are ``task``, ``source`` (the episode),
     ``error`` (the reason why the row could not be read, otherwise empty) and ``n_replaced`` (always 0). A row with an
     error has zeros, ``False`` and empty text.
 
-    Each actor reads the metadata once, in the constructor.
+    Each worker (actor) reads the metadata once, in the constructor.
 
     Args:
         source: The folder or URL of the dataset.
-        delta_timestamps: See `LeRobotClips`.
+        delta_timestamps: For each column that should have several values in a row, their times in seconds relative to
+            the row; see `LeRobotClips`.
         picture_shape: The shape (channels, height, width) of the output images; depth maps always have one channel. By
-            default, the shape in the metadata. If ``image_transforms``, or transforms in ``decoder_options``, can
-            change the shape, each row has its own array by default.
+            default, the shape in the metadata. If there are ``image_transforms``, or transforms in
+            ``decoder_options``, which can change the shape, each row has its own array by default.
         clips_options: Further arguments of `LeRobotClips`: ``episodes``, ``rows``, ``step``, ``only_whole``,
             ``cameras``, ``tolerance_s``, ``image_transforms``, ``output_dtype``, ``depth_output_unit``,
             ``decoder_options``.
         row_column: Name of the column with row numbers. ``ray.data.range`` calls it ``"id"``.
-        prefix, seed, epoch: See `RowMapper`. Random transforms depend on the seed and the epoch.
+        prefix: Prefix of the names of the output columns.
+        seed, epoch: Seed and number of the epoch. Random transforms depend on both.
         max_open_files: Number of episodes that stay open between batches. Episodes that share their videos count as
             one.
 

@@ -67,7 +67,7 @@ class Encoder(WritesToFile):
     **Time.** Data without times start at time zero of the file. If several streams have times (`FrameBatch`,
     `AudioSamples`), the earliest stream starts at time zero of the file, and other streams keep their offset to it. So
     streams that were decoded together stay in sync. While one stream has less data than another, the encoder keeps
-    packets in memory. To save memory, add data to all streams in step.
+    packets in memory. To save memory, alternate between the streams, and add short chunks.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
     frames, in limited range. The codec and the container are tagged accordingly. If neither has such tags (MPEG-4 in
@@ -104,15 +104,17 @@ class Encoder(WritesToFile):
         preset: str | int | None = None,
         extra_options: Mapping[str, Any] | None = None,
     ) -> VideoStream:
-        """Add a video stream.
+        """Add a video stream, and return the `VideoStream` to which you then add frames.
+
+        Call this method before `open_file`.
 
         Args:
             height: Height of the frames in pixels.
             width: Width of the frames in pixels.
             frame_rate: Frames per second, if the frames are evenly spaced. ``None`` means a variable rate: pass all
-                frames as `FrameBatch`, whose times are rounded to 1/90000 second (in mkv and webm, to 1/1000). To keep
-                the durations of frames, mp4 and mov files then get no B-frames, unless you set ``bf`` in
-                ``extra_options``.
+                frames as `FrameBatch`, whose times are rounded to 1/90000 second (in mkv and webm, to 1/1000). At a
+                variable rate, mp4 and mov files get no B-frames, to keep the durations of frames. To get B-frames, set
+                ``bf`` in ``extra_options``.
             device: Has no effect; accepted for compatibility with torchcodec. Frames can be on any device. They are
                 copied to the CPU and encoded there, unless ``codec`` names a hardware encoder such as ``"h264_nvenc"``.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default
@@ -184,16 +186,19 @@ class Encoder(WritesToFile):
         out_sample_rate: int | None = None,
         codec: str | None = None,
     ) -> AudioStream:
-        """Add an audio stream.
+        """Add an audio stream, and return the `AudioStream` to which you then add samples.
+
+        Call this method before `open_file`.
 
         Args:
             sample_rate: Samples per second of the data to be added.
             num_channels: Number of channels of the data to be added.
-            bit_rate: Bits per second (default: the encoder's own). Lossless codecs ignore it.
+            bit_rate: Bits per second; by default, the encoder chooses. Lossless codecs ignore it.
             out_num_channels: Number of channels in the file; by default ``num_channels``. The weights for mixing to
                 fewer channels add up to at most 1, which prevents clipping: stereo becomes the mean.
             out_sample_rate: Samples per second in the file, to which FFmpeg resamples; by default ``sample_rate``.
-            codec: Name of an encoder or of a codec; by default the container's default codec (for mkv, AAC).
+            codec: Name of an encoder (``"libmp3lame"``) or of a codec (``"mp3"``); by default the container's default
+                codec (for mkv, AAC).
 
         Raises:
             InvalidArgumentError: if an argument is not accepted. The codec, the sample rate and the bit rate are
@@ -234,8 +239,8 @@ class Encoder(WritesToFile):
             dest: A path, or a URL of a protocol to which FFmpeg can write.
 
         Returns:
-            The encoder, as a context manager: the end of the ``with`` block closes it. If the block raises, the file is
-            discarded.
+            This encoder, as a context manager: the end of the ``with`` block closes it. If the block raises, the file
+            is discarded.
 
         Raises:
             InvalidArgumentError: if no container has this extension, or a setting of a stream is rejected.
@@ -259,7 +264,7 @@ class Encoder(WritesToFile):
         return self
 
     def open_file_like(self, dest: Any, *, format: str) -> Encoder:
-        """Write to a file object.
+        """Open a binary file object for writing, in the container format ``format``.
 
         Args:
             dest: A binary file object with ``write(data: bytes) -> int`` and ``seek(offset: int, whence: int) -> int``.
@@ -268,7 +273,7 @@ class Encoder(WritesToFile):
             format: Name of the container, such as ``"mp4"``, ``"mkv"`` or ``"wav"``.
 
         Returns:
-            The encoder, as a context manager, as in `open_file`.
+            This encoder, as a context manager, as in `open_file`.
 
         Raises:
             SourceTypeError: if ``dest`` cannot be written to.
@@ -282,9 +287,9 @@ class Encoder(WritesToFile):
         return self
 
     def close(self) -> None:
-        """Finish the file. A second call has no effect.
+        """Encode the remaining data, complete the file and close the encoder. A second call has no effect.
 
-        If a video stream got no frames, it stays empty in the file, and a warning is issued.
+        If no frames were added to a video stream, it stays empty in the file, and a warning is issued.
 
         Raises:
             EncodeError: if encoding cannot be finished, or has failed earlier.
@@ -357,10 +362,11 @@ class VideoStream(WritesToFile):
         Frames are encoded immediately, one by one, and are not kept in memory.
 
         Args:
-            frames: (N, 3, H, W) uint8, RGB, on any device, with the stream's height and width. Any memory layout works;
-                channels-last, which decoders return, is the fastest. If the stream has no ``frame_rate``, the times of
-                a `FrameBatch` are kept. Otherwise only the time of the first frame is used, as the start of the stream
-                in the file.
+            frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`, with the stream's
+                height and width. Any memory layout works; channels-last, which decoders return, is the fastest. If the
+                stream has no ``frame_rate``, pass a `FrameBatch`, whose times are kept. If the stream has a
+                ``frame_rate``, frames are evenly spaced. Only the time of the first `FrameBatch` is then used, as the
+                start of the stream in the file.
 
         Raises:
             InvalidArgumentError: if the frames or their times do not fit the stream.
@@ -428,9 +434,9 @@ class AudioStream(WritesToFile):
         """Encode the next samples. The result does not depend on how the samples are split into calls.
 
         Args:
-            samples: (C, N) float32 in [-1, 1], or (N,) for one channel, on any device. The time of the first
-                `AudioSamples` determines the start of the stream in the file. Gaps before later `AudioSamples` are
-                filled with silence.
+            samples: `AudioSamples` or a tensor on any device: float32 (channels, samples) in [-1, 1], or (samples,) for
+                one channel. The time of the first `AudioSamples` determines the start of the stream in the file. Gaps
+                of up to 24 hours before later `AudioSamples` are filled with silence. An overlap raises an error.
 
         Raises:
             InvalidArgumentError: if the samples, their rate or their time do not fit the stream.

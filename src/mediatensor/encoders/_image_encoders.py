@@ -101,9 +101,9 @@ class JpegEncoder(_ImageEncoder):
     """Encodes one image as JPEG, with chroma at half the resolution (4:2:0).
 
     Args:
-        img: (C, H, W) uint8, RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. An image in channels-last
-            memory on the CPU, such as a frame of a `FrameBatch`, is not copied. Images on another device are copied to
-            the CPU and encoded there.
+        img: A uint8 tensor (C, H, W), RGB or gray (C is 3 or 1), up to 65,500 pixels wide and high. An image in
+            channels-last memory on the CPU, such as a frame of a `FrameBatch`, is not copied. Images on another device
+            are copied to the CPU and encoded there.
 
     Raises:
         SourceTypeError: if ``img`` is not a tensor.
@@ -123,7 +123,7 @@ class JpegEncoder(_ImageEncoder):
         """Write the image to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
-            dest: A path.
+            dest: A path (``str`` or ``os.PathLike``), usually with the extension ``.jpg``.
             quality: 1 (smallest file) to 100 (best image).
 
         Raises:
@@ -143,10 +143,13 @@ class JpegEncoder(_ImageEncoder):
         """Write the image to a binary file object.
 
         Args:
-            dest: An object with ``write(data)``, which stays open.
+            dest: A binary file object with ``write(data)``, which stays open.
             quality: 1 (smallest file) to 100 (best image).
 
-        Raises the same errors as `to_file`.
+        Raises:
+            InvalidArgumentError, EncodeError: see `to_file`.
+            WriteError: if ``dest`` is closed, or its method ``write`` raises an error.
+            SourceTypeError: if ``dest`` is not a binary file object.
 
         Example:
             >>> import io, torch
@@ -159,7 +162,7 @@ class JpegEncoder(_ImageEncoder):
         _write(self._encode(quality), FileLikeTarget(dest))
 
     def to_tensor(self, *, quality: int = 75) -> Tensor:
-        """Return the bytes of a JPEG file as a 1-D uint8 tensor on the CPU.
+        """Return the bytes of the JPEG file as a 1-D uint8 tensor on the CPU.
 
         Args:
             quality: 1 (smallest file) to 100 (best image).
@@ -188,7 +191,7 @@ class PngEncoder(_ImageEncoder):
     """Encodes one image as PNG, which is lossless.
 
     Args:
-        img: (C, H, W) uint8 or uint16: gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). An image in
+        img: A uint8 or uint16 tensor (C, H, W): gray, gray and alpha, RGB, or RGB and alpha (C is 1 to 4). An image in
             channels-last memory on the CPU, such as a frame of a `FrameBatch`, is not copied. Images on another device
             are copied to the CPU and encoded there.
 
@@ -211,8 +214,8 @@ class PngEncoder(_ImageEncoder):
         """Write the image to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
-            dest: A path.
-            compression_level: 0 (none) to 9 (smallest, slowest).
+            dest: A path (``str`` or ``os.PathLike``), usually with the extension ``.png``.
+            compression_level: 0 (no compression) to 9 (smallest file, slowest).
 
         Raises:
             InvalidArgumentError: if the level is out of range.
@@ -230,10 +233,13 @@ class PngEncoder(_ImageEncoder):
         """Write the image to a binary file object.
 
         Args:
-            dest: An object with ``write(data)``, which stays open.
-            compression_level: 0 (none) to 9 (smallest, slowest).
+            dest: A binary file object with ``write(data)``, which stays open.
+            compression_level: 0 (no compression) to 9 (smallest file, slowest).
 
-        Raises the same errors as `to_file`.
+        Raises:
+            InvalidArgumentError: if the level is out of range.
+            WriteError: if ``dest`` is closed, or its method ``write`` raises an error.
+            SourceTypeError: if ``dest`` is not a binary file object.
 
         Example:
             >>> import io, torch
@@ -246,10 +252,10 @@ class PngEncoder(_ImageEncoder):
         _write(self._encode(compression_level), FileLikeTarget(dest))
 
     def to_tensor(self, *, compression_level: int = 6) -> Tensor:
-        """Return the bytes of a PNG file as a 1-D uint8 tensor on the CPU.
+        """Return the bytes of the PNG file as a 1-D uint8 tensor on the CPU.
 
         Args:
-            compression_level: 0 (none) to 9 (smallest, slowest).
+            compression_level: 0 (no compression) to 9 (smallest file, slowest).
 
         Raises:
             InvalidArgumentError: if the level is out of range.

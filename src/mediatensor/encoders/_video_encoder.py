@@ -20,12 +20,12 @@ from ._session import batch_times, even_frame_rate, frame_rate_fraction, mean_fr
 class VideoEncoder:
     """Encodes frames to a video file, a tensor or a file object.
 
-    Frames on the CPU are encoded one by one without a copy. `Encoder` describes colours, and how files are written. Use
-    it to add frames in chunks, or to add audio.
+    Frames on the CPU are encoded one by one without a copy. To add frames in chunks, or to add audio, use `Encoder`.
+    Its documentation also describes the colours and how files are written.
 
     Args:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
-            CPU.
+            CPU, unless ``codec`` names a hardware encoder.
         frame_rate: Frames per second, required for a tensor. By default, the frames of a `FrameBatch` keep their times.
             Evenly spaced times stay exact; other times are rounded to 1/90000 second (in mkv and webm, to 1/1000). In
             the file, the first frame is at time 0.
@@ -68,14 +68,15 @@ class VideoEncoder:
         """Write the video to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
-            dest: A path. Its extension selects the container.
+            dest: A path (``str`` or ``os.PathLike``). Its extension selects the container.
             codec: Name of an encoder (``"libx264"``) or of a codec (``"h264"``); by default the container's default
                 codec.
             pixel_format: FFmpeg's name of a pixel format, such as ``"yuv420p"``; by default the first one that the
                 encoder supports.
-            crf: Constant rate factor: a smaller number means better quality and a larger file.
-            preset: Trade-off between speed and size: a name such as ``"fast"``, or a number.
-            extra_options: Further options of the encoder or the container, with FFmpeg's names.
+            crf: Constant rate factor: a smaller number means better quality and a larger file. Range and default depend
+                on the encoder.
+            preset: Trade-off between speed and size: a name such as ``"fast"``, or a number, depending on the encoder.
+            extra_options: Further options of the encoder or the container, with FFmpeg's names, such as ``{"g": 12}``.
 
         Raises:
             InvalidArgumentError: if an argument is not accepted.
@@ -106,7 +107,7 @@ class VideoEncoder:
 
         Args:
             format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
-            codec, pixel_format, crf, preset, extra_options: See `to_file`.
+            codec, pixel_format, crf, preset, extra_options: Settings of the encoder and the container; see `to_file`.
 
         Raises:
             InvalidArgumentError, EncodeError: see `to_file`.
@@ -139,9 +140,9 @@ class VideoEncoder:
         """Write the video to a file object.
 
         Args:
-            file_like: A binary file object with ``write`` and ``seek``; see `Encoder.open_file_like`.
+            file_like: A binary file object with ``write`` and ``seek``, which stays open; see `Encoder.open_file_like`.
             format: Name of the container, such as ``"mp4"`` or ``"mkv"``.
-            codec, pixel_format, crf, preset, extra_options: See `to_file`.
+            codec, pixel_format, crf, preset, extra_options: Settings of the encoder and the container; see `to_file`.
 
         Raises:
             SourceTypeError: if ``file_like`` cannot be written to.
@@ -171,13 +172,14 @@ class VideoEncoder:
 class AudioEncoder:
     """Encodes samples to an audio file, a tensor or a file object.
 
-    The container determines the codec. wav and aiff contain 16-bit PCM: a sample x becomes the integer nearest to 32768
-    x, clipped to 16 bits. flac contains 24-bit samples, rounded down. mp3 contains MP3, m4a and mp4 contain AAC, opus
-    and webm contain Opus. To add samples in chunks, or to use another codec, use `Encoder`.
+    The container determines the codec. wav and aiff contain 16-bit PCM: a sample x becomes the integer nearest to
+    ``32768 * x``, clipped to 16 bits. flac contains 24-bit samples, rounded down. mp3 contains MP3, m4a and mp4 contain
+    AAC, opus and webm contain Opus. To add samples in chunks, or to use another codec, use `Encoder`.
 
     Args:
-        samples: (C, N) or (N,) float32 in [-1, 1], on any device; or `AudioSamples`.
-        sample_rate: Samples per second, required for a tensor.
+        samples: `AudioSamples` or a tensor on any device: float32 (channels, samples) in [-1, 1], or (samples,) for one
+            channel.
+        sample_rate: Samples per second of ``samples``. It is required for a tensor.
 
     Raises:
         InvalidArgumentError: if the samples have another shape or type, or the rate is not positive.
@@ -213,8 +215,8 @@ class AudioEncoder:
         """Write the audio to a file. When the file is complete, it appears at ``dest`` and replaces any older file.
 
         Args:
-            dest: A path. Its extension selects the container.
-            bit_rate: Bits per second (default: the encoder's own).
+            dest: A path (``str`` or ``os.PathLike``). Its extension selects the container.
+            bit_rate: Bits per second; by default, the encoder chooses. Lossless codecs ignore it.
             num_channels: Number of channels in the file; by default the number in the samples. The weights for mixing
                 to fewer channels add up to at most 1, which prevents clipping: stereo becomes the mean.
             sample_rate: Samples per second in the file; by default the rate of the samples.
@@ -245,7 +247,7 @@ class AudioEncoder:
 
         Args:
             format: Name of the container, such as ``"wav"`` or ``"mp3"``.
-            bit_rate, num_channels, sample_rate: See `to_file`.
+            bit_rate, num_channels, sample_rate: Settings of the audio in the file; see `to_file`.
 
         Raises:
             InvalidArgumentError, EncodeError: see `to_file`.
@@ -266,9 +268,9 @@ class AudioEncoder:
         """Write the audio to a file object.
 
         Args:
-            file_like: A binary file object with ``write`` and ``seek``; see `Encoder.open_file_like`.
+            file_like: A binary file object with ``write`` and ``seek``, which stays open; see `Encoder.open_file_like`.
             format: Name of the container, such as ``"wav"`` or ``"mp3"``.
-            bit_rate, num_channels, sample_rate: See `to_file`.
+            bit_rate, num_channels, sample_rate: Settings of the audio in the file; see `to_file`.
 
         Raises:
             SourceTypeError: if ``file_like`` cannot be written to.

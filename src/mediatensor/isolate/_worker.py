@@ -139,11 +139,11 @@ class IsolatedWorker(Closing):
     (x86-64 and AArch64), the kernel enforces this, because it does not let them leave the session and process group of
     the child process. On other systems, a process that leaves the group keeps running.
 
-    Results are data, never code. A result can be a number, text, ``bytes``, ``None``, a tensor, a NumPy array, or
-    frames, samples, metadata, subtitles or a document of this library. It can also be a list, tuple or dictionary of
-    these. The keys of a dictionary must be text, numbers or ``None``. To return an object of your own class, return its
-    parts as a tuple or a dictionary. Tensors arrive on the CPU; large tensors arrive in shared memory without a copy.
-    Exceptions of ``mediatensor.errors`` and built-in exceptions keep their types.
+    Results are not unpickled, so only certain types can be returned: numbers, text, ``bytes``, ``None``, tensors, NumPy
+    arrays, and frames, samples, metadata, subtitles or documents of this library. Lists, tuples and dictionaries of
+    these are also accepted. The keys of a dictionary must be text, numbers or ``None``. To return an object of your own
+    class, return its parts as a tuple or a dictionary. Tensors arrive on the CPU; large tensors arrive in shared memory
+    without a copy. Exceptions of ``mediatensor.errors`` and built-in exceptions keep their types.
 
     This is not a sandbox. The process runs as the same user, and can read and write the same files. An attacker who
     takes over the process has your permissions until the process ends, but cannot open sockets (on Linux). The attacker
@@ -155,7 +155,7 @@ class IsolatedWorker(Closing):
         max_memory_bytes: Limit on the private memory that a call allocates, and on the size of its result, in bytes;
             ``None`` means no limit. Shared memory and the memory of processes that the function starts do not count.
             Linux counts the memory that a call requests. Other systems check the memory in use twenty times a second.
-        num_processes: Largest number of calls in parallel.
+        num_processes: Largest number of calls that run in parallel, each in its own process.
         max_calls: Number of calls after which a process is replaced; ``None`` means never. With 1, no call can affect
             another call, but each call waits for the start of a process.
         allow_network: Whether the function may open sockets. On Linux (x86-64 and AArch64), the kernel enforces
@@ -237,7 +237,7 @@ class IsolatedWorker(Closing):
                 process sent an invalid result ("result").
             InvalidArgumentError: if the function or an argument cannot be pickled, or the result cannot be sent.
             ClosedError: if the worker is closed, even during the call.
-            Exception: the exceptions that the function raises.
+            Exception: the exceptions of the function itself, if their types are in ``mediatensor.errors`` or built in.
         """
         if is_importing_main():
             raise InvalidArgumentError(
@@ -265,7 +265,7 @@ class IsolatedWorker(Closing):
         return result
 
     def close(self) -> None:
-        """End the processes, even during calls. A second call has no effect."""
+        """End the processes. Calls that are still running raise `ClosedError`. A second call has no effect."""
         self._is_closed = True
         self._renew_after_fork()
         with self._changed:

@@ -103,11 +103,11 @@ def deskew_reading_geometries(
     angle_geoms: Sequence[Any] | np.ndarray | None = None,
     min_angle: float = 1.0,
 ) -> tuple[list[Any], list[Any]]:
-    """Turn the geometries of a skewed page upright, before its elements are ordered.
+    """Turn the boxes or polygons of a skewed page upright, before its elements are put into reading order.
 
     Boxes of two corners have no angle and are returned unchanged. Polygons in ``geoms`` do not show where the top of
     the text is, so they are turned only if their angle is below 45 degrees. The polygons in ``angle_geoms`` show the
-    top, so with them, pages that lie on their side or upside down are turned, too.
+    top. With them, pages that lie on their side or upside down are turned as well.
 
     >>> from mediatensor.ocr.models.reading_order import deskew_reading_geometries
     >>> quads = [((0.2, 0.1), (0.8, 0.7), (0.7, 0.8), (0.1, 0.2))]  # a line at 45 degrees
@@ -116,16 +116,18 @@ def deskew_reading_geometries(
     True
 
     Args:
-        geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
-            ``(N, 4, 2)``.
-        region_geoms: Regions of a layout, turned together with the elements.
-        page_shape: ``(height, width)``. If it is None, coordinates are treated as if the page were square.
+        geoms: The elements of a page, such as lines: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points
+            ``(x, y)``, an array ``(N, 4)`` of xmin, ymin, xmax, ymax, or an array ``(N, 4, 2)`` of polygons.
+        region_geoms: Regions of the page layout in the same forms. They are turned by the same angle as the elements.
+        page_shape: ``(height, width)`` of the page in pixels, needed for correct angles if coordinates are relative to
+            the page. If it is None, coordinates are treated as if the page were square.
         angle_geoms: Polygons of four points that determine the angle, such as the page's words. Their points must go
-            clockwise from the top left of the text.
+            clockwise from the top left of the text. By default, ``geoms`` determine the angle.
         min_angle: Pages with a smaller angle, in degrees, are not turned.
 
     Returns:
-        The elements and the regions, unchanged or as float64 arrays ``(4, 2)``.
+        A pair: the list of elements and the list of regions. Turned ones are float64 arrays ``(4, 2)``, in the units of
+        ``geoms``; if nothing is turned, all keep their form.
     """
     regions = [] if region_geoms is None else list(region_geoms)
     quads = _quads(geoms)
@@ -166,8 +168,8 @@ def _quads(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | None:
 def detect_text_direction(texts: Iterable[str], language: str | None = None) -> str:
     """Detect whether texts are read from left to right or from right to left.
 
-    The letters vote by their bidirectional class in Unicode; digits and punctuation do not count. Vertical writing
-    cannot be detected from characters and is never returned.
+    The direction of most letters decides, by their bidirectional class in Unicode. Digits and punctuation do not count.
+    Vertical writing cannot be detected from characters and is never returned.
 
     >>> from mediatensor.ocr.models.reading_order import detect_text_direction
     >>> detect_text_direction(["Total", "12.50"])
@@ -179,10 +181,10 @@ def detect_text_direction(texts: Iterable[str], language: str | None = None) -> 
 
     Args:
         texts: Words or lines; items that are not strings are skipped.
-        language: An ISO 639 code, used only if there are no letters.
+        language: An ISO 639 code such as ``"ar"``, used only if the texts have no letters.
 
     Returns:
-        ``"ltr"`` or ``"rtl"``; ``"ltr"`` when the votes are equal.
+        ``"ltr"`` (left to right) or ``"rtl"`` (right to left); ``"ltr"`` if there are equally many letters of both.
     """
     counts: Counter[str] = Counter()
     for text in texts:

@@ -40,7 +40,7 @@ _ROW_GAP = 2.0
 
 
 def normalize_layout_label(label: str | None) -> str:
-    """Normalise a layout label to lower case with underscores.
+    """Normalise a layout label: lower case, with an underscore for each character that is not a letter or digit.
 
     >>> from mediatensor.ocr.models.reading_order import normalize_layout_label
     >>> normalize_layout_label("Page-header")
@@ -58,17 +58,17 @@ def normalize_layout_label(label: str | None) -> str:
 
 
 def layout_label_role(label: str | None) -> str:
-    """Return the role of a layout label in the reading order.
+    """Return the role of a layout label, which determines where an element comes in the reading order.
 
     >>> from mediatensor.ocr.models.reading_order import layout_label_role
     >>> layout_label_role("Picture"), layout_label_role("Text")
     ('float', 'body')
 
     Args:
-        label: A label, such as a class of DocLayNet. None and unknown labels belong to the body.
+        label: A label, such as a class name of DocLayNet. None and unknown labels have the role ``"body"``.
 
     Returns:
-        ``"header"``, ``"footer"``, ``"footnote"``, ``"caption"``, ``"float"`` or ``"body"``.
+        ``"header"``, ``"footer"``, ``"footnote"``, ``"caption"``, ``"float"`` (tables and figures) or ``"body"``.
     """
     return _ROLES.get(normalize_layout_label(label), "body")
 
@@ -81,21 +81,22 @@ def assign_layout_labels(
     page_shape: tuple[int, int] | None = None,
     angle_geoms: Sequence[Any] | np.ndarray | None = None,
 ) -> list[str | None]:
-    """Give each element the label of the region that covers most of it.
+    """Give each element of a page the label of the layout region that covers most of it.
 
     >>> from mediatensor.ocr.models.reading_order import assign_layout_labels
     >>> assign_layout_labels([((0.1, 0.1), (0.3, 0.2))], [((0.0, 0.0), (0.5, 0.5))], ["Title"])
     ['Title']
 
     Args:
-        geoms: The elements, in any form that ``sort_reading_order`` takes.
-        layout_geoms: The regions, in the same forms.
+        geoms: Boxes or polygons of the elements, in any form that ``sort_reading_order`` takes.
+        layout_geoms: Boxes or polygons of the regions, in the same forms.
         layout_labels: One label for each region.
-        min_coverage: The minimum share of an element's area that a region must cover.
-        page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
+        min_coverage: The minimum share of an element's area, from 0 to 1, that a region must cover.
+        page_shape, angle_geoms: The page's ``(height, width)``, and polygons that show the angle of a skewed page; see
+            ``deskew_reading_geometries``.
 
     Returns:
-        One label for each element, or None if no region covers enough of the element.
+        A list with a label for each element; None if no region covers enough of the element.
 
     Raises:
         InvalidArgumentError: if there are not as many labels as regions, or a coordinate is not finite.
@@ -136,7 +137,7 @@ def sort_reading_order(
     page_shape: tuple[int, int] | None = None,
     angle_geoms: Sequence[Any] | np.ndarray | None = None,
 ) -> list[int]:
-    """Order the elements of a page as they are read.
+    """Sort the elements of a page, such as lines or paragraphs, in reading order.
 
     An element follows the elements above it in the same column and the earlier elements of its row. Among the elements
     that could be next, the one that continues the column or row comes first. If layout labels are given, headers come
@@ -150,21 +151,23 @@ def sort_reading_order(
     [1, 0, 2]
 
     Args:
-        geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points, or an array ``(N, 4)`` or
-            ``(N, 4, 2)``. Coordinates are relative to the page or absolute.
+        geoms: The elements: boxes ``((xmin, ymin), (xmax, ymax))``, polygons of four points ``(x, y)``, an array
+            ``(N, 4)`` of xmin, ymin, xmax, ymax, or an array ``(N, 4, 2)`` of polygons. Coordinates are relative to the
+            page (0 to 1) or in pixels.
         direction: ``"ltr"`` (Latin, Cyrillic, horizontal Chinese), ``"rtl"`` (Arabic, Hebrew), ``"ttb-rtl"`` (vertical
             lines, the first one at the right) or ``"ttb-ltr"`` (vertical lines, the first one at the left).
-        labels: One layout label for each element, such as a class of DocLayNet. An element with the label None belongs
-            to the body.
+        labels: One layout label for each element, such as a class name of DocLayNet. An element with the label None
+            belongs to the body of the page.
         x_overlap_threshold: Two elements are in one column if they overlap horizontally by more than this share of the
             smaller width.
         y_overlap_threshold: Two elements are in one row if they overlap vertically by more than this share of the
             smaller height.
         caption_max_distance: Maximum distance of a caption from its figure or table, in the unit of ``geoms``.
-        page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
+        page_shape, angle_geoms: The page's ``(height, width)``, and polygons that show the angle of a skewed page; see
+            ``deskew_reading_geometries``.
 
     Returns:
-        The indices of the elements, in reading order.
+        A list of the indices of all elements, in reading order.
 
     Raises:
         InvalidArgumentError: if the direction is unknown, the number of labels is wrong, or a coordinate is not finite.
@@ -188,7 +191,7 @@ def resolve_reading_segments(
     *,
     rows: Sequence[Sequence[int]] | None = None,
 ) -> list[list[int]]:
-    """Order lines as they are read, and split the order into paragraphs.
+    """Sort lines in reading order, and group them into paragraphs.
 
     Two successive lines are in one paragraph (segment) if they have the same label, are in the same column, and are
     close to each other. Each table or figure is its own segment.
@@ -199,19 +202,21 @@ def resolve_reading_segments(
     [[0, 1], [2]]
 
     Args:
-        geoms: The lines, in any form that ``sort_reading_order`` takes.
-        direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
+        geoms: Boxes or polygons of the lines, in any form that ``sort_reading_order`` takes.
+        direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance: The reading direction, the
+            layout labels of the lines, and limits for columns, rows and captions; see ``sort_reading_order``.
         paragraph_gap: Maximum vertical gap between two lines of a segment, as a multiple of the median line height.
-        page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
-        rows: Which lines form a row that is read across, as in a table: for each row, a list of line indices in reading
-            order. Every line must be in exactly one row. Lines next to each other that are in different rows belong to
+        page_shape, angle_geoms: The page's ``(height, width)``, and polygons that show the angle of a skewed page; see
+            ``deskew_reading_geometries``.
+        rows: Rows of lines that are read across, as in a table: for each row, a list of line indices in reading order.
+            Every line must be in exactly one row. If two lines are side by side, but in different rows, they belong to
             different columns of text. None if the rows are unknown.
 
     Returns:
-        A list of line indices for each segment. Segments and lines are in reading order.
+        A list of segments, each a list of line indices. Segments and lines are in reading order.
 
     Raises:
-        InvalidArgumentError: as ``sort_reading_order``.
+        InvalidArgumentError: if the direction is unknown, the number of labels is wrong, or a coordinate is not finite.
     """
     check_direction(direction)
     upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
@@ -409,7 +414,7 @@ def _next_candidates(
 
 
 class ReadingOrderPredictor:
-    """Orders the elements of a page as they are read.
+    """Sorts the elements of a page in reading order. Call it with their boxes; it returns a list of their indices.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.models.reading_order import ReadingOrderPredictor
@@ -419,8 +424,10 @@ class ReadingOrderPredictor:
     [1, 2, 0]
 
     Args:
-        direction: ``"auto"`` (detected from the text; horizontal scripts only), or as in ``sort_reading_order``.
-        x_overlap_threshold, y_overlap_threshold, caption_max_distance: See ``sort_reading_order``.
+        direction: ``"ltr"``, ``"rtl"``, ``"ttb-rtl"`` or ``"ttb-ltr"``, as in ``sort_reading_order``. ``"auto"``
+            detects ``"ltr"`` or ``"rtl"`` from the text.
+        x_overlap_threshold, y_overlap_threshold, caption_max_distance: Limits for columns, rows and captions; see
+            ``sort_reading_order``.
 
     Raises:
         InvalidArgumentError: if the direction is unknown.
@@ -443,8 +450,8 @@ class ReadingOrderPredictor:
         """Return the reading direction of a text: the detected one if ``direction`` is ``"auto"``, else ``direction``.
 
         Args:
-            texts: Texts from which an ``"auto"`` direction is detected.
-            language: An ISO 639 code, used if the text has no letters.
+            texts: Words or lines from which an ``"auto"`` direction is detected.
+            language: An ISO 639 code such as ``"ar"``, used if the texts have no letters.
 
         Returns:
             One of ``"ltr"``, ``"rtl"``, ``"ttb-rtl"`` and ``"ttb-ltr"``.
@@ -454,7 +461,7 @@ class ReadingOrderPredictor:
         return detect_text_direction([] if texts is None else texts, language=language)
 
     def extra_repr(self) -> str:
-        """Return the settings as text, for ``repr``."""
+        """Return the ``direction`` setting as text, for ``repr``."""
         return f"direction={self.direction!r}"
 
     def __repr__(self) -> str:
@@ -472,14 +479,15 @@ class ReadingOrderPredictor:
         """Return the order in which the elements of a page are read.
 
         Args:
-            geoms: The elements, in any form that ``sort_reading_order`` takes.
+            geoms: Boxes or polygons of the elements, in any form that ``sort_reading_order`` takes.
             texts: Texts of the page, from which an ``"auto"`` direction is detected.
             labels: One layout label for each element.
-            language: An ISO 639 code, used if the text has no letters.
-            page_shape, angle_geoms: For skewed pages; see ``deskew_reading_geometries``.
+            language: An ISO 639 code such as ``"ar"``, used if the texts have no letters.
+            page_shape, angle_geoms: The page's ``(height, width)``, and polygons that show the angle of a skewed page;
+                see ``deskew_reading_geometries``.
 
         Returns:
-            The indices of the elements, in reading order.
+            A list of the indices of all elements, in reading order.
         """
         return sort_reading_order(
             geoms,
