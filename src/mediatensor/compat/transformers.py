@@ -66,13 +66,13 @@ class VideoMetadata(Mapping[str, Any]):
     """Metadata of a video, like transformers' ``VideoMetadata``. It is also a mapping from attribute names to values.
 
     Attributes:
-        total_num_frames: Number of frames in the whole video, including those that were not read.
-        fps: Frames per second of the video.
-        width: Displayed width in pixels.
-        height: Displayed height in pixels.
-        duration: Duration in seconds.
-        video_backend: Name of the backend that read the frames.
-        frames_indices: Indices of the frames that were read.
+        total_num_frames: Number of frames in the whole video, including frames that were not read.
+        fps: Frames per second of the video; ``None`` if unknown.
+        width: Displayed width in pixels; ``None`` if unknown.
+        height: Displayed height in pixels; ``None`` if unknown.
+        duration: Duration of the video in seconds; ``None`` if unknown.
+        video_backend: Name of the backend that was requested, such as ``"mediatensor"``.
+        frames_indices: Indices of the frames that were read, as a list or an array; ``None`` if unknown.
 
     Example:
         >>> from mediatensor.compat.transformers import VideoMetadata
@@ -106,7 +106,7 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def timestamps(self) -> list[float]:
-        """The times of the frames that were read, in seconds. They are computed as if the frame rate were constant.
+        """Time in seconds of each frame that was read: its index divided by ``fps``.
 
         Raises:
             ValueError: if the frame rate or the indices are unknown.
@@ -117,16 +117,16 @@ class VideoMetadata(Mapping[str, Any]):
 
     @property
     def sampled_fps(self) -> float:
-        """Number of frames that were read per second of video.
+        """Number of frames that were read, per second of the video.
 
-        If ``frames_indices`` is unknown, the result is ``fps``. If ``fps`` is unknown, the result is 24.
+        If ``frames_indices`` is ``None``, the value is ``fps``. If ``fps`` is ``None``, the value is 24.
         """
         if self.frames_indices is None or self.fps is None:
             return self.fps or 24
         return len(self.frames_indices) / self.total_num_frames * self.fps
 
     def update(self, values: Mapping[str, Any]) -> None:
-        """Set attributes to the values of a mapping. Names that are not attributes are ignored.
+        """Set attributes to the values of a mapping from attribute names to values. Other names are ignored.
 
         Example:
             >>> from mediatensor.compat.transformers import VideoMetadata
@@ -157,24 +157,25 @@ def load_video(
             fetched. Frames that are already decoded (arrays, tensors, lists of images) are returned unchanged.
         num_frames: Number of frames to read, spread evenly over the video. If ``num_frames``, ``fps`` and
             ``sample_indices_fn`` are all ``None``, all frames are read.
-        fps: Number of frames to read per second of video. It replaces ``num_frames``.
-        backend: ``"mediatensor"``, or a backend of transformers. It determines only the type of the result: tensors for
-            ``"torchcodec"`` and ``"torchvision"``, numpy arrays for ``"pyav"``, ``"decord"`` and ``"opencv"``. The
-            decoder is always this library.
+        fps: Number of frames to read per second of video, instead of ``num_frames``. Pass at most one of both.
+        backend: ``"mediatensor"``, or a backend of transformers. It determines the type of the frames: tensors for
+            ``"mediatensor"``, ``"torchcodec"`` and ``"torchvision"``; numpy arrays for ``"pyav"``, ``"decord"`` and
+            ``"opencv"``. The decoder is always this library.
         sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
             indices of the frames to read. If it is given, ``num_frames`` and ``fps`` have no effect.
-        timeout_seconds: Time limit for each of two steps: reading the header, and decoding. With a limit, both run in a
-            separate process. ``None`` means no limit. transformers does not have this argument.
+        timeout_seconds: Time limit in seconds for each of two steps: reading the header, and decoding. With a limit,
+            both run in a separate process. ``None`` means no limit. transformers does not have this argument.
         **kwargs: Arguments for ``sample_indices_fn``. If they include ``device="cuda"``, frames are also decoded on a
             GPU.
 
     Returns:
-        Frames of uint8, as a tensor (N, 3, H, W) or an array (N, H, W, 3), and a `VideoMetadata`. If transformers has
-        been imported, the metadata is an instance of transformers' own class. If the frames in ``video`` are already
-        decoded, the result is ``video`` and a list of ``None``.
+        A pair: the frames, as a uint8 tensor (N, 3, H, W) or numpy array (N, H, W, 3), and a `VideoMetadata`. If
+        transformers has been imported, the metadata is an instance of transformers' own class. If the frames in
+        ``video`` are already decoded, the pair is ``video`` and a list with ``None`` for each frame.
 
     Raises:
-        InvalidArgumentError: if arguments contradict each other, or the video has fewer frames than ``num_frames``.
+        InvalidArgumentError: if an argument is invalid, ``num_frames`` and ``fps`` are both given, or the video has
+            fewer frames than ``num_frames``.
         OutOfRangeError: if ``sample_indices_fn`` returns an index that the video does not have.
         OpenError, ReadError, StreamError: if the video cannot be read.
         DecodeError: if one of the frames cannot be decoded.
@@ -221,15 +222,16 @@ def read_video(
         video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.
         sample_indices_fn: Function that is called as ``sample_indices_fn(metadata=..., **kwargs)`` and returns the
             indices of the frames to read.
-        backend: Name that determines the type of the result; see `load_video`.
-        timeout_seconds: Time limit for each step, reading the header and decoding; see `load_video`.
+        backend: Name that determines the type of the frames, such as ``"mediatensor"`` for a tensor; see `load_video`.
+        timeout_seconds: Time limit in seconds for each step, reading the header and decoding; see `load_video`.
         **kwargs: Arguments for ``sample_indices_fn``. ``device``, if given, also selects the device that decodes.
 
     Returns:
-        The frames and a `VideoMetadata`; see `load_video`.
+        A pair: the frames, as a uint8 tensor (N, 3, H, W) or numpy array (N, H, W, 3), depending on ``backend``, and
+        a `VideoMetadata`.
 
     Raises:
-        MediaTensorError: see `load_video`.
+        MediaTensorError: if the video cannot be read or an argument is invalid; see `load_video` for the subclasses.
 
     Example:
         >>> from mediatensor.compat.transformers import read_video
@@ -301,16 +303,17 @@ def load_audio(
 
     Args:
         audio: A path or URL of an audio or video file, its bytes, or its bytes in base64, with or without a ``data:``
-            prefix. An array is returned unchanged.
-        sampling_rate: Samples per second of the result.
-        timeout: Time limit for the whole call, which then runs in a separate process; ``None`` means no limit.
+            prefix. A numpy array is returned unchanged.
+        sampling_rate: Sample rate of the result in Hz.
+        timeout: Time limit in seconds for the whole call. With a limit, the call runs in a separate process. ``None``
+            means no limit.
         backend: ``"mediatensor"``, or a backend of transformers. It determines only how channels are mixed. With
             ``"mediatensor"``, ``"torchcodec"`` and ``"auto"``, stereo becomes 0.707 times the sum of left and right, as
             in FFmpeg. With ``"soundfile"``, ``"librosa"`` and ``"torchaudio"``, it becomes the mean of the channels.
             The decoder is always this library.
 
     Returns:
-        Samples (N,) of float32.
+        Samples, float32 numpy array (N,).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or ``audio`` is neither a file nor base64.
@@ -372,18 +375,19 @@ _AUDIO_MODULES = ("audio_utils", "processing_utils", "feature_extraction_sequenc
 def register(
     *, in_processors: bool = True, in_place_of: Sequence[str] = (), timeout_seconds: float | None = None
 ) -> None:
-    """Make transformers read video and audio with this library. This affects this process until `unregister` is called.
+    """Make transformers read video and audio with this library, in this process, until `unregister` is called.
 
     After this call, ``transformers.video_utils.load_video(..., backend="mediatensor")`` and
     ``VIDEO_DECODERS["mediatensor"]`` work. If `register` is called again, the new arguments replace the previous ones.
 
     Args:
         in_processors: Whether video processors, feature extractors and chat templates read paths and URLs with this
-            library. If so, torchcodec and soundfile need not be installed.
+            library. If ``True``, torchcodec and soundfile need not be installed.
         in_place_of: Backends of ``load_video`` that this library replaces: ``"torchcodec"``, ``"pyav"``, ``"decord"``,
             ``"opencv"``, ``"torchvision"``. They need not be installed. The result has the same type as with the
             replaced backend.
-        timeout_seconds: Time limit for each step of reading a file; see `load_video`.
+        timeout_seconds: Time limit in seconds for each step of reading a file; ``None`` means no limit. See
+            `load_video`.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.

@@ -58,8 +58,8 @@ class VideoSource(NamedTuple):
 
     Attributes:
         total_frames_num: Exact number of frames.
-        original_fps: Frames per second; 0 if unknown, for example for a single frame.
-        duration: Duration in seconds.
+        original_fps: Frames per second of the video; 0 if unknown, for example for a single frame.
+        duration: Duration of the video in seconds.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoSource
@@ -76,10 +76,10 @@ class VideoTarget(NamedTuple):
     """Limits on the frames to read from a video, with the fields of vLLM's ``VideoTargetMetadata``.
 
     Attributes:
-        num_frames: Largest number of frames; -1 means no limit.
-        fps: Largest number of frames per second; -1 means no limit.
-        max_duration: Limit in seconds, for vLLM's own loaders. `VideoLoader` ignores it, unless `register` was called
-            with such a loader as ``sampling``.
+        num_frames: Largest number of frames to read; -1 means no limit.
+        fps: Largest number of frames to read per second of video; -1 means no limit.
+        max_duration: Limit on the duration in seconds, for vLLM's own loaders. `VideoLoader` ignores this limit, unless
+            `register` was called with one of vLLM's loaders as ``sampling``.
 
     Example:
         >>> from mediatensor.compat.vllm import VideoTarget
@@ -93,7 +93,7 @@ class VideoTarget(NamedTuple):
 
 
 class VideoLoader:
-    """A video loader for vLLM. `register` adds it to vLLM; its methods also work without vLLM.
+    """A video loader for vLLM. `register` adds it to vLLM; its class methods also work without vLLM.
 
     Example:
         >>> from pathlib import Path
@@ -111,14 +111,17 @@ class VideoLoader:
     def compute_frames_index_to_sample(cls, source: VideoSource, target: VideoTarget, **kwargs: Any) -> list[int]:
         """Return the indices of the frames to read, spread evenly from the first to the last frame.
 
-        The result is the same as from vLLM's loader "opencv". If `register` was called with ``sampling``, that loader
-        chooses the indices instead.
+        The result is the same as from vLLM's loader "opencv". If `register` was called with ``sampling``, the vLLM
+        loader of that name chooses the indices instead.
 
         Args:
             source: Metadata of the video.
-            target: The limits. ``num_frames`` limits the number of frames directly, and ``fps`` limits it to ``duration
-                * fps``. The lower of both limits applies, but at least one frame is returned.
-            **kwargs: Passed to the loader ``sampling`` of `register`; ignored if there is none.
+            target: Limits. At most ``target.num_frames`` indices and at most ``source.duration * target.fps`` indices
+                are returned, but always at least one.
+            **kwargs: Arguments for the vLLM loader that `register` was given as ``sampling``; ignored without one.
+
+        Returns:
+            Frame indices in ascending order, unless another loader chooses them.
 
         Example:
             >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget
@@ -151,24 +154,26 @@ class VideoLoader:
         """Read frames of a video from the bytes of its file.
 
         Args:
-            data: The bytes of a file.
-            num_frames: Largest number of frames; -1 means no limit. ``None`` means the default of the loader
-                ``sampling`` of `register`, or no limit if there is none.
-            fps: Largest number of frames per second; -1 and ``None`` have the same meaning as for ``num_frames``.
-            max_duration: Limit in seconds, which is passed to the loader ``sampling`` of `register`; ``None`` means its
-                default. If there is no such loader, the limit has no effect.
+            data: The bytes of a video file.
+            num_frames: Largest number of frames to read; -1 means no limit. If `register` was called with ``sampling``,
+                ``None`` means the default of that vLLM loader. Without ``sampling``, ``None`` means no limit.
+            fps: Largest number of frames to read per second of video; -1 and ``None`` have the same meaning as for
+                ``num_frames``.
+            max_duration: Limit on the duration in seconds for the vLLM loader that `register` was given as
+                ``sampling``. ``None`` means the default of that loader. Without ``sampling``, the limit has no effect.
             frame_recovery: If ``True``, the nearest frame replaces a frame that cannot be decoded. If ``False``, such a
                 frame is left out, with a warning.
-            timeout_seconds: Time limit for each of two steps: reading the header, and decoding. With ``None``, there is
-                no limit, and the video is decoded in this process, which a damaged video can crash. ``"default"`` means
-                the value passed to `register`.
+            timeout_seconds: Time limit in seconds for each of two steps: reading the header, and decoding. With
+                ``None``, there is no limit, and the video is decoded in this process, which a damaged video can crash.
+                ``"default"`` means the value passed to `register` or, for `VideoLoader` itself, 60 seconds.
             backend: Has no effect. It is accepted because vLLM's other loaders have it.
-            **kwargs: Passed to the loader ``sampling`` of `register`; ignored if there is none.
+            **kwargs: Arguments for the vLLM loader that `register` was given as ``sampling``; ignored without one.
 
         Returns:
-            Frames (N, H, W, 3) of uint8, and a dictionary for vLLM's processors: ``total_num_frames``, ``fps``,
-            ``duration``, ``video_backend``, ``frames_indices``, and ``do_sample_frames``, which is true if every frame
-            of the video was returned.
+            A pair: the frames, uint8 numpy array (N, H, W, 3), and a dict for vLLM's processors. The dict has
+            ``total_num_frames`` and ``fps`` of the video, its ``duration`` in seconds, ``video_backend``
+            (``"mediatensor"``), and the list ``frames_indices`` of the frames that were read. ``do_sample_frames`` is
+            true if every frame of the video was read.
 
         Raises:
             OpenError: if the bytes are not a video, no frame can be decoded, or decoding exceeds a time or memory
@@ -231,22 +236,23 @@ def register(
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
     registry: Any = None,
 ) -> type[VideoLoader]:
-    """Add a video loader that uses this library to vLLM. ``VLLM_VIDEO_LOADER_BACKEND=mediatensor`` selects it.
+    """Add a video loader that uses this library to vLLM.
 
-    This function is a vLLM plugin, so vLLM calls it with the default arguments. To pass other arguments, call it in
-    your own plugin.
+    To select the loader, set the environment variable ``VLLM_VIDEO_LOADER_BACKEND`` to ``name``. This function is a
+    vLLM plugin, so vLLM calls it with the default arguments. To pass other arguments, call it in your own plugin.
 
     Args:
-        name: The name of the loader.
-        sampling: The name of one of vLLM's own loaders, such as ``"qwen3_vl"``, which then selects the frames. By
-            default, the frames are evenly spaced.
-        video_processor: Names of video processors of Hugging Face transformers. vLLM uses the new loader by default for
-            models with these processors.
-        timeout_seconds: Time limit for each step of reading a video; see `VideoLoader.load_bytes`.
-        registry: The registry to add the loader to. By default, ``VIDEO_LOADER_REGISTRY`` is imported from vLLM.
+        name: Name under which vLLM finds the loader.
+        sampling: Name of one of vLLM's own loaders, such as ``"qwen3_vl"``, which selects the frames to read. With
+            ``None``, the frames are evenly spaced.
+        video_processor: Name, or several names, of video processors of Hugging Face transformers. For models with these
+            processors, vLLM uses the new loader by default.
+        timeout_seconds: Time limit in seconds for each step of reading a video; ``None`` means no limit. See
+            `VideoLoader.load_bytes`.
+        registry: The registry to add the loader to. With ``None``, it is ``VIDEO_LOADER_REGISTRY`` of vLLM.
 
     Returns:
-        The registered class.
+        The registered class, a new subclass of `VideoLoader`.
 
     Raises:
         MissingDependencyError: if vLLM is not installed.

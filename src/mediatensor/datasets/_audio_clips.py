@@ -55,16 +55,16 @@ Clips = AudioVideoClip | Sequence[AudioVideoClip]
 
 
 class AudioClips(MediaDataset):
-    """A dataset of clips from audio files, or from the audio of videos. Each row is a sample with one clip.
+    """A dataset of clips from audio files, or from the audio of videos. Each row is a `Sample` with one clip.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
         sampler: Function that takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of
             `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. Your own
-            function may also return `AudioSamples`; use ``AudioDecoder.get_all_samples`` to read whole files, or whole
-            segments. The default is `audio_clips_at_random_timestamps` with ``seconds_per_clip``. A file that is
-            shorter than a clip is padded with silence; ``Sample.num_valid_samples`` is then the number of samples
-            before the padding.
+            function may also return `AudioSamples`. To read whole files or whole segments, use
+            ``AudioDecoder.get_all_samples``. The default is `audio_clips_at_random_timestamps` with
+            ``seconds_per_clip``. A file that is shorter than a clip is padded with silence;
+            ``Sample.num_valid_samples`` is then the number of samples before the padding.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
         sample_rate: Sample rate of the clips in Hz. With ``None``, each clip has the sample rate of its file, so clips
             of equal duration may have different numbers of samples.
@@ -79,8 +79,12 @@ class AudioClips(MediaDataset):
             `LogMelSpectrogram`, counts as features, which are stored in ``Sample.features``. ``Sample.audio`` is then
             ``None``, and ``Sample.extra`` has ``audio_pts_seconds``, ``audio_duration_seconds`` and
             ``num_valid_samples``. Random transforms draw new values for each row.
-        label, classes, rows_per_file, dataset_options: As for `VideoClips`.
+        label: Function that returns the label of an `Item`; by default ``Item.label``.
+        classes: Class names in the order of their numbers; see `VideoClips`.
+        rows_per_file: Number of rows of each file in an epoch; see `VideoClips`.
         decoder_options: Further arguments of `AudioDecoder`: ``stream_index``, ``num_ffmpeg_threads``.
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no files or an argument is invalid.
@@ -129,7 +133,7 @@ class AudioClips(MediaDataset):
 
 @dataclass(frozen=True)
 class AudioRecipe(Recipe):
-    """Makes clips of a file's audio; see `AudioClips`."""
+    """Opens audio files and reads clips from them, for the dataset `AudioClips`, which describes the arguments."""
 
     sampler: Callable[[Any], Sound]
     keep_clip_dimension: bool = False
@@ -169,7 +173,7 @@ class AudioRecipe(Recipe):
 
 
 class VideoAudioClips(MediaDataset):
-    """Clips of videos, with the audio and captions of the same time range. Each row is a sample with one clip.
+    """A dataset of clips of videos, with the audio and captions of the same time range. Each row is a `Sample`.
 
     By default, a clip starts at a random time. All times at which the whole clip fits into the video are equally
     likely. ``Sample.frames`` and ``Sample.audio`` start together: the audio of a frame starts at sample
@@ -178,8 +182,9 @@ class VideoAudioClips(MediaDataset):
     first sample, one past the index of the last). ``Sample.sample_mask`` and ``Batch.sample_mask`` are false for
     samples in these ranges.
 
-    With ``captions``, ``Sample.captions`` has a `ClipCaption` for each caption of the clip: its text, times, and ranges
-    of frames and samples within the clip. A clip without speech has no captions.
+    If the argument ``captions`` is given, ``Sample.captions`` has a `ClipCaption` for each caption of the clip: its
+    text, its times, and its ranges of frames and audio samples within the clip. A clip without captions has an empty
+    tuple.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
@@ -193,12 +198,16 @@ class VideoAudioClips(MediaDataset):
             ``keep_clip_dimension`` must be ``True``.
         policy: What the default sampler does with a video that is shorter than a clip. ``"pad"`` repeats the last frame
             (if ``fps`` is given) and adds silence. ``"error"`` raises an error.
-        sample_rate, num_channels, downmix: As for `AudioClips`.
+        sample_rate: Sample rate of the audio in Hz; ``None`` keeps the sample rate of each file.
+        num_channels: Number of channels of the audio; ``None`` keeps the channels of each file.
+        downmix: How to mix to fewer channels: ``"sum"`` or ``"mean"``; see `AudioClips`.
         keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has frames (T, C, H, W) and
             `AudioSamples`. If ``True``, frames are (clips, T, C, H, W) and the audio is an `AudioSamplesBatch`.
-        transform: Transforms the frames, as in `VideoClips`.
-        audio_transform: Transforms the audio, like ``transform`` in `AudioClips`; it may return features.
-        captions: Where to find captions. With ``None``, samples have no captions. Otherwise, one of
+        transform: Function that takes the `FrameBatch` of a sample, and returns a new `FrameBatch`, or a tensor that
+            replaces ``data``; see `VideoClips`.
+        audio_transform: Function that takes the audio of a sample and returns new audio, or a tensor of samples or
+            features; see ``transform`` of `AudioClips`.
+        captions: Where to find captions. With ``None``, the default, samples have no captions. Other values:
 
             * ``"subtitles"``: a text stream in the file;
             * ``"sidecar"``: a subtitle file with the same name next to the file (``talk.srt``, ``talk.en.vtt``), or in
@@ -215,13 +224,18 @@ class VideoAudioClips(MediaDataset):
         tokenizer: Function that takes a text, and returns its token ids or a mapping with the token ids as
             ``"input_ids"``. Captions then have ``token_ids``, and batches have ``caption_ids`` and ``caption_mask``.
         missing: What to do with a file that has no decodable audio, or no captions in the place that ``captions``
-            names. ``"error"`` raises `StreamError`, which ``on_error`` handles. ``"pad"`` uses silence in place of the
-            audio, and leaves the captions empty. ``"skip"`` leaves out the rows of the file, whatever ``on_error`` is.
-            ``"pad"`` needs ``sample_rate``; without ``num_channels``, the silence has one channel.
-        label, classes, rows_per_file, dataset_options: As for `VideoClips`.
+            names. ``"error"`` raises `StreamError`, which ``on_error`` of `MediaDataset` handles. ``"pad"`` uses
+            silence in place of the audio, and leaves the captions empty. ``"skip"`` leaves out the rows of the file,
+            whatever ``on_error`` is. ``"pad"`` needs ``sample_rate``. If ``num_channels`` is ``None``, the silence has
+            one channel.
+        label: Function that returns the label of an `Item`; by default ``Item.label``.
+        classes: Class names in the order of their numbers; see `VideoClips`.
+        rows_per_file: Number of rows of each file in an epoch; see `VideoClips`.
         decoder_options: Further arguments of `AudioVideoDecoder`: ``transforms`` of frames (random transforms draw new
             values for each row), ``video_stream_index``, ``audio_stream_index``, ``seek_mode``, ``device`` of the
             frames (see `VideoClips`) ...
+        dataset_options: Arguments of `MediaDataset`: ``seed``, ``on_error``, ``max_consecutive_failures``,
+            ``max_open_files``.
 
     Raises:
         InvalidArgumentError: if there are no files or an argument is invalid.
@@ -289,7 +303,7 @@ class VideoAudioClips(MediaDataset):
 
 @dataclass(frozen=True)
 class VideoAudioRecipe(Recipe):
-    """Makes clips of a video with audio; see `VideoAudioClips`."""
+    """Opens videos and reads clips with audio, for the dataset `VideoAudioClips`, which describes the arguments."""
 
     sampler: Callable[[Any], Clips]
     keep_clip_dimension: bool = False

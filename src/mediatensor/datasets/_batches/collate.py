@@ -188,12 +188,12 @@ def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], n
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
     """Stack samples of the same shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
 
-    All collate functions leave out skipped rows, but keep the failures and timings of these rows. If all labels are
-    numbers, they become a tensor (B,): int64, or float64 if any of them is fractional. Booleans count as 0 and 1.
-    Labels that are tensors or arrays of one shape and dtype are stacked. All other labels stay a list. ``extra`` has a
-    list for each column that at least one sample has, with ``None`` for samples without the column. The memory format
-    of the data does not change: decoded frames stay channels-last in memory. In a worker, batches are written directly
-    into shared memory.
+    B is the number of samples. All collate functions leave out skipped rows, but keep the failures and timings of these
+    rows. If all labels are numbers, they become a tensor (B,): int64, or float64 if any label is fractional. Booleans
+    count as 0 and 1. Labels that are tensors or arrays of one shape and dtype are stacked. All other labels stay a
+    list. ``Batch.extra`` maps the name of each column that at least one sample has to a list of B values, with ``None``
+    for samples without the column. The memory format of the data does not change: decoded frames stay channels-last in
+    memory. In a worker, batches are written directly into shared memory.
 
     If samples were made with ``keep_clip_dimension=True``, their audio is not stacked, but stays a list with one
     `AudioSamplesBatch` for each sample.
@@ -222,7 +222,8 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
 def ragged(samples: Sequence[Sample | Skipped]) -> Batch:
     """Make a batch of samples of different shapes, with lists instead of tensors.
 
-    ``frames``, ``audio``, ``features``, ``images`` and ``frame_indices`` are lists. All other fields are as in `stack`.
+    The fields ``frames``, ``audio``, ``features``, ``images`` and ``frame_indices`` of the batch are lists with one
+    value for each sample. All other fields are as in `stack`.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`.
@@ -254,18 +255,19 @@ def pad(
     """Make a batch of samples of different lengths and sizes, padded at the end, at the bottom and at the right.
 
     Frames and images are padded with black. Audio, features (in their last dimension) and durations are padded with 0.
-    Times are padded with NaN, and frame indices with -1. The sizes before padding are in ``num_valid_frames``,
-    ``valid_sizes``, ``num_valid_features`` and ``audio.num_valid_samples`` of the batch. The masks ``frame_mask``,
-    ``pixel_mask`` and ``sample_mask`` are false in the padding. All other fields are as in `stack`.
+    Times are padded with NaN, and frame indices with -1. The sizes before padding are in the fields
+    ``num_valid_frames``, ``valid_sizes`` (height, width), ``num_valid_features`` and ``audio.num_valid_samples`` of the
+    batch. Its masks ``frame_mask``, ``pixel_mask`` and ``sample_mask`` are false in the padding. All other fields are
+    as in `stack`.
 
     Bind the arguments with ``functools.partial``: ``DataLoader(..., collate_fn=partial(pad, num_frames=32))``.
 
     Args:
         samples: The samples of a dataset; all of them may be `Skipped`. Frames must be channels-first.
-        num_frames: Number of frames after padding; by default the number in the longest clip.
-        num_samples: Number of audio samples after padding; by default the number in the longest clip.
-        size: (height, width) after padding; by default the largest height and the largest width.
-        multiple_of: Round heights and widths up to a multiple of this number.
+        num_frames: Number of frames after padding; by default the number in the longest clip of the batch.
+        num_samples: Number of audio samples after padding; by default the number in the longest clip of the batch.
+        size: (height, width) in pixels after padding; by default the largest height and the largest width in the batch.
+        multiple_of: Number of pixels. Heights and widths are rounded up to a multiple of it.
 
     Returns:
         The batch, of length 0 if there are no samples.
@@ -301,16 +303,17 @@ def pad(
 
 
 def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
-    """Make a batch of rows of named columns: tensors become (B, ...), other values become lists.
+    """Make a batch of rows that are dicts of named columns.
 
+    In each column, B tensors are stacked to one tensor (B, ...), and other values become a list of length B.
     `DataLoader` uses this function for datasets whose rows are dicts, such as `LeRobotClips`. Skipped rows are left
     out, but their failures are kept.
 
     Args:
-        rows: The rows of a dataset; all of them may be `Skipped`.
+        rows: The rows of a dataset, each a `ColumnDict`; all of them may be `Skipped`.
 
     Returns:
-        The batch; without columns if there are no rows.
+        The batch, a `ColumnDict` with the same columns. If all rows are skipped, it has no columns.
 
     Raises:
         InvalidArgumentError: if the tensors of a column differ in shape or dtype, or rows have different columns.

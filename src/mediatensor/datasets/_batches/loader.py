@@ -29,9 +29,10 @@ B = TypeVar("B", covariant=True)
 class DataLoader(torch.utils.data.DataLoader[B]):
     """A torch ``DataLoader`` for media datasets that can shuffle rows, divide them among ranks, and resume an epoch.
 
-    Each iteration reads one epoch, starting with epoch 0. After resuming, ``for _ in range(loader.epoch, num_epochs)``
-    iterates over the remaining epochs. `state_dict` counts only the batches that your loop *received*, although workers
-    may have read more. Resuming reads these extra batches again, so your loop does not miss a row or get it twice.
+    A row is one item of the dataset, for example a clip; a file can have several rows. Each iteration over the loader
+    reads one epoch, starting with epoch 0. After resuming, ``for _ in range(loader.epoch, num_epochs)`` iterates over
+    the remaining epochs. `state_dict` counts only the batches that your loop *received*, although workers may have read
+    more. Resuming reads these extra batches again, so your loop does not miss a row or get it twice.
 
     Within a loop, you can start an extra iteration over the same loader, for example ``next(iter(loader))`` to look at
     a batch. This changes neither the position of the loop nor the number of the next epoch. Several iterations can be
@@ -39,18 +40,28 @@ class DataLoader(torch.utils.data.DataLoader[B]):
     `BatchIterator` with its own ``state_dict()`` and ``epoch``.
 
     Args:
-        dataset: A dataset; or a `TarSamples`, which shuffles its rows and divides them among ranks by itself.
+        dataset: A `MediaDataset`, such as `VideoClips`, or a `TarSamples`, which shuffles its rows and divides them
+            among ranks by itself.
         batch_size: Number of rows in a batch of one rank. If you change ``batch_size`` and ``num_ranks``, but not their
             product, each training step still reads the same rows.
         shuffle: ``True`` or a `Shuffle` shuffles the rows, differently in each epoch.
         collate_fn: Function that makes a batch of samples: `stack`, `ragged`, `pad`, or your own. The default is
             `stack`, or `stack_columns` for rows that are dicts.
-        seed, drop_last, rank, num_ranks, bucket_by, weights, rows_per_epoch: See `RowBatches`. Set ``drop_last=True``
-            if all ranks must make the same number of steps, as with ``DistributedDataParallel``. Unreadable rows do not
-            change the number of steps. With several ranks and ``on_error="skip"``, a batch whose rows were all skipped
-            gets one row of another file. With `TarSamples`, pass ``seed``, ``rank`` and ``num_ranks`` to `TarSamples`
-            instead. ``drop_last`` then leaves out the last rows of each worker separately, so the ranks can still make
-            different numbers of steps.
+        seed: Seed of the order; by default the seed of the dataset. With `TarSamples`, pass ``seed``, ``rank`` and
+            ``num_ranks`` to `TarSamples` instead.
+        drop_last: Leave out batches that are not full. Set it to ``True`` if all ranks must make the same number of
+            steps, as with ``DistributedDataParallel``. Unreadable rows do not change the number of steps. With several
+            ranks and ``on_error="skip"``, a batch whose rows were all skipped gets one row of another file. With
+            `TarSamples`, ``drop_last`` leaves out the last rows of each worker separately, so ranks can make different
+            numbers of steps.
+        rank: Rank of this process; by default its rank in torch.distributed, or 0.
+        num_ranks: Number of processes that read the dataset together; by default the number in torch.distributed, or 1.
+        bucket_by: Function that takes an `Item` and returns the bucket of the file, any hashable value. All rows of a
+            batch are from one bucket.
+        weights: How often rows are read: ``"balanced"``, a weight for each class, or a weight for each row; see
+            `RowBatches`. By default, each row is read once in an epoch.
+        rows_per_epoch: Number of rows of an epoch if ``weights`` are given; by default the number of rows of the
+            dataset.
         options: Further arguments of torch's ``DataLoader``: ``num_workers``, ``pin_memory``, ``prefetch_factor``,
             ``persistent_workers``, ``multiprocessing_context``, ``timeout`` ...
 
@@ -205,14 +216,19 @@ class DataLoader(torch.utils.data.DataLoader[B]):
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being read. Before the first iteration, it is the epoch that will be read first."""
+        """Number of the epoch that is being read, from 0. Before the first iteration, the epoch to be read first."""
         return self.batches.epoch
 
     def count_classes(self, epoch: int | None = None) -> dict[Any, int]:
-        """Return how many rows of each class an epoch reads, on all ranks together; see `RowBatches.count_classes`.
+        """Return how many rows of each class an epoch reads, on all ranks together.
 
         Args:
-            epoch: Number of the epoch; by default `epoch`, from its start.
+            epoch: Number of the epoch, from 0; by default the current epoch of the loader, including rows that were
+                already read.
+
+        Returns:
+            A dict that maps each class name, or the label if the classes have no names, to the number of its rows. Rows
+            without a label have the key ``None``.
 
         Raises:
             InvalidArgumentError: if the dataset is a `TarSamples`, whose rows are unknown before they are read.
@@ -229,7 +245,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         return self.batches.count_classes(epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration.
+        """Set the number of the epoch that the next iteration reads from its start.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -334,7 +350,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             self.batches.set_epoch(position.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the next batch, as a dictionary that `load_state_dict` accepts.
+        """Return a dict that describes the position of the next batch. Pass it to `load_state_dict` to resume there.
 
         Raises:
             InvalidArgumentError: if the dataset is a stream that cannot resume (see `TarSamples`), or if several
@@ -344,18 +360,18 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         return (_Position(self.batches) if position is None else position).state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Let the next iteration resume at a saved state.
+        """Let the next iteration over this loader resume at a saved position.
 
         The batch size and the numbers of workers and ranks can differ from those of the loader that saved the state.
 
         Args:
-            state: A result of `state_dict`. For a dataset, all ranks have the same state, so you can load the state of
-                any rank. For `TarSamples`, each rank has its own state, so load the one that the same rank saved. If
-                the number of ranks has changed, load a list of the states of all ranks.
+            state: A result of `state_dict`. For a `MediaDataset`, all ranks have the same state, so you can load the
+                state of any rank. For `TarSamples`, each rank has its own state, so load the state that the same rank
+                saved. If the number of ranks has changed, load a list of the states of all ranks.
 
         Raises:
-            InvalidArgumentError: for the same reasons as in ``RowBatches.load_state_dict``. File names are compared
-                without the folder that all files have in common.
+            InvalidArgumentError: if the state does not belong to this loader, for example because its files differ; see
+                `RowBatches.load_state_dict`. File names are compared without the folder that all files have in common.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -447,7 +463,7 @@ P = TypeVar("P", bound=Position)
 class BatchIterator(Iterator[B], Generic[B]):
     """One iteration over a `DataLoader` or `ToDevice`, with its own position. ``iter(loader)`` returns it.
 
-    Several iterations over one loader are independent of each other.
+    Several iterations over one loader do not affect each other.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -472,14 +488,16 @@ class BatchIterator(Iterator[B], Generic[B]):
 
     @property
     def epoch(self) -> int | None:
-        """The epoch whose batches this iteration returns, or ``None`` if the loader does not count epochs."""
+        """Number of the epoch whose batches this iteration returns; ``None`` if the loader does not count epochs."""
         return self._position.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last batch that this iteration returned. ``loader.load_state_dict`` accepts it.
+        """Return a dict that describes the position after the last batch that this iteration returned.
+
+        To resume at this position, pass the dict to ``load_state_dict`` of a loader.
 
         Raises:
-            InvalidArgumentError: if the loader cannot resume.
+            InvalidArgumentError: if the loader cannot resume, for example with some streams; see `TarSamples`.
         """
         return self._position.state_dict()
 

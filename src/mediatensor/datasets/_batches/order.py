@@ -20,19 +20,20 @@ from .._sources.items import Item
 
 @dataclass(frozen=True)
 class Shuffle:
-    """Settings for shuffling the rows of a dataset.
+    """Settings for shuffling the rows of a dataset. A row is one item, for example a clip of a file.
 
-    By default, every order of all rows is equally likely. That is slow if each file has several rows, because the file
-    is usually opened again for each of them. Reading is faster if rows of one file are close to each other: a file is
-    then opened once for several rows, and a group of pictures is decoded once for several clips. ``rows_together``
-    keeps some rows of a file next to each other, and ``window`` keeps all rows of a file near each other. Both make
-    batches less varied; `shuffle_quality` measures by how much.
+    By default, every order of all rows is equally likely. This is slow if each file has several rows, because the file
+    is usually opened again for each of its rows. Reading is faster if rows of one file are close to each other: a file
+    is then opened once for several rows, and a group of pictures (GOP) is decoded once for several clips.
+    ``rows_together`` keeps some rows of a file next to each other, and ``window`` keeps all rows of a file near each
+    other. Both settings make batches less varied; `shuffle_quality` measures by how much.
 
     Attributes:
         rows_together: Number of rows of one file that stay next to each other. Each epoch forms new groups of rows.
-        window: Approximate size of a buffer, in rows. Files are read in random order into this buffer, and groups of
-            ``rows_together`` rows are drawn from it at random. Only rows of files that are near each other in that
-            order are therefore mixed. ``None`` shuffles over the whole epoch.
+        window: Approximate size of a shuffle buffer, in rows. The buffer is filled with the rows of one file after
+            another, with the files in random order. Groups of ``rows_together`` rows are drawn from the buffer at
+            random, so only rows of files that are near each other in this order are mixed. ``None`` shuffles over the
+            whole epoch.
 
     Raises:
         InvalidArgumentError: if a number is not positive.
@@ -163,15 +164,15 @@ def shuffle_quality(order: NDArray[np.int64], file_of_row: NDArray[np.int64], ba
     """Measure how well an order mixes the rows of different files.
 
     Args:
-        order: All row numbers of an epoch, in the order in which they are read.
-        file_of_row: File number of each row.
+        order: Indices of all rows of an epoch in the order in which they are read, int array (rows,).
+        file_of_row: For each row of the dataset, the index of its file, int array (rows,).
         batch_size: Number of rows in a batch.
 
     Returns:
-        A dict. ``files_per_batch`` is the mean number of different files in a full batch, 0 if no batch is full.
-        ``same_file_next`` is the share of rows whose next row is from the same file, from 0 to 1. ``displacement`` is
-        the mean distance of rows from their original positions, divided by the mean distance in a random order (a third
-        of the number of rows). It is 0 if the rows are not shuffled, and about 1 if they are fully shuffled.
+        A dict of three floats. ``"files_per_batch"`` is the mean number of different files in a full batch; 0 if no
+        batch is full. ``"same_file_next"`` is the share of rows whose next row is from the same file, from 0 to 1.
+        ``"displacement"`` is the mean distance of rows from their original positions, divided by a third of the number
+        of rows, the mean distance in a random order. It is 0 for unshuffled rows and about 1 for fully shuffled rows.
 
     Example:
         >>> import numpy as np
