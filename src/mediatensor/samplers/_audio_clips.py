@@ -106,9 +106,9 @@ def audio_clips_at_random_timestamps(
             repeats the clip from its start, and ``"error"`` raises an `InvalidArgumentError`.
 
     Returns:
-        Samples float32 (num_clips, channels, samples); all clips have the same length. ``pts_seconds`` contains the
-        drawn start of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples`` is
-        the number of decoded samples in each clip, without padding or repetition.
+        An `AudioSamplesBatch`. ``data`` is float32 (num_clips, channels, samples); all clips have the same length.
+        ``pts_seconds`` has the random start of each clip, and the clip's first sample is the sample nearest to this
+        time. ``num_valid_samples`` has the number of decoded samples in each clip, without padding or repetition.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the end of the stream is unknown,
@@ -169,12 +169,13 @@ def audio_clips_at_regular_timestamps(
             the end. Clips that reach beyond the end are completed by ``policy``. By default, only clips that fit into
             the stream are decoded, or one clip at ``sampling_range_start`` if none fits. Required if the header does
             not state the end of the stream.
-        policy: See `audio_clips_at_random_timestamps`.
+        policy: How to handle a clip that reaches beyond the end of the stream: ``"pad"``, ``"wrap"`` or ``"error"``, as
+            in `audio_clips_at_random_timestamps`.
 
     Returns:
-        Samples float32 (clips, channels, samples); all clips have the same length. ``pts_seconds`` contains the start
-        of each clip. The clip's first sample is the sample nearest to this time. ``num_valid_samples`` is the number of
-        decoded samples in each clip, without padding or repetition.
+        An `AudioSamplesBatch`. ``data`` is float32 (clips, channels, samples); all clips have the same length.
+        ``pts_seconds`` has the start of each clip, and the clip's first sample is the sample nearest to this time.
+        ``num_valid_samples`` has the number of decoded samples in each clip, without padding or repetition.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `audio_clips_at_random_timestamps`.

@@ -150,17 +150,17 @@ def sample_frames(
             down.
         max_tokens: Largest number of tokens that the model uses for all frames. The number of frames is at most
             ``max_tokens / tokens_per_frame``, rounded down.
-        tokens_per_frame: Number of tokens that the model uses for one frame, which can be a fraction, or a function
-            that returns this number for a height and a width: the frame size after the decoder's transforms. In
-            Qwen2.5-VL, one token covers 28 x 28 pixels (2 x 2 patches of 14 x 14) of two frames, so the number is
+        tokens_per_frame: Number of tokens that the model uses for one frame, which can be a fraction. Or a function
+            that returns this number for a height and a width, which are the frame size after the decoder's transforms.
+            In Qwen2.5-VL, one token covers 28 x 28 pixels (2 x 2 patches of 14 x 14) of two frames, so the number is
             ``height * width / (28 * 28) / 2``.
         multiple_of: The number of frames is rounded down to a multiple of this number, but is at least this number. Use
             2 for Qwen2.5-VL, which joins frames in pairs. If the video has fewer frames than this number, frames are
             repeated.
 
     Returns:
-        Frames of shape (N, C, H, W), or (N, H, W, C) if this is the decoder's dimension order. ``pts_seconds`` has
-        their times, float64 (N,).
+        A `FrameBatch`. ``data`` has the shape (N, C, H, W), or (N, H, W, C) if this is the decoder's dimension order.
+        ``pts_seconds`` has the times of the frames, float64 (N,).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, no limit is given, only one of ``max_tokens`` and

@@ -166,8 +166,8 @@ def clips_at_random_indices(
             `InvalidArgumentError`.
 
     Returns:
-        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times have shape (num_clips, num_frames_per_clip).
+        A `FrameBatch`. ``data`` has the shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is
+        the decoder's dimension order. The times have the shape (num_clips, num_frames_per_clip).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames, or a clip
@@ -225,12 +225,12 @@ def clips_at_regular_indices(
     Args:
         decoder: The decoder of the video.
         num_clips: Number of clips, at least 1. A single clip starts at the start of the range.
-        num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: See
-            `clips_at_random_indices`.
+        num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy: Frames of a
+            clip, range of its start, and handling of clips that reach beyond the end, as in `clips_at_random_indices`.
 
     Returns:
-        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times have shape (num_clips, num_frames_per_clip).
+        A `FrameBatch`. ``data`` has the shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is
+        the decoder's dimension order. The times have the shape (num_clips, num_frames_per_clip).
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_indices`.

@@ -67,8 +67,8 @@ class Scene:
     Attributes:
         first_frame: Index of the first frame.
         last_frame: Index of the last frame. The next scene starts one frame later.
-        begin_seconds: Start time of the first frame.
-        end_seconds: End time of the last frame, which is the ``begin_seconds`` of the next scene.
+        begin_seconds: Start time of the first frame in seconds.
+        end_seconds: End time of the last frame in seconds, which is the ``begin_seconds`` of the next scene.
         score: Difference of the first frame from the previous frame, from 0 to 765; see `find_scenes`. It is 0.0 for
             the first scene. If the scene starts with a fade through black, the score compares the first black frame
             with a frame shortly before it.
@@ -93,7 +93,7 @@ class Scene:
 
     @property
     def duration_seconds(self) -> float:
-        """Duration in seconds."""
+        """Duration of the scene in seconds: ``end_seconds - begin_seconds``."""
         return self.end_seconds - self.begin_seconds
 
 
@@ -139,8 +139,8 @@ def find_scenes(
             `VideoDecoder` of a whole file in exact mode.
 
     Returns:
-        The scenes in order. They contain all frames that can be decoded. A video without cuts is one scene. No scene is
-        shorter than ``min_frames`` or ``min_seconds``, unless the whole video is shorter.
+        A list of scenes in order. They contain all frames that can be decoded. A video without cuts is one scene. No
+        scene is shorter than ``min_frames`` or ``min_seconds``, unless the whole video is shorter.
 
     Raises:
         InvalidArgumentError: if an argument is invalid.
@@ -210,8 +210,8 @@ def clips_at_scenes(
             `InvalidArgumentError`.
 
     Returns:
-        Frames of shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times have shape (scenes, num_frames_per_clip).
+        A `FrameBatch`. ``data`` has the shape (scenes, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the
+        decoder's dimension order. The times have the shape (scenes, num_frames_per_clip).
 
     Raises:
         InvalidArgumentError: if an argument is invalid, ``scenes`` is empty or has frames that the video does not have,

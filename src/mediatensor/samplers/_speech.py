@@ -47,8 +47,8 @@ class SpeechSegment:
     """A range of time with speech.
 
     Attributes:
-        start_seconds: Start time, in the time of the file.
-        end_seconds: End time.
+        start_seconds: Start time in seconds, on the time axis of the file.
+        end_seconds: End time in seconds, on the time axis of the file.
         probability: Mean probability of speech in the segment without its padding, from 0 to 1.
 
     Example:
@@ -63,7 +63,7 @@ class SpeechSegment:
 
     @property
     def duration_seconds(self) -> float:
-        """Duration in seconds."""
+        """Duration of the segment in seconds, including its padding: ``end_seconds - start_seconds``."""
         return self.end_seconds - self.start_seconds
 
 
@@ -78,8 +78,8 @@ def speech_segments(
     """Find the segments of audio that contain speech, with the network of Silero VAD.
 
     Silero VAD (https://github.com/snakers4/silero-vad) estimates a probability of speech for each window of 32 ms. A
-    segment starts with the first window that reaches ``threshold``, and ends before a pause. In a pause, no window
-    reaches ``threshold``, and the first window is more than 0.15 below it.
+    segment starts with the first window whose probability reaches ``threshold``, and ends before a pause. In a pause,
+    no window reaches ``threshold``, and the first window is more than 0.15 below ``threshold``.
 
     The audio is resampled to 16 kHz and mixed to the mean of its channels, independently of the settings of the
     decoder. It is decoded block by block, so hours of audio need little memory. Gaps in the time stamps count as
@@ -90,11 +90,12 @@ def speech_segments(
         threshold: Minimum probability of speech, above 0 and below 1.
         min_speech_seconds: Minimum duration of speech. Shorter segments are left out.
         min_pause_seconds: Minimum duration of a pause. Shorter pauses belong to the segment around them.
-        pad_seconds: Time that is added before and after each segment. Between two segments, at most half of the pause
-            is added to each.
+        pad_seconds: Time in seconds that is added before and after each segment. Between two segments, at most half of
+            the pause is added to each.
 
     Returns:
-        The segments in order, with times in the file. They do not overlap. For audio without speech, the list is empty.
+        A list of segments in order, with times on the time axis of the file. Segments do not overlap. For audio without
+        speech, the list is empty.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or the sample rate of the audio cannot be converted to 16 kHz.

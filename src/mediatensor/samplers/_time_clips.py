@@ -103,9 +103,9 @@ def clips_at_random_timestamps(
             `InvalidArgumentError`.
 
     Returns:
-        Frames of shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times have shape (num_clips, num_frames_per_clip). They are the start times of the frames, not the
-        times for which the frames were requested.
+        A `FrameBatch`. ``data`` has the shape (num_clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is
+        the decoder's dimension order. ``pts_seconds``, of shape (num_clips, num_frames_per_clip), has the start times
+        of the frames, not the times for which the frames were requested.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, the sampling range is empty, the video has no frames or lacks
@@ -162,12 +162,13 @@ def clips_at_regular_timestamps(
         decoder: The decoder of the video.
         seconds_between_clip_starts: Time from the start of a clip to the start of the next one in seconds, above 0.
         sampling_range_start: Start of the first clip in seconds; by default the start of the stream.
-        num_frames_per_clip, seconds_between_frames, sampling_range_end, policy: See `clips_at_random_timestamps`.
+        num_frames_per_clip, seconds_between_frames, sampling_range_end, policy: Frames of a clip, end of the range of
+            its start, and handling of clips that reach beyond the end, as in `clips_at_random_timestamps`.
 
     Returns:
-        Frames of shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the decoder's dimension
-        order. Their times have shape (clips, num_frames_per_clip). They are the start times of the frames, not the
-        times for which the frames were requested.
+        A `FrameBatch`. ``data`` has the shape (clips, num_frames_per_clip, C, H, W), or (..., H, W, C) if this is the
+        decoder's dimension order. ``pts_seconds``, of shape (clips, num_frames_per_clip), has the start times of the
+        frames, not the times for which the frames were requested.
 
     Raises:
         InvalidArgumentError, SourceTypeError, DecodeError: See `clips_at_random_timestamps`.

@@ -32,8 +32,8 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
     """Return the intersection over union (IoU) of each box in ``boxes_1`` with each box in ``boxes_2``.
 
     Args:
-        boxes_1: N straight boxes, (N, 4), each (xmin, ymin, xmax, ymax).
-        boxes_2: M straight boxes, (M, 4).
+        boxes_1: N axis-aligned boxes, (N, 4), each (xmin, ymin, xmax, ymax).
+        boxes_2: M boxes in the same form and unit, (M, 4).
 
     Returns:
         The IoU of each pair, (N, M): float64 if an input is float64 or has integers of at least 32 bits, otherwise
@@ -57,9 +57,9 @@ def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.floa
     The result is exact unless edges of the same polygon cross each other.
 
     Args:
-        polys_1: N polygons, (N, 4, 2), clockwise or counter-clockwise. They can also have 3 or more than 4 corners,
-            (N, K, 2).
-        polys_2: M polygons in the same form.
+        polys_1: N polygons as corners (x, y), clockwise or counter-clockwise: (N, 4, 2), or (N, K, 2) for K corners, at
+            least 3.
+        polys_2: M polygons in the same form and unit.
 
     Returns:
         The IoU of each pair, (N, M) float32. It is 0 for pairs in which neither polygon has an area.
@@ -191,7 +191,7 @@ def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
         thresh: A box is dropped if its IoU with a remaining box that has a better score is above this value.
 
     Returns:
-        Indices of the remaining boxes, by descending score. Boxes with equal scores keep their order.
+        List of the indices of the remaining boxes, by descending score. Boxes with equal scores keep their order.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape.

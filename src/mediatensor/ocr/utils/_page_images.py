@@ -144,11 +144,11 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
     """Return the size of the smallest upright rectangle that contains a rotated image.
 
     Args:
-        img_shape: Height and width of the image.
-        angle: Degrees.
+        img_shape: (height, width) of the image.
+        angle: Angle of the rotation in degrees, in either direction.
 
     Returns:
-        Height and width, not rounded.
+        (height, width) of the rectangle, not rounded.
 
     >>> from mediatensor.ocr.utils import compute_expanded_shape
     >>> compute_expanded_shape((100, 200), 90)
@@ -168,9 +168,9 @@ def rotate_image(image: Array, angle: float, expand: bool = False, preserve_orig
 
     Args:
         image: Array (H, W) or (H, W, C).
-        angle: Degrees.
+        angle: Angle in degrees.
         expand: Whether to enlarge the result so that no corner is cut off, and to pad it further to the original aspect
-            ratio.
+            ratio. By default, the result has the size of the input.
         preserve_origin_shape: Whether to scale the expanded result back to the size of the input. It has no effect
             without ``expand``.
 
@@ -239,8 +239,8 @@ def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float6
         angle: Degrees, counter-clockwise on screen.
 
     Returns:
-        The rotated page, black outside of the input, and the matrix (3, 3) that maps points (x, y, 1) of the rotated
-        page, in pixels, to points of the original page.
+        A pair: the rotated page, black outside of the input, and a matrix (3, 3). The matrix maps points (x, y, 1) of
+        the rotated page, in pixels, to points of the original page.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import straighten_page
@@ -256,7 +256,7 @@ def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float6
 
 
 def extract_crops(img: Array, boxes: Array) -> list[Array]:
-    """Cut straight boxes out of an image.
+    """Cut axis-aligned boxes out of an image.
 
     Args:
         img: Array (H, W) or (H, W, C).
@@ -265,7 +265,7 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
             clipped to the image.
 
     Returns:
-        N arrays (h, w) or (h, w, C). A box without area gives an array without pixels.
+        A list of N arrays (h, w) or (h, w, C). A box without area gives an array without pixels.
 
     Raises:
         InvalidArgumentError: if the boxes have a wrong shape or are not finite.
@@ -305,9 +305,9 @@ def extract_rcrops(
             sorted by their position, and the crop follows all four corners (perspective) instead of the first three.
 
     Returns:
-        N arrays (h, w) or (h, w, C), black outside of the image. h and w are the lengths of the box's sides in pixels,
-        rounded down. The array has no pixels if a side is shorter than one pixel. With ``assume_horizontal``, this also
-        happens if the box has no area.
+        A list of N arrays (h, w) or (h, w, C), black outside of the image. h and w are the lengths of the box's sides
+        in pixels, rounded down. The array has no pixels if a side is shorter than one pixel. With
+        ``assume_horizontal``, this also happens if the box has no area.
 
     Raises:
         InvalidArgumentError: if the polygons have a wrong shape, are not finite, or are too large.

@@ -59,7 +59,9 @@ def _check_pairs(gt: Sequence[str], pred: Sequence[str]) -> None:
 
 
 class TextMatch:
-    """The share of words that are recognised without any error.
+    """Metric: the share of words that are recognised without any error.
+
+    Call `update` for each batch of words, and `summary` at the end.
 
     >>> from mediatensor.ocr.utils import TextMatch
     >>> metric = TextMatch()
@@ -96,8 +98,8 @@ class TextMatch:
         """Return the shares of words that were recognised exactly, for each way of comparing them.
 
         Returns:
-            Shares in [0, 1] under the keys ``raw``, ``caseless``, ``anyascii`` and ``unicase``, which are the four
-            comparisons of `string_match`, in this order.
+            A dict of shares in [0, 1]. Its keys are the comparisons of `string_match`: ``raw`` (unchanged),
+            ``caseless`` (lower case), ``anyascii`` (ASCII) and ``unicase`` (ASCII in lower case).
 
         Raises:
             InvalidArgumentError: if no word was counted.
@@ -119,7 +121,7 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     extending the bit-parallel approximate string matching algorithm of Myers", 2001.)
 
     Args:
-        one: A string, or a list of words.
+        one: A string, or a list of words. The units that are edited are then characters, or words.
         other: Another string or list of words.
 
     >>> from mediatensor.ocr.utils.metrics import edit_distance

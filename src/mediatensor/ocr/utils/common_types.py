@@ -20,7 +20,7 @@ AbstractFile: TypeAlias = AbstractPath | bytes
 
 @dataclass
 class Sample:
-    """An image with its ground truth. Datasets return samples, and transforms change them.
+    """An image with its ground truth, as in docTR. `mediatensor.ocr.transforms` take and return such samples.
 
     Attributes:
         image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
@@ -29,7 +29,7 @@ class Sample:
         target: The ground truth. For detection, it is an array of relative boxes (N, 4), each (xmin, ymin, xmax, ymax),
             or of relative polygons (N, 4, 2), or a dict that has such an array for each class. For recognition, it is a
             text. For classification, it is an array (1,) with the class number. It is ``None`` if there is no ground
-            truth.
+            truth. Relative coordinates are fractions of the image's width and height.
 
     Example:
         >>> import numpy as np

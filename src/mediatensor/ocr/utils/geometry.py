@@ -1,6 +1,6 @@
 """Convert, rotate and crop boxes, polygons and pages, with docTR's function names and conventions.
 
-A straight box is ``((xmin, ymin), (xmax, ymax))`` or a row of an array (N, 4). A rotated box is four points, in an
+An axis-aligned box is ``((xmin, ymin), (xmax, ymax))`` or a row of an array (N, 4). A rotated box is four points, in an
 array (N, 4, 2). Coordinates are (x, y), and y points down. Relative coordinates are fractions of the page's width and
 height, in [0, 1].
 """
@@ -59,9 +59,15 @@ Array: TypeAlias = NDArray[Any]
 
 
 def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
-    """Return the corners of a straight box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
+    """Return the corners of an axis-aligned box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
 
     Rotated boxes have another order: clockwise from the top left. `order_points` converts corners to that order.
+
+    Args:
+        bbox: The box as ((xmin, ymin), (xmax, ymax)).
+
+    Returns:
+        A tuple of four points (x, y).
 
     >>> from mediatensor.ocr.utils import bbox_to_polygon
     >>> bbox_to_polygon(((0.1, 0.2), (0.5, 0.4)))
@@ -72,7 +78,13 @@ def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
 
 
 def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
-    """Return the smallest straight box around a polygon with any number of points.
+    """Return the smallest axis-aligned box around a polygon with any number of points.
+
+    Args:
+        polygon: Points (x, y).
+
+    Returns:
+        The box as ((xmin, ymin), (xmax, ymax)).
 
     >>> from mediatensor.ocr.utils import polygon_to_bbox
     >>> polygon_to_bbox(((0.1, 0.2), (0.5, 0.1), (0.5, 0.4), (0.1, 0.5)))
@@ -100,7 +112,10 @@ def reading_geometry(geometry: Any, turn: object) -> Any:
 
 
 def boxes_to_polygons(boxes: Array) -> Array:
-    """Return the corners of straight boxes (N, 4) as an array (N, 4, 2) of the same dtype, clockwise from the top left.
+    """Return the corners of axis-aligned boxes as an array (N, 4, 2), clockwise from the top left, of the same dtype.
+
+    Args:
+        boxes: Array (N, 4), each (xmin, ymin, xmax, ymax).
 
     Example:
         >>> import numpy as np
@@ -147,7 +162,7 @@ def order_points(pts: Array) -> Array:
     The corner with the smallest x + y comes first, and counts as top left. The remaining corners follow clockwise.
 
     Args:
-        pts: A quadrangle (4, 2), a straight box (4,), or many quadrangles (N, 4, 2).
+        pts: A quadrangle (4, 2), an axis-aligned box (4,) as (xmin, ymin, xmax, ymax), or many quadrangles (N, 4, 2).
 
     Returns:
         The sorted points, (4, 2) or (N, 4, 2), in the dtype of ``pts``.
@@ -180,11 +195,11 @@ def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """Split the output of a detector into boxes and scores, page by page.
 
     Args:
-        boxes: One array for each page. Straight boxes are (N, 5), with the score as the last number of a row. Rotated
+        boxes: One array for each page. Axis-aligned boxes are (N, 5), each (xmin, ymin, xmax, ymax, score). Rotated
             boxes are (N, 5, 2), with (0, score) as the fifth point.
 
     Returns:
-        The boxes of each page, (N, 4) or (N, 4, 2), and the scores of each page, (N,).
+        A pair of lists with one array for each page: the boxes, (N, 4) or (N, 4, 2), and the scores, (N,).
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import detach_scores
@@ -201,8 +216,8 @@ class MinAreaRect(NamedTuple):
     """A rectangle at any angle.
 
     Attributes:
-        center: The centre of the rectangle, (x, y).
-        axis: Unit vector along the longer side, with x > 0 (or x = 0 and y > 0).
+        center: The centre of the rectangle, an array (x, y).
+        axis: Unit vector along the longer side, an array (x, y) with x > 0 (or x = 0 and y > 0).
         width: Length of the longer side.
         height: Length of the shorter side.
 
@@ -225,7 +240,10 @@ class MinAreaRect(NamedTuple):
         return float(np.rad2deg(np.arctan2(-self.axis[1], self.axis[0]))) + 0.0 if self.axis[0] > 0 else 90.0
 
     def corners(self) -> NDArray[np.float64]:
-        """Return the four corners (4, 2), clockwise on screen. The side between the first two is a longer side."""
+        """Return the corners, an array (4, 2), clockwise on screen.
+
+        The side between the first two corners is a longer side.
+        """
         along = self.axis * (self.width / 2)
         across = np.array([-self.axis[1], self.axis[0]]) * (self.height / 2)
         return np.stack(
@@ -249,7 +267,8 @@ def min_area_rect(points: ArrayLike) -> MinAreaRect:
         points: Finite coordinates of shape (N, 2), with N at least 1. Points can coincide or lie on one line.
 
     Returns:
-        The rectangle. If several have the same area, it is the one whose sides are closest to horizontal and vertical.
+        The rectangle, in the unit of ``points``. If several have the same area, it is the one whose sides are closest
+        to horizontal and vertical.
 
     Raises:
         InvalidArgumentError: if the shape is wrong, or a coordinate is not finite.
@@ -318,13 +337,14 @@ def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
 
 
 def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox | Array:
-    """Return the smallest straight box that contains all of the given straight boxes.
+    """Return the smallest axis-aligned box that contains all of the given axis-aligned boxes.
 
     Args:
-        bboxes: At least one box: an array (N, 4), or a sequence of ``((xmin, ymin), (xmax, ymax))``.
+        bboxes: At least one box: an array (N, 4), each (xmin, ymin, xmax, ymax), or a sequence of
+            ``((xmin, ymin), (xmax, ymax))``.
 
     Returns:
-        The enclosing box: an array (4,) if ``bboxes`` is an array, otherwise a tuple.
+        The enclosing box: an array (4,) if ``bboxes`` is an array, otherwise ``((xmin, ymin), (xmax, ymax))``.
 
     >>> from mediatensor.ocr.utils import resolve_enclosing_bbox
     >>> resolve_enclosing_bbox([((0.1, 0.1), (0.2, 0.2)), ((0.15, 0.0), (0.3, 0.1))])
@@ -341,12 +361,12 @@ def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int
     Relative coordinates are treated as if the page were a square, as in docTR.
 
     Args:
-        rbboxes: Rotated boxes, each (4, 2).
+        rbboxes: At least one rotated box: arrays (4, 2) of corners, or one array (N, 4, 2).
         intermed_size: Accepted for compatibility with docTR, which multiplies coordinates by it before rounding. It has
             no effect here.
 
     Returns:
-        The corners (4, 2), in the order of `order_points`.
+        The corners, an array (4, 2): top left, top right, bottom right, bottom left; see `order_points`.
 
     Raises:
         InvalidArgumentError: if there are no boxes, or `intermed_size` is not positive.
@@ -394,9 +414,9 @@ def rotate_abs_geoms(
     """Rotate boxes, given in pixels, about the centre of their image.
 
     Args:
-        geoms: Boxes in pixels, (N, 4) or (N, 4, 2).
-        angle: Degrees, counter-clockwise on screen.
-        img_shape: Height and width of the image.
+        geoms: Boxes in pixels: (N, 4), each (xmin, ymin, xmax, ymax), or corners (N, 4, 2).
+        angle: Angle in degrees, counter-clockwise on screen.
+        img_shape: (height, width) of the image.
         expand: Whether the rotation enlarges the image, so that no part of the image is lost.
 
     Returns:
@@ -421,13 +441,13 @@ def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple
     """Convert relative boxes to coordinates of an image that was padded or cropped equally on opposite sides.
 
     Args:
-        loc_preds: Relative polygons (N, 4, 2).
-        orig_shape: Height and width of the original image.
-        dest_shape: Height and width of the padded or cropped image. This image has the same centre and scale as the
+        loc_preds: Boxes as corners (N, 4, 2), relative to the original image.
+        orig_shape: (height, width) of the original image.
+        dest_shape: (height, width) of the padded or cropped image. This image has the same centre and scale as the
             original image.
 
     Returns:
-        Polygons (N, 4, 2), relative to the padded or cropped image.
+        The corners (N, 4, 2), relative to the padded or cropped image.
 
     Raises:
         InvalidArgumentError: if a shape is not (height, width).
@@ -458,16 +478,16 @@ def rotate_boxes(
     """Rotate relative boxes about the centre of their page, counter-clockwise on screen.
 
     Args:
-        loc_preds: Relative boxes (N, 4) or (N, 4, 2).
+        loc_preds: Relative boxes: (N, 4), each (xmin, ymin, xmax, ymax), or corners (N, 4, 2).
         angle: Angle in degrees, between -90 and 90.
-        orig_shape: Height and width of the page; further items, such as channels, are ignored.
+        orig_shape: (height, width) of the page; further items, such as channels, are ignored.
         min_angle: Boxes are not rotated if ``angle`` is less than this many degrees away from -90, 0 or 90.
-        target_shape: Height and width of the image to which the result is relative; by default ``orig_shape``. It must
+        target_shape: (height, width) of the image to which the result is relative; by default ``orig_shape``. It must
             have the same centre as the page. For example, it can be the page without the padding that
             ``rotate_image(expand=True)`` added. Ignored if the boxes are not rotated.
 
     Returns:
-        Relative polygons (N, 4, 2), not clipped.
+        Relative corners (N, 4, 2), even if the boxes are not rotated. They are not clipped to [0, 1].
 
     Raises:
         InvalidArgumentError: if a shape is not (height, width).
@@ -522,8 +542,8 @@ def convert_to_relative_coords(geoms: Array, img_shape: tuple[int, int]) -> NDAr
     """Convert coordinates in pixels to relative coordinates, by dividing them by the size of the image.
 
     Args:
-        geoms: Boxes in pixels, (N, 4) or (N, 4, 2).
-        img_shape: Height and width of the image.
+        geoms: Boxes in pixels: (N, 4), each (xmin, ymin, xmax, ymax), or corners (N, 4, 2).
+        img_shape: (height, width) of the image.
 
     Returns:
         Boxes of the same shape, float32, clipped to [0, 1].

@@ -86,14 +86,17 @@ class _BoxMetric:
 
 
 class LocalizationConfusion(_BoxMetric):
-    """Recall, precision and mean IoU of boxes.
+    """Metric: recall, precision and mean IoU (intersection over union) of boxes.
+
+    Call `update` for each page, and `summary` at the end.
 
     Each true box is paired with at most one predicted box, and vice versa, so that the sum of the IoU of all pairs is
     as large as possible. A pair is a match if its IoU is at least ``iou_thresh``.
 
     Args:
-        iou_thresh: The minimum IoU (intersection over union) of a match, in (0, 1].
-        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
+        iou_thresh: The minimum IoU of a match, in (0, 1].
+        use_polygons: Whether boxes are given as corners (N, 4, 2), and can be rotated. By default, they are
+            axis-aligned: (N, 4), each (xmin, ymin, xmax, ymax).
 
     Raises:
         InvalidArgumentError: if ``iou_thresh`` is out of range.
@@ -111,8 +114,8 @@ class LocalizationConfusion(_BoxMetric):
         """Add the boxes of one page to the counts.
 
         Args:
-            gts: True boxes, (N, 4) or (N, 4, 2).
-            preds: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
+            gts: True boxes, (N, 4), or (N, 4, 2) with ``use_polygons``.
+            preds: Predicted boxes in the same form and unit, (M, 4) or (M, 4, 2).
 
         Raises:
             InvalidArgumentError: if the boxes have a wrong shape.
@@ -124,9 +127,9 @@ class LocalizationConfusion(_BoxMetric):
         """Return the scores of all pages counted so far. A score is ``None`` if it is undefined.
 
         Returns:
-            Recall, precision and mean IoU. Recall is the number of matches divided by the number of true boxes;
-            precision is the number of matches divided by the number of predicted boxes. The mean IoU is the
-            average of the largest IoU that each predicted box has with any true box, rounded to two digits.
+            A tuple (recall, precision, mean IoU). Recall is the number of matches divided by the number of true boxes.
+            Precision is the number of matches divided by the number of predicted boxes. The mean IoU is the average of
+            the largest IoU that each predicted box has with any true box, rounded to two digits.
         """
         return self._recall(self.matches), self._precision(self.matches), self._mean_iou()
 
@@ -136,10 +139,11 @@ class LocalizationConfusion(_BoxMetric):
 
 
 class OCRMetric(_BoxMetric):
-    """Recall and precision of words that are both detected and recognised.
+    """Metric: recall and precision of words that are both detected and recognised.
 
-    The arguments are the same as for `LocalizationConfusion`, and boxes are paired in the same way. A pair is a match
-    only if, in addition, both boxes have the same text. Texts are compared in the four ways of `string_match`.
+    The arguments are ``iou_thresh`` and ``use_polygons``, as for `LocalizationConfusion`, and boxes are paired in the
+    same way. A pair is a match only if, in addition, both boxes have the same text. Texts are compared in the four ways
+    of `string_match`.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import OCRMetric
@@ -161,8 +165,8 @@ class OCRMetric(_BoxMetric):
         """Add the boxes of one page to the counts.
 
         Args:
-            gt_boxes, pred_boxes: True boxes, (N, 4) or (N, 4, 2), and predicted boxes, (M, 4) or (M, 4, 2), in the same
-                unit.
+            gt_boxes, pred_boxes: True boxes, (N, 4), or (N, 4, 2) with ``use_polygons``, and M predicted boxes in the
+                same form and unit.
             gt_labels: The N true words, one for each true box.
             pred_labels: The M recognised words, one for each predicted box.
 
@@ -183,8 +187,9 @@ class OCRMetric(_BoxMetric):
         """Return the scores of all pages counted so far. A score is ``None`` if it is undefined.
 
         Returns:
-            Recall, precision, and the mean IoU as in `LocalizationConfusion`. Recall and precision are dicts with a
-            value for each way of comparing texts: ``raw``, ``caseless``, ``anyascii`` and ``unicase``.
+            A tuple (recall, precision, mean IoU). Recall and precision are dicts with a value for each way of comparing
+            texts: ``raw`` (unchanged), ``caseless`` (lower case), ``anyascii`` (ASCII) and ``unicase`` (ASCII in lower
+            case). The mean IoU is a number, as in `LocalizationConfusion`.
         """
         counts = (self.raw_matches, self.caseless_matches, self.anyascii_matches, self.unicase_matches)
         recall = {name: self._recall(count) for name, count in zip(MATCHES, counts, strict=True)}
@@ -197,10 +202,10 @@ class OCRMetric(_BoxMetric):
 
 
 class DetectionMetric(_BoxMetric):
-    """Recall and precision of boxes with a class. A match must have the right class.
+    """Metric: recall and precision of boxes with a class.
 
-    The arguments are the same as for `LocalizationConfusion`, and boxes are paired in the same way. A pair is a match
-    only if, in addition, both boxes have the same class.
+    The arguments are ``iou_thresh`` and ``use_polygons``, as for `LocalizationConfusion`, and boxes are paired in the
+    same way. A pair is a match only if, in addition, both boxes have the same class.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import DetectionMetric
@@ -221,10 +226,10 @@ class DetectionMetric(_BoxMetric):
         """Add the boxes of one page to the counts.
 
         Args:
-            gt_boxes, pred_boxes: True boxes, (N, 4) or (N, 4, 2), and predicted boxes, (M, 4) or (M, 4, 2), in the same
-                unit.
-            gt_labels: The N true classes.
-            pred_labels: The M predicted classes.
+            gt_boxes, pred_boxes: True boxes, (N, 4), or (N, 4, 2) with ``use_polygons``, and M predicted boxes in the
+                same form and unit.
+            gt_labels: Array (N,) of the class indices of the true boxes.
+            pred_labels: Array (M,) of the class indices of the predicted boxes.
 
         Raises:
             InvalidArgumentError: if the numbers of boxes and classes differ, or the boxes have a wrong shape.
@@ -234,7 +239,10 @@ class DetectionMetric(_BoxMetric):
         self.num_matches += int((np.asarray(gt_labels)[truth] == np.asarray(pred_labels)[prediction]).sum())
 
     def summary(self) -> tuple[float | None, float | None, float | None]:
-        """Return recall, precision and mean IoU as `LocalizationConfusion` does. Each is ``None`` if undefined."""
+        """Return a tuple (recall, precision, mean IoU) of all pages counted so far, as in `LocalizationConfusion`.
+
+        Each score is ``None`` if it is undefined.
+        """
         return self._recall(self.num_matches), self._precision(self.num_matches), self._mean_iou()
 
     def reset(self) -> None:
@@ -243,9 +251,10 @@ class DetectionMetric(_BoxMetric):
 
 
 class TableCellMetric(_BoxMetric):
-    """Recall and precision of table cells, and the share of cells with the right rows and columns.
+    """Metric: recall and precision of table cells, and the share of cells with the right rows and columns.
 
-    The arguments are the same as for `LocalizationConfusion`, and boxes are paired in the same way.
+    The arguments are ``iou_thresh`` and ``use_polygons``, as for `LocalizationConfusion`, and boxes are paired in the
+    same way.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import TableCellMetric
@@ -262,10 +271,10 @@ class TableCellMetric(_BoxMetric):
         """Add the cells of one table to the counts.
 
         Args:
-            gt_cells: True boxes of the cells, (N, 4) or (N, 4, 2).
-            gt_logic: First column, last column, first row and last row of each true cell, (N, 4).
-            pred_cells: Predicted boxes, (M, 4) or (M, 4, 2), in the same unit.
-            pred_logic: First column, last column, first row and last row of each predicted cell, (M, 4).
+            gt_cells: True boxes of the cells, (N, 4), or (N, 4, 2) with ``use_polygons``.
+            gt_logic: Array (N, 4): first column, last column, first row and last row of each true cell.
+            pred_cells: Predicted boxes of the cells in the same form and unit, (M, 4) or (M, 4, 2).
+            pred_logic: Array (M, 4): first column, last column, first row and last row of each predicted cell.
 
         Raises:
             InvalidArgumentError: if a box array and its ``logic`` array differ in length, or the boxes have a wrong
@@ -298,7 +307,7 @@ class TableCellMetric(_BoxMetric):
 
 
 class ObjectDetectionMetric:
-    """Mean average precision (mAP) of boxes with classes and scores, averaged over several IoU thresholds.
+    """Metric: mean average precision (mAP) of boxes with classes and scores, averaged over several IoU thresholds.
 
     Average precision is computed for each class and threshold as follows. The predictions of the class on all pages are
     sorted by descending score. Each prediction is compared with the true box of its class that it overlaps most. It is
@@ -307,10 +316,11 @@ class ObjectDetectionMetric:
     higher one. The average precision is the mean of these 101 precisions.
 
     Args:
-        iou_thresholds: The IoU thresholds; by default 0.5, 0.55, ... 0.95.
+        iou_thresholds: The thresholds of the IoU (intersection over union); by default 0.5, 0.55, ... 0.95.
         num_classes: Number of classes, which are numbered from 0. By default, all classes that occur are used. Classes
             without true boxes are ignored.
-        use_polygons: Whether boxes are rotated, (N, 4, 2), instead of straight, (N, 4).
+        use_polygons: Whether boxes are given as corners (N, 4, 2), and can be rotated. By default, they are
+            axis-aligned: (N, 4), each (xmin, ymin, xmax, ymax).
 
     >>> import numpy as np
     >>> from mediatensor.ocr.utils import ObjectDetectionMetric
@@ -345,11 +355,11 @@ class ObjectDetectionMetric:
         """Add the boxes of one page to the counts.
 
         Args:
-            gt_boxes, pred_boxes: True boxes, (N, 4) or (N, 4, 2), and predicted boxes, (M, 4) or (M, 4, 2), in the same
-                unit.
-            gt_labels: The N true classes.
-            pred_labels: The M predicted classes.
-            pred_scores: The M scores. Higher scores mean more confidence.
+            gt_boxes, pred_boxes: True boxes, (N, 4), or (N, 4, 2) with ``use_polygons``, and M predicted boxes in the
+                same form and unit.
+            gt_labels: Array (N,) of the class indices of the true boxes.
+            pred_labels: Array (M,) of the class indices of the predicted boxes.
+            pred_scores: Array (M,) of the scores of the predicted boxes. Higher scores mean more confidence.
 
         Raises:
             InvalidArgumentError: if the numbers of boxes, classes and scores differ, or the boxes have a wrong shape.
@@ -372,7 +382,7 @@ class ObjectDetectionMetric:
         self._pages.append((iou, np.asarray(gt_labels), np.asarray(pred_labels), np.asarray(pred_scores, dtype=float)))
 
     def summary(self) -> dict[str, Any]:
-        """Return the scores of all pages counted until now.
+        """Return the scores of all pages counted so far.
 
         Returns:
             A dict with four entries. ``"AP_per_IoU"`` maps each IoU threshold to the mean of the average precisions

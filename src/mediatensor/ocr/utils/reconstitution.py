@@ -38,14 +38,14 @@ def synthesize_page(
     are left out, with a warning.
 
     Args:
-        page: The result of `Page.export`. It can have been saved as JSON and loaded again.
+        page: The result of `Page.export`, a dict. It can have been saved as JSON and loaded again.
         draw_proba: Whether to color words by confidence: from blue for 1, through orange, to red for 0.5 and less.
         font_family: The path of a font file, or the name of an installed font. ``None`` uses Pillow's font, and an
             installed font for letters that Pillow's font does not have.
         min_font_size: The minimum font size, in pixels per em.
-        max_font_size: The maximum font size.
-        background_color: RGB of the page.
-        text_color: RGB of the text.
+        max_font_size: The maximum font size, in pixels per em.
+        background_color: RGB of the page, from 0 to 255.
+        text_color: RGB of the text, from 0 to 255.
         draw_placeholders: Whether to outline tables, table cells and layout regions faintly.
 
     Returns:
@@ -91,8 +91,9 @@ def synthesize_kie_page(
     are left out, with a warning.
 
     Args:
-        page: The result of `KIEPage.export`. It can have been saved as JSON and loaded again.
-        draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: See `synthesize_page`.
+        page: The result of `KIEPage.export`, a dict. It can have been saved as JSON and loaded again.
+        draw_proba, font_family, min_font_size, max_font_size, background_color, text_color: Colours, font and font
+            sizes of the text, as for `synthesize_page`.
         draw_placeholders: Whether to outline layout regions faintly.
 
     Returns:

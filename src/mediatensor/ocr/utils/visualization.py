@@ -79,19 +79,21 @@ def rect_patch(
     fill: bool = True,
     preserve_aspect_ratio: bool = False,
 ) -> Rectangle:
-    """Return a matplotlib patch, a coloured shape, for a straight box.
+    """Return a matplotlib patch, a coloured shape, for an axis-aligned box.
 
     Args:
-        geometry: A relative straight box, ``((xmin, ymin), (xmax, ymax))``.
-        page_dimensions: Height and width of the page in pixels.
+        geometry: The box, relative to the page: ``((xmin, ymin), (xmax, ymax))``.
+        page_dimensions: (height, width) of the page in pixels.
         label: The text that appears while the mouse is over the patch.
         color: RGB in [0, 1].
         alpha: Opacity, from 0 to 1.
         linewidth: The width of the outline, in points.
         fill: Whether the inside is coloured as well.
-        preserve_aspect_ratio: If true, x and y are both fractions of the longer side of the page. If false, x is a
-            fraction of the width, and y of the height. Predictors that were made with ``preserve_aspect_ratio`` return
-            coordinates of the first kind.
+        preserve_aspect_ratio: Whether x and y are both fractions of the longer side of the page. By default, x is a
+            fraction of the width, and y is a fraction of the height, as in the results of predictors.
+
+    Returns:
+        A rectangle in pixel coordinates of the page.
 
     Raises:
         InvalidArgumentError: if the geometry does not have this form.
@@ -121,8 +123,12 @@ def polygon_patch(
     """Return a matplotlib patch, a coloured shape, for a rotated box.
 
     Args:
-        geometry: Four relative points.
-        page_dimensions, label, color, alpha, linewidth, fill, preserve_aspect_ratio: See `rect_patch`.
+        geometry: The four corners (x, y) of the box, relative to the page.
+        page_dimensions, label, color, alpha, linewidth, fill, preserve_aspect_ratio: Page size, label and style, as for
+            `rect_patch`.
+
+    Returns:
+        A polygon in pixel coordinates of the page.
 
     Raises:
         InvalidArgumentError, MissingDependencyError: See `rect_patch`.
@@ -139,12 +145,16 @@ def polygon_patch(
 
 
 def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: Any) -> Patch:
-    """Return a matplotlib patch, a coloured shape, for a straight box (two points) or a rotated box (four points).
+    """Return a matplotlib patch, a coloured shape, for an axis-aligned box or a rotated box.
 
     Args:
-        geometry: Two or four relative points, as tuples, lists or an array.
-        page_dimensions: Height and width of the page in pixels.
-        **kwargs: Arguments of `rect_patch` or `polygon_patch`.
+        geometry: The box, relative to the page: ``((xmin, ymin), (xmax, ymax))``, or four corners (x, y). Tuples, lists
+            and arrays are accepted.
+        page_dimensions: (height, width) of the page in pixels.
+        **kwargs: Label and style: arguments of `rect_patch` and `polygon_patch`.
+
+    Returns:
+        A rectangle or a polygon in pixel coordinates of the page.
 
     Raises:
         InvalidArgumentError: if the geometry does not have this form.
@@ -168,7 +178,7 @@ def get_colors(num_colors: int) -> list[Rgb]:
         num_colors: The number of colors.
 
     Returns:
-        RGB in [0, 1].
+        A list of tuples (red, green, blue), with values in [0, 1].
 
     >>> from mediatensor.ocr.utils.visualization import get_colors
     >>> [tuple(round(channel, 2) for channel in color) for color in get_colors(2)]
@@ -259,18 +269,19 @@ def visualize_page(
     add_labels: bool = True,
     **kwargs: Any,
 ) -> Figure:
-    """Return a figure of a page with the outlines of its elements.
+    """Return a matplotlib figure of a page with the outlines of its elements.
 
     Args:
-        page: An exported `Page`.
+        page: The result of `Page.export`, a dict.
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
         words_only: Whether to outline only words. Otherwise, lines and blocks are outlined too.
         display_artefacts: Whether to outline artefacts, which are parts of a page that are not text.
         display_layout: Whether to outline layout regions.
         scale: The length of the longer side of the figure, in inches.
         interactive: Whether to show the text and confidence of the word that is under the mouse.
-        add_labels: Whether to write the text of every straight box, if the figure is not interactive.
-        **kwargs: Arguments of `create_obj_patch`: ``alpha``, ``preserve_aspect_ratio``.
+        add_labels: Whether to write the text of each axis-aligned box into the figure. Has an effect only if
+            ``interactive`` is false.
+        **kwargs: Arguments of `create_obj_patch`: ``alpha`` (opacity) and ``preserve_aspect_ratio``.
 
     Returns:
         The figure. It is registered with pyplot: ``plt.show()`` shows it, and ``plt.close(figure)`` frees it.
@@ -319,17 +330,18 @@ def visualize_kie_page(
     add_labels: bool = True,
     **kwargs: Any,
 ) -> Figure:
-    """Return a figure of a page with its predictions outlined, each class in its own colour.
+    """Return a matplotlib figure of a page with its predictions outlined, each class in its own colour.
 
     Args:
-        page: An exported `KIEPage`.
+        page: The result of `KIEPage.export`, a dict.
         image: The page image, array (H, W, 3) or tensor (3, H, W), uint8.
         words_only: If true, no predictions are outlined, as in docTR.
         display_artefacts: Has no effect, because a `KIEPage` has no artefacts.
-        display_layout, scale, interactive, add_labels, **kwargs: See `visualize_page`.
+        display_layout, scale, interactive, add_labels, **kwargs: Content and style of the figure, as for
+            `visualize_page`.
 
     Returns:
-        The figure; see `visualize_page`.
+        The figure, registered with pyplot as in `visualize_page`.
 
     Raises:
         InvalidArgumentError, MissingDependencyError: See `visualize_page`.
@@ -404,8 +416,8 @@ def draw_boxes(
     """Draw an image with boxes into matplotlib's current axes. ``plt.show()`` then shows the figure.
 
     Args:
-        boxes: Relative boxes, straight (N, 4) or rotated (N, 4, 2). They can include scores, which are ignored: (N, 5)
-            or (N, 5, 2), as detectors return them.
+        boxes: Boxes relative to the image: (N, 4), each (xmin, ymin, xmax, ymax), or corners (N, 4, 2). They can
+            include scores, which are ignored: (N, 5) or (N, 5, 2), as detectors return them.
         image: Array (H, W, 3) or tensor (3, H, W), uint8 or floats in [0, 1]. It is not changed.
         color: RGB of the outlines, from 0 to 255; blue by default.
         **kwargs: Arguments of ``matplotlib.pyplot.plot`` for the outlines: ``linewidth``, ``alpha``, ...

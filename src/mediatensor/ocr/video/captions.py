@@ -62,7 +62,7 @@ _SAME_SIZE = 1.35
 
 
 class Captions(Sequence[TextTrack]):
-    """A sequence of text tracks, ordered by start, that can be written as a subtitle file.
+    """A sequence of `TextTrack`, ordered by start, that can be written as a subtitle file.
 
     Times in files are rounded down, to milliseconds in SubRip and WebVTT, and to centiseconds in ASS. If one track
     starts when another ends, the two times in the file are equal too. No subtitle has a duration of 0.
@@ -127,11 +127,11 @@ class Captions(Sequence[TextTrack]):
         Args:
             format: ``"srt"``, ``"vtt"`` or ``"ass"``.
             offset_seconds: Seconds to add to all times. The times of some videos, such as MPEG-TS files, do not start
-                at zero. For a player that counts from zero anyway, pass the start time of the video with a minus sign.
-                Times that become negative are set to zero.
+                at zero, but some players count from zero. For such a player, pass the start time of the video with a
+                minus sign. Times that become negative are set to zero.
 
         Returns:
-            The file as text.
+            The contents of the file.
 
         Raises:
             InvalidArgumentError: The format is unknown, or the offset is not a finite number.
@@ -161,7 +161,7 @@ class Captions(Sequence[TextTrack]):
         Args:
             path: Path of the file.
             format: ``"srt"``, ``"vtt"`` or ``"ass"``; by default, the suffix of ``path``.
-            offset_seconds: Seconds to add to all times; see `render`.
+            offset_seconds: Seconds to add to all times, as for `render`.
 
         Raises:
             InvalidArgumentError: The format is unknown.

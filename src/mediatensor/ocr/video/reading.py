@@ -51,15 +51,15 @@ class VideoReading:
     """All text that was read in a video: tracks of text with times and positions, and slides.
 
     Attributes:
-        name: Name of the video.
+        name: File name of the video.
         height: Height of the upright video in pixels.
         width: Width of the upright video in pixels.
         num_frames: Number of frames. Frames after the last one that could be decoded do not count.
-        begin_seconds: Time at which the first frame is shown.
-        end_seconds: Time at which the last frame ends.
-        tracks: Tracks of text, ordered by start.
-        slides: Distinct slides, in order of appearance.
-        problems: One sentence for each damaged part of the video that could not be read.
+        begin_seconds: Time in seconds at which the first frame is shown.
+        end_seconds: Time in seconds at which the last frame ends.
+        tracks: Texts with times and positions, as `TextTrack` objects, ordered by start.
+        slides: Distinct slides as `Slide` objects, in order of appearance.
+        problems: One sentence for each damaged part of the video that could not be decoded.
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range.
@@ -104,7 +104,7 @@ class VideoReading:
 
     @property
     def captions(self) -> Captions:
-        """The tracks of kind ``"caption"``, which can be saved as subtitles.
+        """The tracks of kind ``"caption"`` as `Captions`, which can be saved as subtitles.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -139,7 +139,7 @@ class VideoReading:
         return Captions(chosen, height=max(self.height, 1), width=max(self.width, 1))
 
     def slides_document(self) -> Document:
-        """Return the slides as pages of a document, which can be exported as searchable PDF, Markdown and so on.
+        """Return a `Document` with the slides as pages, which can be exported as searchable PDF, Markdown and so on.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -152,7 +152,7 @@ class VideoReading:
         """Return the reading, without the images of slides, as nested dictionaries and lists.
 
         Returns:
-            A dictionary that ``json.dumps`` accepts and ``VideoReading.from_dict`` reads.
+            A dict that ``json.dumps`` accepts and `VideoReading.from_dict` restores.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading
@@ -178,7 +178,7 @@ class VideoReading:
 
     @classmethod
     def from_dict(cls, save_dict: Mapping[str, Any], pictures: Sequence[NDArray[np.uint8]] | None = None) -> Self:
-        """Restore a reading from what `export` returned.
+        """Create a reading from the result of `export`.
 
         Args:
             save_dict: The result of `export`. It can have been saved as JSON and loaded again.
@@ -266,7 +266,8 @@ class VideoReading:
                 * ``"srt"``, ``"vtt"``, ``"ass"``: the captions, see `Captions.save`;
                 * ``"json"``: the result of `export`;
                 * ``"csv"``: a header, and a row for each track of any kind (RFC 4180, UTF-8);
-                * ``"md"``, ``"pdf"``: the slides, as Markdown with their times or as searchable PDF.
+                * ``"md"``: the slides as Markdown, with their times;
+                * ``"pdf"``: the slides as searchable PDF.
 
         Raises:
             InvalidArgumentError: The format is unknown, ``"md"`` or ``"pdf"`` is chosen but there are no slides, or
@@ -302,8 +303,8 @@ class VideoReading:
     ) -> tuple[TextTrack, ...]:
         """Write a copy of the video in which black boxes cover texts.
 
-        A text is covered with a margin in all frames of its track. Because it may fade, it is also covered for 0.6
-        seconds before and after. The boxes of a moving text follow it. Frame times, rotation, size and colours are
+        A text is covered with a margin in all frames of its track, and for 0.6 seconds before and after, because it may
+        fade. The boxes of a moving text follow it. Frame times, rotation, size and colours are
         kept. Audio packets are copied, so spoken words remain. Subtitles, closed captions, chapters, tags and other
         streams are left out, because they may contain the text. Text that was not read is not covered: watch the
         result.
@@ -323,7 +324,7 @@ class VideoReading:
                 default, the result is not read again.
 
         Returns:
-            The tracks that were covered.
+            A tuple of the tracks that were covered.
 
         Warns:
             UserWarning: A text matches nothing, or streams of the video are left out.
@@ -368,13 +369,13 @@ class VideoReading:
     def synthesize_timeline(
         self, *, start_seconds: float | None = None, stop_seconds: float | None = None, width: int = 1600
     ) -> NDArray[np.uint8]:
-        """Draw the time line: a lane for each kind of text, with a bar from the start to the end of each track.
+        """Draw the tracks along a time axis: a lane for each kind of text, and a bar for the duration of each track.
 
         A long video is drawn in several strips, one below the other.
 
         Args:
-            start_seconds: First time to draw; by default the start of the video.
-            stop_seconds: Last time to draw; by default the end of the video.
+            start_seconds: First time to draw, in seconds; by default the start of the video.
+            stop_seconds: Last time to draw, in seconds; by default the end of the video.
             width: Width of the image in pixels, from 400 to 20,000.
 
         Returns:
@@ -403,7 +404,7 @@ class VideoReading:
         return np.asarray(draw_timeline(self.tracks, self.name, start, stop, width))
 
     def synthesize_slides(self, *, num_columns: int = 4, tile_width: int = 320) -> NDArray[np.uint8]:
-        """Draw a sheet of the slides, with their numbers and times.
+        """Draw all slides in a grid, with their numbers and times.
 
         Args:
             num_columns: Maximum number of slides in a row.
@@ -429,7 +430,7 @@ class VideoReading:
         return np.asarray(draw_slides(self.slides, columns, whole_number("tile_width", tile_width, at_least=100)))
 
     def show(self, **kwargs: Any) -> None:
-        """Show the time line in a window, or under the cell of a notebook.
+        """Show the image of `synthesize_timeline` in a window, or under the cell of a notebook.
 
         Args:
             **kwargs: Arguments of `synthesize_timeline`.

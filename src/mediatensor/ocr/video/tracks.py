@@ -29,12 +29,12 @@ Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Alternative:
-    """An alternative reading of the text of a track.
+    """An alternative reading of the text of a `TextTrack`.
 
-    OCR reads the text in several frames. If letters are unclear, the readings can differ. Each frame has a vote.
+    OCR recognises the text in several frames. If letters are unclear, the results can differ. Each frame has a vote.
 
     Attributes:
-        text: The text; lines are separated by ``"\\n"``.
+        text: The alternative text; lines are separated by ``"\\n"``.
         share: Fraction of all votes that are for this reading, from 0 to 1.
 
     Example:
@@ -52,11 +52,11 @@ class Alternative:
 
 @dataclass(frozen=True)
 class TrackLine:
-    """One line of the text of a track.
+    """One line of the text of a `TextTrack`.
 
     Attributes:
-        text: The text.
-        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
+        text: The text of the line.
+        geometry: Box of the line, ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
         confidence: Estimated probability that the text was read correctly, from 0 to 1.
 
     Example:
@@ -83,9 +83,9 @@ class Place:
     """The position of a moving text in one frame.
 
     Attributes:
-        frame: Index of the frame.
-        seconds: Time at which the frame is shown.
-        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
+        frame: Index of the frame in the video.
+        seconds: Time in seconds at which the frame is shown.
+        geometry: Box of the text, ((xmin, ymin), (xmax, ymax)), relative to the upright frame.
 
     Example:
         >>> from mediatensor.ocr.video import Place
@@ -115,17 +115,17 @@ class TextTrack:
         kind: ``"caption"`` (subtitles in the pixels, which stay in place for a while), ``"overlay"`` (logo,
             clock, score, ticker), ``"scene"`` (text on objects that were filmed) or ``"slide"`` (text on a page, such
             as a slide of a lecture).
-        start_seconds: Time at which the first frame with the text is shown.
-        end_seconds: Time at which the first frame without the text is shown.
+        start_seconds: Time in seconds at which the first frame with the text is shown.
+        end_seconds: Time in seconds at which the first frame without the text is shown.
         first_frame: Index of the first frame that shows the text, as in `VideoDecoder`.
         last_frame: Index of the last frame that shows the text.
-        geometry: ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For a moving text, the position in
-            ``first_frame``.
+        geometry: Box of the text, ((xmin, ymin), (xmax, ymax)), relative to the upright frame. For a moving text, the
+            box in ``first_frame``.
         confidence: Estimated probability that the text was read correctly, from 0 to 1.
-        lines: The lines of the text, from top to bottom; empty if unknown.
-        alternatives: Other readings of the text. The one with most votes comes first.
+        lines: The lines of the text as `TrackLine`, from top to bottom; empty if unknown.
+        alternatives: Other readings of the text as `Alternative`. The one with most votes comes first.
         appears: How the text appears: ``"at once"``, or ``"word by word"`` as in karaoke, live captions and typing.
-        places: The positions of a moving text, frame by frame; empty if the text does not move.
+        places: The positions of a moving text as `Place`, frame by frame; empty if the text does not move.
 
     Raises:
         InvalidArgumentError: A value has a wrong type or range, the text is blank, the end is before the start, or
@@ -173,7 +173,7 @@ class TextTrack:
 
     @property
     def duration_seconds(self) -> float:
-        """Duration in seconds."""
+        """Duration of the text in seconds: ``end_seconds - start_seconds``."""
         return self.end_seconds - self.start_seconds
 
     @property
@@ -190,8 +190,8 @@ class Slide:
         number: Number of the slide, from 1.
         first_frame: Index of the first frame that shows the page.
         last_frame: Index of the last frame that shows the page.
-        start_seconds: Time at which the first frame with the page is shown.
-        end_seconds: Time at which the first frame without the page is shown.
+        start_seconds: Time in seconds at which the first frame with the page is shown.
+        end_seconds: Time in seconds at which the first frame without the page is shown.
         page: The `mediatensor.ocr.io.Page` with the text and the full-size image. In long videos, the image is not kept
             in memory, but decoded again whenever it is accessed.
 
@@ -231,7 +231,7 @@ class Slide:
 
     @property
     def duration_seconds(self) -> float:
-        """Duration in seconds."""
+        """Duration of the slide in seconds: ``end_seconds - start_seconds``."""
         return self.end_seconds - self.start_seconds
 
     def _extent(self) -> tuple[float, ...]:

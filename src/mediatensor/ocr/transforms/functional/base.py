@@ -30,7 +30,7 @@ def crop_boxes(boxes: Array, crop_box: tuple[float, float, float, float]) -> Arr
     """Convert boxes from coordinates of an image to coordinates of a crop of this image.
 
     Args:
-        boxes: (N, 4), each (xmin, ymin, xmax, ymax), either in pixels or relative to the image, in [0, 1].
+        boxes: Array (N, 4), each (xmin, ymin, xmax, ymax), either in pixels or relative to the image, in [0, 1].
         crop_box: The crop as (xmin, ymin, xmax, ymax), in the same unit as ``boxes``.
 
     Returns:
@@ -81,7 +81,7 @@ def create_shadow_mask(
             the image's height.
 
     Returns:
-        The mask, (height, width), in [0, 1]: 0 means no shadow, 1 the darkest shadow.
+        The mask, float32 (height, width), in [0, 1]: 0 means no shadow, 1 the darkest shadow.
 
     Example:
         >>> import numpy as np
@@ -180,12 +180,12 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
     """Make an image grey, tint it with a random colour, and invert it: dark on white becomes coloured on dark.
 
     Args:
-        img: (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
+        img: Tensor (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
         min_val: Before inversion, each channel is multiplied by a random factor. The smallest factor is ``min_val``, in
             [0, 1], and the largest is 1. The factors come from PyTorch's global generator.
 
     Returns:
-        (..., 3, H, W), in the dtype of the image.
+        A tensor (..., 3, H, W), in the dtype of the image.
 
     Raises:
         InvalidArgumentError: The image does not have one or three channels.
@@ -212,14 +212,16 @@ def rotate_sample(img: Tensor, geoms: Array, angle: float, expand: bool = False)
     """Rotate an image and its boxes about the centre of the image.
 
     Args:
-        img: (C, H, W), of any dtype. Pixels are not interpolated (nearest neighbour).
-        geoms: Boxes (N, 4) or polygons (N, 4, 2): relative in [0, 1], or in pixels if any value is above 1.
+        img: Tensor (C, H, W), of any dtype. Pixels are not interpolated (nearest neighbour).
+        geoms: Boxes (N, 4), each (xmin, ymin, xmax, ymax), or polygons (N, 4, 2): relative in [0, 1], or in pixels if
+            any value is above 1.
         angle: Counter-clockwise angle in degrees.
-        expand: Whether to enlarge the image so that no part of it is lost.
+        expand: Whether to enlarge the image so that no part of it is lost. By default, the size stays the same, and
+            parts outside of it are cut off.
 
     Returns:
-        The rotated image, black outside of the original image, and the boxes as polygons (N, 4, 2), relative to the
-        rotated image and clipped to [0, 1].
+        A pair: the rotated image, black outside of the original image, and the boxes as polygons, float32 (N, 4, 2),
+        relative to the rotated image and clipped to [0, 1].
 
     Raises:
         InvalidArgumentError: The shape of ``geoms`` is neither (N, 4) nor (N, 4, 2).
@@ -283,13 +285,14 @@ def crop_detection(img: Tensor, boxes: Array, crop_box: tuple[float, float, floa
     """Cut a part out of an image without resizing it, and convert the boxes to coordinates of this part.
 
     Args:
-        img: (C, H, W).
-        boxes: (N, 4): relative in [0, 1], or in pixels if any value is above 1.
+        img: Tensor (C, H, W).
+        boxes: Array (N, 4), each (xmin, ymin, xmax, ymax): relative in [0, 1], or in pixels if any value is above 1.
         crop_box: The crop as (xmin, ymin, xmax, ymax), relative to the image. As in docTR, xmax = 1 or ymax = 1 means
             the start of the last pixel, so the last column or row is cut off.
 
     Returns:
-        The crop, at least one pixel wide and high, and the boxes in it, (M, 4), as returned by `crop_boxes`.
+        A pair: the crop, at least one pixel wide and high, and the boxes in the crop, (M, 4). The boxes are clipped to
+        the crop, and are relative to it or in pixels, like ``boxes``.
 
     Raises:
         InvalidArgumentError: A value of ``crop_box`` is not in [0, 1].
@@ -321,13 +324,13 @@ def random_shadow(img: Tensor, opacity_range: tuple[float, float], **kwargs: flo
     """Add a random shadow with a soft edge to an image.
 
     Args:
-        img: (C, H, W), of any dtype.
-        opacity_range: Smallest and largest darkness, in [0, 1]. NumPy's global generator draws the darkness, the
-            softness of the edge and the shape of the shadow.
-        **kwargs: Arguments of `create_shadow_mask`.
+        img: Tensor (C, H, W), of any dtype.
+        opacity_range: Smallest and largest darkness, in [0, 1]. The darkness, the softness of the edge and the shape of
+            the shadow are drawn from NumPy's global random generator.
+        **kwargs: Arguments of `create_shadow_mask`, which limit the size of the shadow.
 
     Returns:
-        The image with the shadow, (C, H, W), in the dtype of ``img``, or float32 if ``img`` has integers.
+        A tensor (C, H, W), the image with the shadow. It has the dtype of ``img``, or float32 if ``img`` has integers.
 
     Example:
         >>> import torch

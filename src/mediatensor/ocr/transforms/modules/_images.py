@@ -96,10 +96,10 @@ class ShowsArguments:
 
 
 class SampleCompose(Nested):
-    """Apply transforms one after the other.
+    """Apply transforms to a sample one after the other.
 
     Args:
-        transforms: Callables that take a sample and return a sample.
+        transforms: Callables that take a `Sample` and return a `Sample`.
 
     Example:
         >>> import numpy as np
@@ -127,7 +127,7 @@ class ImageTransform(Nested):
     """Replace the image of a sample by the result of ``transform``. Mask and target stay unchanged.
 
     Args:
-        transform: A callable that takes a sample and returns the new image, or a sample with the new image.
+        transform: A callable that takes a `Sample` and returns the new image, or a `Sample` with the new image.
 
     Example:
         >>> import torch
@@ -155,6 +155,8 @@ class ImageTransform(Nested):
 class ImageTorchvisionTransform(Nested):
     """Apply a torchvision transform, or another function of an image, to the image of a sample.
 
+    Mask and target stay unchanged.
+
     Args:
         transform: A callable that takes an image and returns an image. It does not have to come from torchvision.
 
@@ -178,10 +180,10 @@ class ImageTorchvisionTransform(Nested):
 
 
 class OneOf(Nested):
-    """Apply one of several transforms, each with the same probability.
+    """Apply one transform, chosen at random from several with equal probability.
 
     Args:
-        transforms: Callables that take a sample and return a sample.
+        transforms: Callables that take a `Sample` and return a `Sample`.
 
     Example:
         >>> import torch
@@ -204,7 +206,7 @@ class RandomApply(ShowsArguments, Nested):
     """Apply a transform with probability ``p``; otherwise return the sample unchanged.
 
     Args:
-        transform: A callable that takes a sample and returns a sample.
+        transform: A callable that takes a `Sample` and returns a `Sample`.
         p: Probability that the transform is applied, in [0, 1].
 
     Example:
@@ -224,7 +226,7 @@ class RandomApply(ShowsArguments, Nested):
 
 
 class ColorInversion(ShowsArguments, Nested):
-    """Make the image grey, tint it with a random colour, and invert it, so that white paper becomes dark.
+    """Make the image of a sample grey, tint it with a random colour, and invert it, so that white paper becomes dark.
 
     The result always has three channels, even for a grey image with one channel.
 
@@ -251,7 +253,7 @@ class ColorInversion(ShowsArguments, Nested):
 
 
 class GaussianNoise(ShowsArguments, nn.Module):
-    """Add Gaussian noise to the image, drawn independently for each pixel and channel.
+    """Add Gaussian noise, drawn independently for each pixel and channel, to the image of a sample.
 
     Args:
         mean: Mean of the noise, on a scale from black (0) to white (1).
@@ -275,7 +277,12 @@ class GaussianNoise(ShowsArguments, nn.Module):
         self.mean = mean
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with a noisy image. Its values are clipped to [0, 255] for uint8, otherwise to [0, 1]."""
+        """Add noise to the image of ``sample``.
+
+        Returns:
+            A new `Sample`. Its image has the same dtype. Values are clipped to [0, 255] if the dtype is uint8, and to
+            [0, 1] if it is a floating-point type.
+        """
         image = image_of(sample)
         noise = self.mean + self.std * torch.randn(image.shape, device=image.device)
         if image.dtype == torch.uint8:
@@ -284,14 +291,14 @@ class GaussianNoise(ShowsArguments, nn.Module):
 
 
 class GaussianBlur(nn.Module):
-    """Blur the image with a Gaussian. Its standard deviation is drawn at random, once for all channels.
+    """Blur the image of a sample with a Gaussian whose standard deviation is drawn at random for each sample.
 
     Args:
-        sigma: Smallest and largest standard deviation, in pixels.
+        sigma: Smallest and largest standard deviation, in pixels. All channels get the same one.
 
     Raises:
-        InvalidArgumentError: ``sigma`` is not two numbers in ascending order, a number in it is negative, or the image
-            of a sample is not a tensor (C, H, W).
+        InvalidArgumentError: ``sigma`` is not two numbers in ascending order, one of them is negative, or the image of
+            a sample is not a tensor (C, H, W).
 
     Example:
         >>> import torch
@@ -308,14 +315,14 @@ class GaussianBlur(nn.Module):
             raise InvalidArgumentError(f"sigma must be (least, greatest), both at least 0 (got {sigma}).")
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with a blurred image of the same dtype."""
+        """Return a new `Sample` with a blurred image of the same dtype. Mask and target are the same as before."""
         image = image_of(sample)
         sigma = torch.empty(1, device="cpu").uniform_(*self.sigma_range).item()
         return sample.replace(image=_convert_floats(blur_image(image, sigma), image.dtype))
 
 
 class ChannelShuffle(nn.Module):
-    """Shuffle the channels of the image randomly.
+    """Shuffle the channels of the image of a sample randomly.
 
     Raises:
         InvalidArgumentError: The image of a sample is not a tensor (C, H, W).
@@ -330,14 +337,14 @@ class ChannelShuffle(nn.Module):
     """
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with shuffled image channels."""
+        """Return a new `Sample` whose image channels have a random order. Mask and target are the same as before."""
         image = image_of(sample)
         order = torch.rand(image.shape[-3], device="cpu").argsort().to(image.device)
         return sample.replace(image=image.index_select(-3, order))
 
 
 class RandomShadow(ShowsArguments, nn.Module):
-    """Add a random shadow with a soft edge, which starts at one side of the image.
+    """Add a random shadow with a soft edge, which starts at one side, to the image of a sample.
 
     Args:
         opacity_range: Smallest and largest darkness, in [0, 1]; (0.2, 0.8) by default.
@@ -358,7 +365,7 @@ class RandomShadow(ShowsArguments, nn.Module):
         self.opacity_range = (0.2, 0.8) if opacity_range is None else range_of("opacity_range", opacity_range)
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the sample with a shadow on its image. The dtype of the image stays the same."""
+        """Return a new `Sample` with a shadow on the image. The dtype of the image stays the same."""
         image = image_of(sample)
         if image.dtype == torch.uint8:
             return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), torch.uint8))

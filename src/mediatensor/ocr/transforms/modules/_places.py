@@ -24,16 +24,17 @@ _INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "nearest-exact": N
 
 
 class Resize(nn.Module):
-    """Resize images of any size to one fixed size.
+    """Resize the images of samples to one fixed size, together with their masks and boxes.
 
     Args:
-        size: Height and width of the result, or one number for both.
+        size: (height, width) of the result in pixels, or one number for both.
         interpolation: ``"bilinear"``, ``"bicubic"``, ``"nearest"`` or ``"nearest-exact"``, or torchvision's
             ``InterpolationMode``. ``"bilinear"`` and ``"bicubic"`` also smooth an image that shrinks (antialiasing).
         preserve_aspect_ratio: Whether to scale both sides by the same factor and pad the rest with black.
-        symmetric_pad: Whether to pad equally on opposite sides; otherwise only on the right and at the bottom.
-        return_padding_mask: Whether to add a mask to a sample that has none: bool (height, width), False on padding and
-            True elsewhere.
+        symmetric_pad: Whether to pad equally on opposite sides. If false, padding is only on the right and at the
+            bottom.
+        return_padding_mask: Whether to add a mask to a sample without a mask: bool (height, width), False on padding
+            and True elsewhere.
 
     Raises:
         InvalidArgumentError: The size is not two positive integers, the interpolation is unknown, the image of a sample
@@ -70,14 +71,14 @@ class Resize(nn.Module):
         self.return_padding_mask = return_padding_mask
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the resized sample.
+        """Resize the image, the mask and the boxes of a sample.
 
         Args:
-            sample: A sample with an image (C, H, W) of any dtype. Boxes in the target must be relative.
+            sample: A `Sample` with an image (C, H, W) of any dtype. Boxes in the target must be relative.
 
         Returns:
-            A sample with an image of the same dtype, and boxes relative to the padded image. If ``sample`` has a mask,
-            it is resized without interpolation, and is 0 on padding.
+            A new `Sample` with an image (C, height, width) of the same dtype, and boxes relative to this image, padding
+            included. A mask is resized without interpolation, and is 0 on padding.
         """
         image, mask = image_of(sample), sample.mask
         box = Letterbox(self.size, self.preserve_aspect_ratio, self.symmetric_pad)
@@ -107,15 +108,15 @@ class Resize(nn.Module):
 
 
 class RandomResize(ShowsArguments, nn.Module):
-    """Resize the image with probability ``p``, scaling height and width by random factors.
+    """Scale height and width of the image by two random factors with probability ``p``.
 
     Args:
         scale_range: Smallest and largest factor. NumPy's global generator draws the factors.
-        preserve_aspect_ratio: Whether to scale both sides by the same factor, and pad the rest with black. A float is
-            the probability of doing this.
-        symmetric_pad: Whether to pad equally on opposite sides. Otherwise, padding is only on the right and at the
+        preserve_aspect_ratio: Whether to scale the image content by the same factor in both directions, and pad the
+            rest with black. A float is the probability of doing this.
+        symmetric_pad: Whether to pad equally on opposite sides. If false, padding is only on the right and at the
             bottom. A float is the probability of padding equally.
-        p: Probability of resizing.
+        p: Probability of resizing, in [0, 1].
 
     Raises:
         InvalidArgumentError: ``scale_range`` is not two positive numbers, or the image or target of a sample is not
@@ -146,7 +147,7 @@ class RandomResize(ShowsArguments, nn.Module):
         self.p = p
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the resized or unchanged sample."""
+        """Resize the sample as `Resize` does with probability ``p``; otherwise return it unchanged."""
         if not _draw_chance(self.p):
             return sample
         scales = [np.random.uniform(*self.scale_range) for _ in range(2)]
@@ -167,11 +168,11 @@ class RandomHorizontalFlip(ShowsArguments, nn.Module):
     Polygons keep the order of their points, as in docTR, so the first point of a mirrored polygon is at the top right.
 
     Args:
-        p: Probability of mirroring.
+        p: Probability of mirroring, in [0, 1].
 
     Raises:
-        InvalidArgumentError: The image of a sample is not a tensor (C, H, W), its target is a text, which cannot be
-            read when mirrored, or its target is not of a type that `Sample` describes.
+        InvalidArgumentError: The image of a sample is not a tensor (C, H, W). Or its target is a text, because mirrored
+            text cannot be read, or is not of a type that `Sample` describes.
 
     Example:
         >>> import numpy as np
@@ -188,7 +189,7 @@ class RandomHorizontalFlip(ShowsArguments, nn.Module):
         self.p = p
 
     def forward(self, sample: Sample) -> Sample:
-        """Return the mirrored or unchanged sample."""
+        """Mirror the image, the mask and the boxes with probability ``p``; otherwise return the sample unchanged."""
         if not _draw_chance(self.p):
             return sample
         _refuse_text(sample, "mirrored")
@@ -203,7 +204,7 @@ class RandomRotate(ShowsArguments, Nested):
 
     Args:
         max_angle: Largest angle in degrees, in either direction. The angle is drawn uniformly by Python's ``random``.
-        expand: Whether to enlarge the image so that no part of it is lost.
+        expand: Whether to enlarge the image so that no part of it is lost. By default, the size stays the same.
 
     Raises:
         InvalidArgumentError: The image of a sample is not a tensor (C, H, W), or its target is not of a type that
@@ -226,9 +227,9 @@ class RandomRotate(ShowsArguments, Nested):
     def __call__(self, sample: Sample) -> Sample:
         """Return the rotated sample.
 
-        Boxes in the target must be relative. Each straight box is replaced by the straight box around its rotated
-        corners. Polygons stay polygons. Boxes and polygons are clipped to the image, and left out if they are entirely
-        outside.
+        Boxes in the target must be relative. Each box (xmin, ymin, xmax, ymax) is replaced by the axis-aligned box
+        around its rotated corners. Polygons stay polygons. Boxes and polygons are clipped to the image, and left out if
+        they are entirely outside.
         """
         angle = random.uniform(-self.max_angle, self.max_angle)
         image = image_of(sample)
@@ -253,8 +254,8 @@ class RandomCrop(ShowsArguments, Nested):
             image.
 
     Raises:
-        InvalidArgumentError: An argument is not two positive numbers, the image of a sample is not a tensor (C, H, W),
-            its target is a text, whose letters would be cut off, or its target is not of a type that `Sample`
+        InvalidArgumentError: An argument is not two positive numbers, or the image of a sample is not a tensor
+            (C, H, W). Or its target is a text, because letters would be cut off, or is not of a type that `Sample`
             describes.
 
     Example:
