@@ -138,8 +138,8 @@ class DetectionDataset(_BoxesByClass):
             place: Name of the page in error messages.
 
         Returns:
-            The boxes in pixels, an array (N, 4) as (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2); and
-            a list of N class names.
+            The pair (boxes, names): an array of N boxes in pixels, and a list of N class names. The array is (N, 4) as
+            (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2).
 
         Raises:
             InvalidArgumentError: ``polygons`` has another type, or a polygon does not have four points.
@@ -200,8 +200,8 @@ class LayoutDataset(_BoxesByClass):
             place: Name of the page in error messages.
 
         Returns:
-            The boxes in pixels, an array (N, 4) as (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2); and
-            a list of N class names.
+            The pair (boxes, names): an array of N boxes in pixels, and a list of N class names. The array is (N, 4) as
+            (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2).
 
         Raises:
             InvalidArgumentError: The numbers of polygons and classes differ, or a polygon does not have four points.
@@ -224,7 +224,8 @@ class OCRDataset(AbstractDataset):
     Args:
         img_folder: Folder of the pages.
         label_file: A JSON file, ``{"page.png": {"typed_words": [{"value": "one", "geometry": [xmin, ymin, xmax, ymax]},
-            ...]}, ...}``, with coordinates relative to the page. Only the first four numbers of a geometry are used.
+            ...]}, ...}``, with coordinates in fractions of the page's width and height. Only the first four numbers of
+            ``geometry`` are used.
         use_polygons: Whether to represent each box by its four corners (x, y), clockwise from the top left.
         **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
@@ -270,7 +271,8 @@ class TableStructureDataset(AbstractDataset):
         label_path: A JSON file, ``{"table.png": {"cells": [...], "logic": [[0, 0, 0, 1], ...]}, ...}``, with cells as
             polygons of four points ``[x, y]`` in pixels. ``logic`` has the first column, last column, first row and
             last row of each cell.
-        use_polygons: Whether to keep all four points of a cell. If ``False``, boxes are upright.
+        use_polygons: Whether to keep all four points of a cell. If ``False``, boxes are axis-aligned and enclose the
+            points.
         **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
             They receive samples whose target is only the array of cell boxes.
 
@@ -329,7 +331,8 @@ class OrientationDataset(AbstractDataset):
     The target of a sample is always ``np.array([0])``, the class index of upright images.
 
     Args:
-        img_folder: Folder of the images. Files whose names start with a dot are ignored.
+        img_folder: Folder of the images. All files in it must be images, except files whose names start with a dot,
+            which are ignored.
         **kwargs: ``img_transforms`` and ``sample_transforms``, functions that change a sample; see `AbstractDataset`.
 
     Raises:

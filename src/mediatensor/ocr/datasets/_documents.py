@@ -174,7 +174,7 @@ class CORD(ArchivedWords):
 class WILDRECEIPT(WordsInFolder):
     """Photographed receipts with their words: `WildReceipt <https://arxiv.org/abs/2103.14470>`_.
 
-    Requires the unpacked contents of ``wildreceipt.tar``.
+    The unpacked contents of ``wildreceipt.tar`` must be on this machine.
 
     Args:
         img_folder: The folder ``wildreceipt``. The image names in the label file are relative to this folder.

@@ -221,8 +221,8 @@ def crop_bboxes_from_image(img_path: str | Path, geoms: npt.NDArray[Any]) -> lis
             the text, in pixels. Coordinates are truncated to integers.
 
     Returns:
-        A list of N RGB arrays, uint8 (h, w, 3). The content of polygons is rotated upright. The array of a box outside
-        the page has no pixels.
+        A list of N RGB arrays, uint8 (h, w, 3). The content of polygons is rotated upright. If a box is outside the
+        image, its array is empty.
 
     Raises:
         InvalidArgumentError: The boxes have another shape or are not finite.

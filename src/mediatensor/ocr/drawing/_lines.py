@@ -23,7 +23,7 @@ class LineLook:
     """The look of a drawn line.
 
     Attributes:
-        em_px: Size of the em in pixels.
+        em_px: Font size: the em in pixels.
         ink: Colour of the text, (red, green, blue) from 0 to 255.
         paper: Colour of the background, in the same form.
         texture: Maximum variation of the paper's brightness, in levels from 0 to 255.

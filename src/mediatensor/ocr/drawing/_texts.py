@@ -49,7 +49,7 @@ def is_spaced(language: str) -> bool:
 
 
 def texts_of(language: str) -> tuple[str, ...]:
-    """Return all built-in sentences in a language.
+    """Return a tuple of all built-in sentences in a language.
 
     Args:
         language: A key of `TEXTS`, such as ``"de"``.
@@ -68,7 +68,7 @@ def texts_of(language: str) -> tuple[str, ...]:
 
 
 def read_texts(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    r"""Return the lines of a text file, for the argument ``texts`` of functions such as `draw_random_page`.
+    r"""Return a tuple of the lines of a text file, for the argument ``texts`` of functions such as `draw_random_page`.
 
     Empty lines, and spaces at the ends of lines, are left out.
 

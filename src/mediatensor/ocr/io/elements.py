@@ -71,7 +71,8 @@ class Page(PageExportsMixin):
         language: The language of the text, and the confidence: ``{"value": "en", "confidence": 0.9}``.
         layout: The layout regions of the page.
         tables: The tables. The words of their cells are not in ``blocks``.
-        error: The reason why the page could not be read, in which case it has no text. Exported only if set.
+        error: The reason why the page could not be read. Such a page has no text. ``None`` for all other pages.
+            Exported only if set.
         unread: Lines that were detected, but not read or only partly read. Exported only if there are any.
         fields: The fields of a form, an invoice or a receipt: keys with their values (experimental). Their words are
             also in ``blocks`` or ``tables``. Exported only if there are any.
@@ -197,7 +198,10 @@ class KIEPage(KIEPageExportsMixin):
 
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], page: PageImage | None = None, **kwargs: Any) -> Self:
-        """Restore a page from the dictionary that `export` returned. See `Page.from_dict` for arguments and errors."""
+        """Restore a page of predictions from the dictionary that `export` returned.
+
+        See `Page.from_dict` for the arguments and errors.
+        """
         predictions = {
             class_name: [Prediction.from_dict(prediction) for prediction in group]
             for class_name, group in stored(save_dict, "predictions", cls).items()
@@ -261,8 +265,8 @@ class Document(DocumentExportsMixin):
             *texts: Words or phrases as ``str``, or regular expressions from ``re.compile``.
 
         Returns:
-            A list with a match for each place: first all matches of the first of ``texts``, then of the second, and so
-            on.
+            A list with a `TextMatch` for each place: first all matches of the first of ``texts``, then of the second,
+            and so on.
 
         Raises:
             InvalidArgumentError: if there are no texts, a text is empty, or a regular expression matches the empty
@@ -313,7 +317,7 @@ class Document(DocumentExportsMixin):
             InvalidArgumentError: if there is nothing to redact, a text is empty, a regular expression matches the empty
                 text, or a region is invalid.
             OutOfRangeError: if ``regions`` has the number of a page that does not exist.
-            PageError: if the image of a page can no longer be read.
+            PageError: if the image of a page can no longer be read from its file.
             RedactionError: if text to redact can still be read in the result.
 
         Warns:

@@ -305,7 +305,9 @@ class PageExportsMixin(_PageExports, TextPage):
             characters: Whether to include the characters of each word, if they are known, under ``"characters"``.
 
         Returns:
-            A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads.
+            A dictionary that ``json.dumps`` accepts and ``Page.from_dict`` reads. Its keys are "page_idx",
+            "dimensions", "orientation", "language", "blocks", "layout" and "tables". If they apply, it also has
+            "error", "unread", "fields" and "in_reading_order".
         """
         exported = self._export_stored(characters)
         if self.in_reading_order:
@@ -384,7 +386,9 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
             characters: Whether to include the characters of each prediction, if they are known, under ``"characters"``.
 
         Returns:
-            A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads.
+            A dictionary that ``json.dumps`` accepts and ``KIEPage.from_dict`` reads. Its keys are "page_idx",
+            "dimensions", "orientation", "language", "predictions" and "layout". If they apply, it also has "error",
+            "unread" and "fields".
         """
         exported = self._export_stored(characters)
         if reading_order:
@@ -420,14 +424,14 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
 
 
 class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBase):
-    """The export methods of `Document` and `KIEDocument`, which export each page and join the results."""
+    """The export methods of `Document` and `KIEDocument`. Most of them export each page and join the results."""
 
     def joined_tables(self) -> list[Table]:
         """Return all tables of the document. A table that continues on the next page is returned as a single table.
 
         The last table of a page and the first table of the next page are joined if they have the same number of
         columns, at the same positions. If the second table repeats the header rows of the first, the copy is left out.
-        If page numbers show that a page is missing in between, tables are not joined.
+        If a page between the two is missing, according to ``page_idx``, the tables are not joined.
 
         Returns:
             A list of new `Table` objects, in page order. The geometry of each cell refers to the page that the cell
@@ -469,7 +473,7 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
             join_tables: Whether to join tables that continue on the next page, as `joined_tables` does.
 
         Returns:
-            The chunks in reading order; an empty list if the document has no text. On pages of predictions, each
+            A list of `Chunk` objects in reading order. It is empty if the document has no text. On a `KIEPage`, each
             prediction is a line with its class.
 
         Raises:
@@ -501,14 +505,14 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
 
         Args:
             page_break: The separator between pages.
-            **kwargs: Arguments of `Page.render` or, for pages of predictions, of `KIEPage.render`.
+            **kwargs: Arguments of `Page.render` or, for a `KIEDocument`, of `KIEPage.render`.
         """
         return _join_pages(page_break, (page.render(**kwargs) for page in self.pages))
 
     def export(self, reading_order: bool = True, *, characters: bool = False) -> dict[str, Any]:
-        """Return the document as a dictionary ``{"pages": [...]}`` with the result of `Page.export` for each page.
+        """Return the document as a dictionary ``{"pages": [...]}`` of plain types, which ``json.dumps`` accepts.
 
-        See `Page.export` for the arguments.
+        The list has the result of `Page.export` or `KIEPage.export` for each page. See there for the arguments.
         """
         return {"pages": [page.export(characters=characters, reading_order=reading_order) for page in self.pages]}
 
@@ -534,11 +538,21 @@ class DocumentExportsMixin(_Exports[list[tuple[bytes, ElementTree]]], DocumentBa
         return _join_pages(page_break, (page.export_as_markdown(**kwargs) for page in self.pages))
 
     def export_as_asciidoc(self, page_break: str = "\n\n<<<\n\n", **kwargs: Any) -> str:
-        """Export all pages as one AsciiDoc text. See `export_as_markdown` for the arguments."""
+        """Export all pages as one AsciiDoc text.
+
+        Args:
+            page_break: The separator between pages.
+            **kwargs: Arguments of `Page.export_as_asciidoc`.
+        """
         return _join_pages(page_break, (page.export_as_asciidoc(**kwargs) for page in self.pages))
 
     def export_as_html(self, page_break: str = "<hr>", **kwargs: Any) -> str:
-        """Export all pages as one HTML fragment. See `export_as_markdown` for the arguments."""
+        """Export all pages as one HTML fragment.
+
+        Args:
+            page_break: The separator between pages.
+            **kwargs: Arguments of `Page.export_as_html`.
+        """
         return _join_pages(page_break, (page.export_as_html(**kwargs) for page in self.pages))
 
 

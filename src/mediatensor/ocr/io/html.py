@@ -122,10 +122,10 @@ def _body(response: http.client.HTTPResponse) -> bytes:
 
 
 def read_html(url: str, **kwargs: Any) -> bytes:
-    """Print a web page to a PDF file. Needs the extra ``html``.
+    """Print a web page to a PDF file. This needs WeasyPrint, which the extra ``html`` installs.
 
     What a page can load is restricted. A page that was fetched by https can load images and styles only by https; a
-    page that was fetched by http can use both. Neither page can make this function read local files. A page that is
+    page that was fetched by http can use both. No web page can make this function read local files. A page that is
     itself a local file can load no other file or URL. If you trust the page, you can lift these restrictions with a
     ``url_fetcher`` such as ``weasyprint.urls.URLFetcher()``.
 

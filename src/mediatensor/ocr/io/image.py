@@ -48,7 +48,8 @@ def read_img_as_numpy(
         output_size: The size (height, width) in pixels of the result. The image is resized bilinearly with
             antialiasing. ``None`` keeps the original size.
         rgb_output: Whether the order of channels is RGB. If ``False``, it is BGR.
-        max_pixels: Images with more pixels are rejected before decoding, with a `PageError`. ``None`` means no limit.
+        max_pixels: Images with more pixels are rejected before decoding, with a `PageError`. The default is
+            178,956,970; ``None`` means no limit.
 
     Returns:
         A contiguous array (H, W, 3), uint8.

@@ -256,7 +256,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return f"<{len(self)} page{'s' * (len(self) != 1)} of {names}{', ...' if len(self._documents) > 3 else ''}>"
 
     def select(self, pages: PageNumbers) -> Pages:
-        """Return only some of the pages, as `Pages`.
+        """Return only some of the pages, as `Pages`, without reading them.
 
         Args:
             pages: A page number, or a range, a slice or a sequence of page numbers. Numbers start from 0; negative ones
@@ -293,7 +293,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return torch.from_numpy(self[index]).permute(2, 0, 1).contiguous()
 
     def text_layer(self, index: int) -> list[Word]:
-        """Return a list of the words that a PDF file stores for a page. For an image file, the list is empty.
+        """Return a list of the words (`Word`) that a PDF file stores for a page, or an empty list for an image file.
 
         The text is split into words at spaces and line ends. Positions are in fractions of the page's width and height.
         The box of a word encloses its letters, which are in ``word.characters``. Words are in the order of the file.
@@ -314,12 +314,13 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.text_layer(number)
 
     def page_content(self, index: int) -> PageContent | None:
-        """Return the words, rules and pictures that a PDF file stores for a page, or ``None`` for an image file.
+        """Return the words, rules and pictures that a PDF file stores for a page; for an image file, return ``None``.
 
-        The result is an input of functions such as `mediatensor.ocr.structure.find_tables`. It has the words of
-        `text_layer`, in the same order, with their font size and weight. Rules are lines, thin rectangles, and the
-        edges of other rectangles. Pictures are embedded images, and drawings with curves or slanting lines. Coordinates
-        are in points (1/72 inch) at any resolution. Rotation and cropping are the same as in the rendered image.
+        The result is a `mediatensor.ocr.structure.PageContent`, which functions such as `find_tables` take. It has the
+        words of `text_layer`, in the same order, with their font size and weight. Rules are lines, thin rectangles, and
+        the edges of other rectangles. Pictures are embedded images, and drawings with curves or slanting lines.
+        Coordinates are in points (1/72 inch) at any resolution. Rotation and cropping are the same as in the rendered
+        image.
 
         An image that covers nearly the whole page is not among the pictures, because such a page is a scan. Use
         `mediatensor.ocr.structure.content_of_picture` to find the rules of a scan.

@@ -332,7 +332,7 @@ class Word(TextElement):
         confidence: The recogniser's confidence that the text is right, in [0, 1].
         geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
             (x, y), clockwise, starting at the top left of the text.
-        objectness_score: The detector's confidence that there is text, in [0, 1].
+        objectness_score: The text detector's confidence that there is text at this place, in [0, 1].
         crop_orientation: Clockwise rotation of the word's text in degrees, and the confidence that it is right
             (``None`` if unknown), such as ``{"value": 0, "confidence": None}``.
         characters: The characters with their positions, if the recogniser reports them. `export` includes them only
@@ -401,16 +401,16 @@ class UnreadLine(TextElement):
 
     Args:
         geometry: Position in fractions of the page's width and height: ((xmin, ymin), (xmax, ymax)), or four corners
-            (x, y), starting at the top left of the text.
+            (x, y), clockwise, starting at the top left of the text.
         reason: Why the line counts as unread. ``"no text"``: the model returned no text, for example because it does
-            not know the script. ``"low confidence"``: the text was read, but left out of the result because of
-            ``min_confidence``. ``"gaps"``: the text is in the result, but some ink of the line was not read.
-            ``"script"``: the model cannot read the script of the line.
+            not know the script. ``"low confidence"``: the text was read, but left out of the result because of the
+            predictor's argument ``min_confidence``. ``"gaps"``: the text is in the result, but some ink of the line was
+            not read. ``"script"``: the model cannot read the script of the line.
         value: The text that was read. For the reason ``"script"``, it is empty, or consists of characters that only
             look like the printed ones.
         confidence: The confidence of ``value``, in [0, 1].
         script: If ``reason`` is ``"script"``, the ISO 15924 name of the script, such as "Cyrillic"; or "Vietnamese" for
-            Latin letters that carry two marks at once. Otherwise ``None``.
+            Latin letters that carry two marks at once. For all other reasons, ``None``.
 
     Example:
         >>> from mediatensor.ocr.io import UnreadLine
@@ -529,8 +529,8 @@ class Block(Element):
     Args:
         lines: The lines, in order.
         artefacts: The parts of the block that are not text, such as logos.
-        geometry: Position in fractions of the page's width and height. By default, it encloses all words and artefacts,
-            and is an empty box if there are none.
+        geometry: Position in fractions of the page's width and height, in the same form as for `Word`. By default, it
+            encloses all words and artefacts. If there are neither words nor artefacts, it encloses the lines.
         objectness_score: The text detector's confidence that there is text, in [0, 1]. By default, the mean over the
             words, or 0.0 if there are none.
 

@@ -271,7 +271,7 @@ class Table(Element):
         return [" ".join(above) for above in texts]
 
     def to_csv(self, *, values: bool = False) -> str:
-        """Return the table as CSV (RFC 4180). Rows end with ``"\\r\\n"``; line ends within cells become spaces.
+        """Return the table as CSV text (RFC 4180). Rows end with ``"\\r\\n"``; line ends within cells become spaces.
 
         Args:
             values: Whether to write numbers, amounts, percentages and dates as plain values, if it is certain what they

@@ -54,8 +54,8 @@ class XMLExporter:
     Words and lines are separated by white space, so if you remove all tags from the file, the text of the page remains.
     If the language of the page is known, the file states it.
 
-    For rotated text, ``bbox`` is the upright box around it. The slope of a slightly rotated line is in its property
-    ``baseline``. The angle of any other rotated line is in ``textangle``.
+    For rotated text, ``bbox`` is the axis-aligned box around it. For a line rotated by up to 5 degrees, the property
+    ``baseline`` has its slope. For any other rotated line, ``textangle`` has its angle in degrees.
 
     A line that was detected but not read becomes an area that contains one line without words. The area's property
     ``x_unread`` states the reason. If the reason is an unknown script, ``x_script`` has the name of the script:
@@ -187,8 +187,8 @@ _SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-2.xsd"
 class AltoExporter:
     """Export to ALTO 4.2, an XML format that digital libraries use.
 
-    Positions are in pixels. Rotated text has both an upright box and an outline (``Shape``). Lines have a baseline.
-    Words have a confidence and, if known, their characters (``Glyph``).
+    Positions are in pixels. Rotated text has both an axis-aligned box and an outline (``Shape``). Lines have a
+    baseline. Words have a confidence and, if known, their characters (``Glyph``).
 
     A line that was detected but not read becomes a ``TextBlock`` without lines. It refers to an ``OtherTag`` of type
     "unread", whose label states the reason. If the reason is an unknown script, the tag's description has the name of

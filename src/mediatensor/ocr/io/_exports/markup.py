@@ -156,7 +156,11 @@ class HTMLExporter(TextFormat):
         return html.escape(one_line(text), quote=False)
 
     def render_heading(self, kind: str, text: str, level: int = 1) -> str:
-        """Return an ``<h1>`` for a title, or an ``<h2>`` to ``<h6>`` for a section header, depending on ``level``."""
+        """Return ``text``, which is already escaped, as a heading.
+
+        If ``kind`` is "title", level 1 is ``<h1>``. If it is "section_header", level 1 is ``<h2>``. Each further level
+        is one lower, down to ``<h6>``.
+        """
         mark = f"h{min(int(self.headings[kind][1:]) + level - 1, 6)}"
         return f"<{mark}>{text}</{mark}>"
 
