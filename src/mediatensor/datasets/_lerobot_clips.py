@@ -78,7 +78,7 @@ class LeRobotClips(ColumnDataset):
         step: Use only every ``step``-th frame of an episode.
         only_whole: Leave out rows for which a time in ``delta_timestamps`` is outside the episode, so that nothing is
             padded.
-        cameras: The image columns to read; by default all. Videos of cameras that are not read are not opened.
+        cameras: Names of the image columns to read; by default all. Videos of cameras that are not read are not opened.
         tolerance_s: Maximum distance in seconds between the time of a row and the nearest video frame. If no frame is
             within this distance, the row cannot be read.
         image_transforms: Function that takes the images of one camera, (C, H, W) or (T, C, H, W), and returns new
@@ -97,7 +97,8 @@ class LeRobotClips(ColumnDataset):
     Raises:
         SourceNotFoundError: if there is no such dataset.
         InvalidArgumentError: if an argument is invalid, or the metadata are damaged or of an unsupported version.
-        ReadError: if the metadata cannot be read. Also when a row is read, if the files of its episode cannot be read.
+        ReadError: if the metadata cannot be read. Reading a row also raises it if the files of its episode cannot be
+            read.
         MissingDependencyError: if pyarrow, or fsspec for a URL, is not installed.
 
     Example:
@@ -276,7 +277,7 @@ class LeRobotRecipe(Recipe):
 
     @property
     def has_frame_boxes(self) -> bool:
-        """Whether rows have the box of the frame inside its padding, a column for each camera with videos.
+        """Whether each camera with videos has a column with the box of the frame inside its padding.
 
         It is true if the transforms in ``decoder_options`` include a `Letterbox`.
         """

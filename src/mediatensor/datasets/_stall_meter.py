@@ -122,9 +122,9 @@ class StallMeter:
     as ``mediatensor::wait``. The meter costs a few microseconds per batch.
 
     Args:
-        device: The GPU that the loop uses. Python runs ahead of the GPU, so a loop can ask for the next batch while the
-            GPU is still computing. With ``device``, the meter waits for the GPU before each ``next()``, and counts this
-            time as working.
+        device: The GPU that the loop uses, such as ``"cuda"``; by default, the meter does not wait for a GPU. Python
+            runs ahead of the GPU, so a loop can ask for the next batch while the GPU is still computing. With
+            ``device``, the meter waits for the GPU before each ``next()``, and counts this time as working.
 
     Raises:
         InvalidArgumentError: if the device does not exist.

@@ -68,11 +68,11 @@ class VideoClips(MediaDataset):
             the classes of this source are numbered in order of name.
         rows_per_file: Number of rows of each file in an epoch. Each row calls the sampler again, so a number above 1 is
             useful only with a random sampler or a random transform.
-        decoder_options: Arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each row),
-            ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... A row whose clip has
-            damaged frames counts as unreadable, and ``on_error`` of the dataset applies. If these options include
-            ``on_error``, the decoder handles damaged frames instead. Without ``device``, files are decoded on the CPU,
-            even if torch's default device is a GPU; use `ToDevice` to move batches to a GPU. With ``{"device":
+        decoder_options: Dict of arguments of `VideoDecoder`: ``transforms`` (random transforms draw new values for each
+            row), ``stream_index``, ``dimension_order``, ``output_dtype``, ``seek_mode``, ``device`` ... A row whose
+            clip has damaged frames counts as unreadable, and ``on_error`` of the dataset applies. If these options
+            include ``on_error``, the decoder handles damaged frames instead. Without ``device``, files are decoded on
+            the CPU, even if torch's default device is a GPU; use `ToDevice` to move batches to a GPU. With ``{"device":
             "cuda"}``, samples and batches are on the GPU. Decoding then runs in the training process
             (``num_workers=0``), or in spawned workers (``multiprocessing_context="spawn"``). If the transforms include
             a `Letterbox`, ``extra["frame_box"]`` of a sample is the box (left, top, right, bottom) of the frame inside

@@ -429,7 +429,7 @@ class WavDecoder(Closing):
         The start and end are rounded to the nearest sample, so adjacent ranges have no gap and no overlap.
 
         Args:
-            start_seconds: Start of the range; a time before 0 counts as 0.
+            start_seconds: Start of the range in seconds; a time before 0 counts as 0.
             stop_seconds: End of the range, exclusive; ``None``, or a time after the end, means the end of the file. If
                 it equals the start, the result is empty.
 

@@ -155,7 +155,7 @@ class AudioVideoDecoder(Closing):
     def get_played_in_ranges(
         self, ranges: Iterable[tuple[float | None, float | None]], fps: float | None = None
     ) -> list[AudioVideoClip]:
-        """Return one clip for each of several time ranges, in the order of ``ranges``.
+        """Return an `AudioVideoClip` for each of several time ranges, in the order of ``ranges``.
 
         Args:
             ranges: Pairs (start, stop) in seconds, see `get_played_in_range`.

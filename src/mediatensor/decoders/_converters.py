@@ -24,7 +24,7 @@ class ColorConverter(NotPickled):
     One converter can convert the frames of several streams, if all of them are on ``device``.
 
     Args:
-        device: Device of the frames; ``None`` is torch's default device.
+        device: Device of the raw frames and of the results; ``None`` is torch's default device.
         output_dtype: ``torch.uint8`` (0 to 255), ``torch.float32`` (0 to 1, computed with 16-bit precision), or
             ``"auto"``: float32 for frames of more than 8 bits per component, uint8 for all other frames.
 

@@ -53,9 +53,9 @@ class RowBatches(Sampler[list[RowKey]]):
 
     A row is one sample of the dataset, such as a clip; a file can have several rows. Iterating yields a list of
     `RowKey` for each batch. In each training step, every rank reads one batch. In an epoch, all ranks together read
-    every row once, or as often as its weight requires. The batches depend only on the arguments and the epoch, never on
-    the number of workers or on how far they have read ahead. Every iteration over the sampler returns the same batches,
-    until `set_epoch` changes the epoch.
+    every row once, or with ``weights`` as often as its weight requires. The batches depend only on the arguments and
+    the epoch, never on the number of workers or on how far they have read ahead. Every iteration over the sampler
+    returns the same batches, until `set_epoch` changes the epoch.
 
     Args:
         dataset: A `MediaDataset`, such as `VideoClips`.
@@ -74,7 +74,7 @@ class RowBatches(Sampler[list[RowKey]]):
             classes equally often. A mapping sets the share of each class. Its keys are the names of the classes, or
             their labels if they have no names. A sequence, array or tensor has the weight of each row, (rows,). With
             weights, an epoch has ``rows_per_epoch`` rows, always in random order. A `Shuffle` passed as ``shuffle``
-            still applies. A row that is expected 2.3 times in an epoch appears in it 2 or 3 times, each time with new
+            still applies. A row whose expected number is 2.3 is read 2 or 3 times in an epoch, each time with new
             random numbers, so that clips and crops differ. With ``"balanced"`` or a mapping, the number of rows of each
             class in an epoch is its expected number, rounded down or up.
         rows_per_epoch: Number of rows of an epoch if ``weights`` are given; by default the number of rows of the
@@ -158,11 +158,11 @@ class RowBatches(Sampler[list[RowKey]]):
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the next iteration skips rows of the epoch that were already read before resuming."""
+        """Whether the next iteration skips rows that were already read before `load_state_dict` resumed the epoch."""
         return bool(self._runs)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration.
+        """Set the epoch of the next iteration, which then starts with the first batch of this epoch.
 
         Example:
             >>> from mediatensor.datasets import RowBatches, VideoClips

@@ -182,12 +182,12 @@ class ToDevice:
 
     @property
     def num_batches_ahead(self) -> int:
-        """Number of batches that are fetched from the loader before the loop needs them: 1 on CUDA, otherwise 0."""
+        """Number of batches fetched from the loader before your loop needs them: 1 on a CUDA device, otherwise 0."""
         return CopyAhead.num_ahead if self.device.type == "cuda" else CopyNow.num_ahead
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of the batch that the loop received last, or ``None`` if the loader does not count epochs."""
+        """The epoch of the batch that your loop received last, or ``None`` if the loader does not count epochs."""
         position = self._iterations.newest or self._iterations.left
         return getattr(self.loader, "epoch", None) if position is None else position.epoch
 

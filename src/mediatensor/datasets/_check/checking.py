@@ -51,10 +51,10 @@ def check_dataset(
     time, such as a missing end of the file.
 
     Args:
-        source: A source for `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows or a list. Or the
-            folder of a LeRobot dataset, whose tables are then checked as well. In the report on a LeRobot dataset, each
-            row is a video. Its ``Item.extra`` has ``camera``, and the lists ``episodes``, ``begin_seconds`` and
-            ``end_seconds`` with one value for each episode.
+        source: A source for `as_items`: a folder, a manifest, Parquet, tar shards, Hugging Face rows or a list. It can
+            also be the folder of a LeRobot dataset, whose tables are then checked as well. In the report on a LeRobot
+            dataset, each row is a video. Its ``Item.extra`` has ``camera``, and the lists ``episodes``,
+            ``begin_seconds`` and ``end_seconds`` with one value for each episode.
         kind: ``"video"`` or ``"audio"``. In a folder, only files of this kind are checked. A file without a stream of
             this kind is bad.
         media_column, label_column: Names of the columns with the file and with the label; see `as_items`.
@@ -64,9 +64,10 @@ def check_dataset(
         bad_kinds: Kinds of findings that make a file bad; by default all kinds whose severity in `FINDING_KINDS` is
             ``"bad"``.
         num_workers: Number of worker processes; by default one for each core. Each process checks one file at a time.
-            If it crashes or hangs, the file is ``"unreadable"``, and the check continues. With 0, all files are checked
-            in this process, without a time limit.
-        timeout_seconds: Time limit in seconds for checking one file. A file that takes longer is ``"unreadable"``.
+            If it crashes or hangs, the file gets the finding ``"unreadable"``, and the check continues. With 0, all
+            files are checked in this process, without a time limit.
+        timeout_seconds: Time limit in seconds for checking one file. A file that takes longer gets the finding
+            ``"unreadable"``.
         state_file: File in which the result for each file is stored. A later call with the same ``state_file`` checks
             only new and changed files.
         show_progress: Whether to show a progress bar on a terminal.

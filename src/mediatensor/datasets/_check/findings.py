@@ -158,7 +158,7 @@ class Finding:
         start_frame: Index of the first frame of this part.
         end_frame: One past the index of the last frame of this part.
         episode: Number of the episode in a LeRobot dataset.
-        row: Row of the table in a LeRobot dataset (column ``index``).
+        row: Number of the row in the table of a LeRobot dataset (column ``index``).
         other_name: For ``"near-duplicate"``, the name of the file that has the same part.
         other_start_seconds: Start, in seconds, of the same part in the other file.
         other_end_seconds: End, in seconds, of the same part in the other file.
@@ -188,7 +188,7 @@ class MediaFacts:
 
     Attributes:
         num_bytes: Size of the file in bytes.
-        digest: BLAKE2b digest of the file's bytes, in hexadecimal.
+        digest: BLAKE2b digest of the file's bytes, as hexadecimal text.
         begin_seconds: Time of the first frame in seconds, or of the first audio sample in a file without video.
         duration_seconds: Duration of the video in seconds, or of the audio in a file without video.
         video_codec: FFmpeg's name of the video codec.
@@ -196,7 +196,7 @@ class MediaFacts:
         height: Height of the frames in pixels, after rotation.
         rotation: Counter-clockwise angle in degrees by which frames are rotated for display.
         num_frames: Number of frames.
-        average_fps: Frames per second.
+        average_fps: Average number of frames per second.
         num_key_frames: Number of key frames.
         longest_gop: Largest number of frames in a group of pictures, from one key frame up to the next.
         random_access_frames: Number of frames that must be decoded, on average, to get a random frame.
@@ -206,7 +206,7 @@ class MediaFacts:
         num_channels: Number of audio channels.
         peak: Largest absolute value of an audio sample, where full scale is 1.
         picture_signature: How the video changes over time, as text of about 300 bytes for each second. Videos that
-            share a part have similar signatures there. JSON reports do not include it.
+            share a part have similar signatures for this part. JSON reports do not include it.
 
     Example:
         >>> from mediatensor.datasets import check_dataset

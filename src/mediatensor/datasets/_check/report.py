@@ -76,11 +76,11 @@ class DatasetReport:
 
     @property
     def num_bad(self) -> int:
-        """Number of files in `bad_files`."""
+        """Number of rows in `bad_files`."""
         return len(self.bad_files)
 
     def is_bad(self, file: CheckedFile) -> bool:
-        """Return whether a file has a finding of one of ``bad_kinds``.
+        """Return whether a `CheckedFile` has a finding of one of ``bad_kinds``.
 
         Example:
             >>> from mediatensor.datasets import check_dataset
@@ -91,10 +91,10 @@ class DatasetReport:
         return self.severity_of(file) == "bad"
 
     def severity_of(self, found: CheckedFile | Finding) -> Severity | None:
-        """Return the severity of a finding, or the worst severity in a file; ``None`` for a file without findings.
+        """Return the severity of a `Finding`, or the worst severity of the findings in a `CheckedFile`.
 
-        A finding is ``"bad"`` if its kind is in ``bad_kinds``. Any other finding has the severity of its kind in
-        `FINDING_KINDS`, or ``"look"`` if that severity is ``"bad"``.
+        The result is ``None`` for a file without findings. A finding is ``"bad"`` if its kind is in ``bad_kinds``. Any
+        other finding has the severity of its kind in `FINDING_KINDS`, or ``"look"`` if that severity is ``"bad"``.
 
         Example:
             >>> from mediatensor.datasets import Finding, check_dataset
@@ -144,6 +144,8 @@ class DatasetReport:
     def counts(self) -> dict[str, int]:
         """Return a dict from each kind of finding to its number of files, the most frequent kind first.
 
+        Findings about the dataset as a whole are not counted.
+
         Example:
             >>> from mediatensor.datasets import check_dataset
             >>> check_dataset(["video.mp4", "damaged.mp4"], num_workers=0).counts()["corrupt"]
@@ -153,7 +155,7 @@ class DatasetReport:
         return dict(sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def with_severity(self, severity: Severity | None) -> list[tuple[int, CheckedFile]]:
-        """Return a list of pairs (row number, `CheckedFile`) of the files whose worst finding has a severity.
+        """Return a list of pairs (row number, `CheckedFile`) of the files whose worst finding has the given severity.
 
         Args:
             severity: ``"bad"``, ``"look"`` or ``"note"``; ``None`` selects the files without findings.
@@ -229,7 +231,9 @@ class DatasetReport:
         return asdict(finding) | more
 
     def to_html(self) -> str:
-        """Return the report as one HTML page, with small images of the files that have findings.
+        """Return the report as the text of one HTML page, with small images of the files that have findings.
+
+        The page shows at most 1,000 files.
 
         Example:
             >>> from mediatensor.datasets import check_dataset

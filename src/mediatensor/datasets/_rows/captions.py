@@ -88,7 +88,7 @@ class ClipCaption:
             ``sample.audio.data[:, start_sample:stop_sample]``.
         stop_sample: One past the index of the caption's last audio sample.
         is_cut: Whether the caption begins before the clip or ends after it.
-        speaker: Name of the speaker, if the captions have it.
+        speaker: Name of the speaker; ``None`` if the captions do not state it.
         geometry: Box ((xmin, ymin), (xmax, ymax)) of the text, if it was read in the frames by OCR. Coordinates are
             fractions of the width and height of the upright frame. ``None`` for captions from other sources.
         token_ids: Tuple of the token ids of the text; ``None`` if the dataset has no ``tokenizer``.

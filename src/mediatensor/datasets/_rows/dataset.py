@@ -62,10 +62,10 @@ class MediaDataset(Dataset[Sample | Skipped]):
             torch's generator, so that clips and crops change with every epoch, and ``torch.manual_seed`` makes them
             repeatable. With a seed, or after `set_epoch`, the rows in torch's loader stay the same until `set_epoch` is
             called again.
-        on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` leaves the row out;
-            ``"replace"`` reads a row of another file instead. The choice of this row depends only on ``seed``, the
-            epoch and the index of the unreadable row. An invalid argument, such as a wrong decoder option, is always
-            raised.
+        on_error: What to do with an unreadable row: ``"raise"`` raises the error; ``"skip"`` returns a `Skipped`, which
+            batches leave out; ``"replace"`` reads a row of another file instead. The choice of this other row depends
+            only on ``seed``, the epoch and the index of the unreadable row. An invalid argument, such as a wrong
+            decoder option, is always raised.
         max_consecutive_failures: With ``"skip"`` and ``"replace"``, how many files may fail one after another in one
             worker before `TooManyFailuresError` is raised.
         max_open_files: Maximum number of files that a worker keeps open.

@@ -96,8 +96,8 @@ class Recipe(ABC):
     def read(self, opened: Any, item: Item, part: int) -> Sample:
         """Read one sample of a file, and return it as a `Sample`.
 
-        The dataset then sets ``source``, ``row`` and ``epoch``, and adds the columns of ``item.extra`` to ``extra``. If
-        ``label`` is ``None``, it sets ``item.label``.
+        The dataset then sets ``source``, ``row`` and ``epoch``, and adds the columns of ``item.extra`` to ``extra``. A
+        ``label`` that is ``None`` becomes ``item.label``.
 
         Draw random numbers from the global generators, which are seeded for each row. If the method is decorated with
         `uses_row_random`, it must draw from the generator of the row instead.

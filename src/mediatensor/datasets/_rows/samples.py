@@ -62,7 +62,7 @@ class Timing:
 
     Attributes:
         worker: Number of the DataLoader worker that read the rows; ``None`` if a loader without workers read them.
-        started: When reading began, in seconds of the machine's monotonic clock.
+        started: When reading began, in seconds of ``time.monotonic``.
         finished: When reading ended, on the same clock.
         stage_seconds: Dict from each stage of reading, such as ``"decode"``, to its seconds; see `StallMeter`.
     """
@@ -101,8 +101,9 @@ class Sample:
     ``frames``, ``audio``, ``features`` and ``image`` are ``None`` if the dataset does not have such data.
 
     Attributes:
-        frames: `FrameBatch` with ``data`` uint8 (T, C, H, W) and times ``pts_seconds`` (T,). With
-            ``keep_clip_dimension``, ``data`` is (clips, T, C, H, W), and the times are (clips, T).
+        frames: `FrameBatch` with ``data`` (T, C, H, W), uint8 unless the decoder or a transform makes floats, and times
+            ``pts_seconds`` (T,). With ``keep_clip_dimension``, ``data`` is (clips, T, C, H, W), and the times are
+            (clips, T).
         audio: `AudioSamples` with ``data`` float32 (channels, samples). With ``keep_clip_dimension``,
             `AudioSamplesBatch` with (clips, channels, samples).
         features: Features that a transform made from the audio, such as (channels, mels, frames) from
@@ -205,7 +206,9 @@ class Batch:
     the collate function does not stack samples (`ragged`, for example), they are lists with one element per sample.
 
     Attributes:
-        frames: `FrameBatch` with ``data`` uint8 (B, T, C, H, W) and times ``pts_seconds`` (B, T).
+        frames: `FrameBatch` with ``data`` (B, T, C, H, W), uint8 unless the decoder or a transform makes floats, and
+            times ``pts_seconds`` (B, T). With ``keep_clip_dimension``, ``data`` is (B, clips, T, C, H, W), and the
+            times are (B, clips, T).
         audio: `AudioSamplesBatch` with ``data`` float32 (B, channels, samples). ``audio.num_valid_samples`` has the
             lengths before padding.
         features: Features that a transform made from the audio, (B, ...); see `Sample`.
@@ -523,7 +526,9 @@ class FailureReport:
         return self._actions.total()
 
     def by_file(self) -> dict[str, list[Failure]]:
-        """Return a dict from each file name to a list of its failures in ``failures``, the file with the most first.
+        """Return a dict from each file name to a list of its failures in ``failures``.
+
+        The file with the most failures comes first.
 
         Example:
             >>> from mediatensor.datasets import FailureReport

@@ -51,8 +51,9 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     """A dataset of samples from tar shards that can only be read from start to end: compressed shards, pipes, URLs.
 
     The shards must have WebDataset's layout: the files ``key.mp4``, ``key.cls``, ``key.json`` and ``key.txt``, with the
-    same key, form one sample. Labels and other columns are read as by `TarItems`. Iterating yields a `Sample` for each
-    media file; `DataLoader` makes batches of them. For uncompressed local files, `TarItems` is the better choice.
+    same key, form one sample. Shards can be compressed with gzip or bzip2. Labels and other columns are read as by
+    `TarItems`. Iterating yields a `Sample` for each media file; `DataLoader` makes batches of them. For uncompressed
+    local files, `TarItems` is the better choice.
 
     Shards are divided among ranks, and the shards of a rank among its workers. There should be at least as many shards
     as there are workers in all ranks together. Every sample is read once per epoch, whatever the number of workers. The
@@ -91,7 +92,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
             after `set_epoch`, everything stays the same in torch's loader until `set_epoch` is called again.
         on_error: ``"raise"`` raises the error of an unreadable sample; ``"skip"`` leaves the sample out. If a shard is
             damaged, the samples before the damage are read, and all the rest counts as one unreadable sample. There is
-            no ``"replace"``, because a stream has no other rows to read.
+            no ``"replace"``, because rows can only be read in order.
         max_consecutive_failures: How many consecutive samples may be skipped in one worker before
             `TooManyFailuresError` is raised.
         rank: Rank of this process; by default its rank in torch.distributed when the dataset is made, or 0.
@@ -165,7 +166,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return int(self._now[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, here and in running workers. `DataLoader` calls this method for you."""
+        """Set the epoch of the next iteration, also in running workers. `DataLoader` calls this method for you."""
         self._now[0] = checked_epoch(epoch)
         self._now[1] += 1
 
@@ -194,7 +195,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     def facts(self) -> dict[str, Any]:
         """Dict with the ``seed``, the number of shards (``num_shards``), and a digest of their names (``shards``).
 
-        An epoch can only be resumed by a stream with the same facts.
+        An epoch can only be resumed by a `TarSamples` with the same facts.
         """
         names = "\n".join(os.path.basename(name) for name in self._rows.names)
         digest = hashlib.blake2b(names.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

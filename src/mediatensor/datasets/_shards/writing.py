@@ -58,9 +58,9 @@ def write_shards(
     * Otherwise, its frames are encoded without loss: as H.264, or as FFV1 if their pixel format needs it. In both
       cases, the decoded frames are bit-identical to the source. FFV1 cannot store the luminance of HDR10.
     * Packets of audio are copied. In mp4 and mov, the file also contains the earlier packets that the decoder needs;
-      players skip them. Samples have the times of the source, to less than a millisecond. Decoded AAC differs from the
-      source only in its synthesized noise. If no container can hold the packets (AMR, WMA Pro), or the decoder would
-      shift the samples (Vorbis), decoded samples are stored as 32-bit PCM.
+      players skip them. The times of samples differ from the source by less than a millisecond. Decoded AAC differs
+      from the source only in its synthesized noise. If no container can hold the packets (AMR, WMA Pro), or the decoder
+      would shift the samples (Vorbis), decoded samples are stored as 32-bit PCM.
     * Segments of audio files, and of `AudioClips`, are stored without loss as FLAC, or as 32-bit WAV if FLAC cannot
       hold the samples.
 
@@ -72,8 +72,9 @@ def write_shards(
     **Tar shards** have WebDataset's layout. A row consists of the media file, a ``.cls`` file with the label if it is
     an integer, subtitle files, and a ``.json`` file with all other columns. **Parquet shards** have a column ``video``,
     ``audio`` or ``image`` with structs of ``bytes`` and ``path``, a column for each other value, and the column
-    ``key``. File names and keys are the numbers of the rows. NaN and infinity stay in both; ``.json`` files contain
-    them as ``NaN`` and ``Infinity``, as Python's ``json`` module writes them. Tensors of bfloat16 become float32.
+    ``key``. File names and keys are the numbers of the rows. Both formats keep NaN and infinity; ``.json`` files
+    contain them as ``NaN`` and ``Infinity``, as Python's ``json`` module writes them. Tensors of bfloat16 become
+    float32.
 
     Each Parquet shard takes the types of its columns from its own rows. If a column is empty in one shard, or has
     integers in one and floats in another, the types differ. pyarrow then needs a schema for all shards together:
@@ -95,9 +96,9 @@ def write_shards(
         num_workers: Number of threads that read and cut files. With 0, the calling thread does this.
         resume: Whether to keep existing shards and write only the missing ones. The existing shards must come from an
             interrupted call with the same arguments. By default, an existing shard is an error.
-        on_error: ``"raise"``, or ``"skip"`` to leave out rows that cannot be read, with a warning. A shard without any
-            readable row is not written, and not returned. ``resume=True`` tries its rows again. A row that is not
-            accepted, such as a value that JSON cannot store, always raises an error.
+        on_error: ``"raise"`` raises the error of a row that cannot be read; ``"skip"`` leaves the row out, with a
+            warning. A shard without any readable row is not written, and not returned. ``resume=True`` tries its rows
+            again. A row that is not accepted, such as a value that JSON cannot store, always raises an error.
         rank: Rank of this process; by default its rank in torch.distributed, or 0. Each rank writes every
             ``num_ranks``-th shard.
         num_ranks: Number of processes that write together; by default the number in torch.distributed, or 1.
@@ -111,7 +112,7 @@ def write_shards(
         WriteError: if a shard cannot be written.
         EncodeError: if frames cannot be stored without loss, for example because their size changes.
         MissingDependencyError: if pyarrow is needed but not installed.
-        MediaTensorError: any error of reading media, unless ``on_error`` is ``"skip"``.
+        MediaTensorError: if a media file cannot be read, unless ``on_error`` is ``"skip"``.
         ReadError: if ``on_error`` is ``"skip"``, ``num_ranks`` is 1, and no row can be read.
 
     Example:

@@ -112,9 +112,9 @@ def as_items(
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or
-            has an unknown form. (Put a single file or URL into a list.) Also if a class of the source is not in
-            ``classes``; the message names the class. For tar shards, the error about a class is raised when the item is
-            requested.
+            has an unknown form. (Put a single file or URL into a list.) It is also raised if a class of the source is
+            not in ``classes``; the message names the class. For tar shards, the error about a class is raised when the
+            item is requested.
         SourceTypeError: if the source has a type that cannot hold files.
         SourceNotFoundError: if the folder or manifest does not exist.
         ReadError: if a folder or a manifest cannot be read.
