@@ -59,7 +59,7 @@ class SourceTypeError(MediaTensorError, TypeError, RuntimeError):
 
 
 class OpenError(MediaTensorError, ValueError, RuntimeError):
-    """The source exists but FFmpeg cannot open it as media."""
+    """The source exists, but cannot be opened, for example because its format is unknown or its header is damaged."""
 
 
 class SourceNotFoundError(OpenError, FileNotFoundError):
@@ -132,7 +132,7 @@ class FrameIndexError(MediaTensorError, ValueError, RuntimeError):
 
 
 class ClosedError(MediaTensorError, ValueError, RuntimeError):
-    """A decoder, a demuxer or an encoder was used after ``close()``, or a demuxer was used in a forked process."""
+    """A decoder, encoder or other object was used after ``close()``, or a demuxer was used in a forked process."""
 
 
 class IsolatedWorkerError(MediaTensorError, RuntimeError):

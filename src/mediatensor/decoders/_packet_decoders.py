@@ -166,12 +166,12 @@ class RawFrame(ProcessBound):
 
     @property
     def color_primaries(self) -> str:
-        """FFmpeg's name of the colour primaries, such as ``"bt2020"``, or ``"unknown"``."""
+        """FFmpeg's name of the colour primaries, such as ``"bt2020"``; ``"unknown"`` if they are not stated."""
         return self._colors.primaries
 
     @property
     def color_transfer_characteristic(self) -> str:
-        """FFmpeg's name of the transfer characteristic, such as ``"smpte2084"``, or ``"unknown"``."""
+        """FFmpeg's name of the transfer function, such as ``"smpte2084"``; ``"unknown"`` if it is not stated."""
         return self._colors.transfer_characteristic
 
     @property
@@ -194,12 +194,12 @@ class RawFrame(ProcessBound):
 
     @property
     def rotation(self) -> float:
-        """Counter-clockwise angle in degrees by which to rotate the frame to turn it upright."""
+        """Counter-clockwise angle in degrees by which to rotate the frame to turn it upright; 0 if unknown."""
         return self._orientation.rotation or 0.0
 
     @property
     def planes(self) -> tuple[Tensor, ...]:
-        """Tuple of one 2-D tensor (height, width) per component, in the order of `pixel_format`, such as Y, U, V.
+        """Tuple with a 2-D tensor (height, width) for each component, in the order of `pixel_format`, such as Y, U, V.
 
         The tensors are uint8, or uint16 if components have more than 8 bits, on the decoder's device. Subsampled chroma
         planes are smaller; odd sizes are rounded up. Lines are padded in memory, so the tensors are not contiguous.
@@ -313,9 +313,10 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         return cls._with(_codec=codec, _stream_index=stream_index, _time_base=time_base, **state, **more)
 
     def decode(self, packet: Packet) -> list[_Raw]:
-        """Feed a packet and return the decoded frames in presentation order: none, one or several.
+        """Feed a packet and return a list of decoded frames in presentation order: none, one or several.
 
-        Codecs buffer frames to reorder them, so the returned frames can belong to earlier packets.
+        A `VideoPacketDecoder` returns `RawFrame` objects, and an `AudioPacketDecoder` returns `RawAudioSamples`. Codecs
+        buffer frames to reorder them, so the returned frames can belong to earlier packets.
 
         Args:
             packet: The next packet of this decoder's stream.
@@ -347,7 +348,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
         return [self._raw(frame) for frame in frames]
 
     def drain(self) -> list[_Raw]:
-        """Signal the end of the stream, and return the frames that the codec has buffered.
+        """Signal the end of the stream, and return a list of the frames that the codec has buffered, as in `decode`.
 
         Raises:
             DecodeError: if the codec fails to return these frames.
@@ -370,7 +371,7 @@ class _PacketDecoder(ProcessBound, Closing, Generic[_Raw]):
             self._is_drained, self._generation = False, None
 
     def close(self) -> None:
-        """Release the codec. Frames that it has returned stay valid."""
+        """Release the codec. Frames that the decoder has returned stay valid."""
         with self._lock:
             codec, self._codec = self._codec, None
         if codec is not None:

@@ -48,8 +48,8 @@ class VideoDecoder(Closing):
     of the decoder and the indices of later frames are then corrected.
 
     Only requested frames and the frames that they refer to are decoded. Recently decoded frames are cached
-    (`mediatensor.set_frame_cache_bytes`). If a call requests frames of several groups of pictures, these are decoded in
-    parallel.
+    (`mediatensor.set_frame_cache_bytes`). If a call requests frames of several groups of pictures, the groups are
+    decoded in parallel.
 
     The frame *played at* t is the last frame with pts <= t, with a tolerance of half a nanosecond. If there is a gap
     between two frames, every method returns the earlier frame for a time in the gap.
@@ -62,7 +62,7 @@ class VideoDecoder(Closing):
         source: A path or URL (``str``), a ``pathlib.Path``, the ``bytes`` of a file, these bytes as a 1-D uint8 tensor,
             or a binary file object with ``read(size)`` and ``seek(offset, whence)``, which the decoder does not close.
             URLs of other file systems (``s3://...``) are read through fsspec, if it is installed.
-        stream_index: Index of the video stream among all streams; by default FFmpeg's choice.
+        stream_index: Index of the video stream among all streams; by default the one that FFmpeg prefers.
         dimension_order: ``"NCHW"`` or ``"NHWC"``. NCHW tensors are views of channels-last memory.
         num_ffmpeg_threads: Number of codec threads. The default is 1 in a DataLoader worker, and otherwise all free
             threads within the limit of `mediatensor.set_num_threads`. 0 lets FFmpeg decide. If you pass a number, each
@@ -71,10 +71,10 @@ class VideoDecoder(Closing):
             torch's default device. Times stay on the CPU. For a CUDA device, NVDEC decodes if it can. Otherwise the CPU
             decodes (see `cpu_fallback`). In both cases, colours, rotation and transforms are computed on the device.
             Pixel values (0 to 255) differ by at most 2 from the values that the CPU computes.
-        seek_mode: ``"exact"``, or ``"approximate"``, which does not scan. Approximate mode takes the start time and the
-            average frame rate from the header. It assumes that frame i is shown at ``start + i / average_fps``, and
-            returns the frame nearest to this time. If the frame rate varies or the header is wrong, indices differ from
-            exact mode, and the number of frames is an estimate. Access by time is not affected.
+        seek_mode: ``"exact"`` scans the stream to find all frames. ``"approximate"`` does not scan, and takes the start
+            time and the average frame rate from the header. It assumes that frame i is shown at ``start + i /
+            average_fps``, and returns the frame nearest to this time. If the frame rate varies or the header is wrong,
+            indices differ from exact mode, and the number of frames is an estimate. Access by time is not affected.
         transforms: `mediatensor.transforms.DecoderTransform` objects, or torchvision's v2 ``Resize``, ``CenterCrop``
             and ``RandomCrop``. They are applied in this order to every frame after rotation. Random transforms draw
             their values once, when the decoder is made.
@@ -108,8 +108,8 @@ class VideoDecoder(Closing):
             keeps dark and medium tones, and compresses highlights into the range below 203 cd/m², the reference white
             of ITU-R BT.2408. ``"hable"`` is the filmic curve of FFmpeg's filter ``tonemap``, which darkens all tones.
             The peak luminance of PQ video is read from the metadata of the first frame (MaxCLL, otherwise the mastering
-            display). Without metadata, and for HLG, it is 1,000 cd/m². Colours outside BT.709 are clipped. SDR frames
-            do not change. The CPU uses a table, so results of CPU and GPU differ more than without tone mapping.
+            display). For HLG, or without metadata, the peak is 1,000 cd/m². Colours outside BT.709 are clipped. SDR
+            frames do not change. The CPU uses a table, so results of CPU and GPU differ more than without tone mapping.
         decode_backend: A name from `mediatensor.backends.available_backends`; ``None`` for the device's default. With a
             CUDA device, ``"cpu"`` decodes on the CPU and converts to RGB on the device. For a few small frames, this is
             faster than NVDEC.

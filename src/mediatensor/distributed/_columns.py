@@ -173,7 +173,8 @@ def clip_rows(
     """List the files of a dataset as rows of a table, for example for `ClipDecoder`.
 
     Each row stands for one sample, such as a clip of a file. The column ``row`` numbers the rows. Row n gets the same
-    clip as row n of a dataset, such as `mediatensor.datasets.VideoClips`, with the same ``rows_per_file`` and seed.
+    clip as row n of a dataset, such as `mediatensor.datasets.VideoClips`, with the same ``rows_per_file`` and with the
+    seed of the mapper (`RowMapper`) that reads the row.
 
     A row contains the path or URL of its file, not its bytes, so any machine that can open this path or URL can read
     the row. For a file within a tar shard or a Parquet file, the row contains its position there.
@@ -359,8 +360,9 @@ class RowMapper(ABC):
 
     Args:
         recipe: The `Recipe` that makes a `Sample` from a file.
-        columns: The output columns (`Column`, `TextColumn` or `ListColumn`), in addition to ``source``, ``error`` and
-            ``n_replaced``, which every mapper adds.
+        columns: The output columns (`Column`, `TextColumn` or `ListColumn`). Every mapper also adds ``source`` (name of
+            the file), ``error`` (why the row could not be read, otherwise empty) and ``n_replaced`` (int64, see
+            `values`).
         path_column: Name of the column with paths or URLs, or with mappings that have the keys ``path`` and ``bytes``.
             The other columns of `clip_rows` have fixed names. ``start_byte`` and ``end_byte``, or ``table_column`` and
             ``table_row``, select a part of the file. ``start_seconds`` and ``end_seconds`` select a segment.
@@ -370,14 +372,14 @@ class RowMapper(ABC):
             clip as row n of a dataset with the same seed. If the batch does not have this column, all rows of a file
             get the same clip.
         used_columns: Further input columns that ``recipe`` needs. The recipe finds their values in ``Item.extra``.
-        prefix: Prefix of the names of the output columns.
+        prefix: Prefix of the names of the output columns; by default none.
         keep_bytes: Whether to return the column with the bytes of files. All other input columns are always returned.
         seed: Seed of random numbers. It is combined with the file and the number of a row.
         epoch: Number of the epoch. Each epoch gets new random clips.
         max_open_files: Number of files that stay open between batches.
 
     Raises:
-        InvalidArgumentError: if ``max_open_files`` is not positive.
+        InvalidArgumentError: if ``seed``, ``epoch``, ``max_open_files`` or ``used_columns`` is not accepted.
 
     Example:
         In Daft, your own class turns columns into lists and declares the output::
@@ -433,8 +435,8 @@ class RowMapper(ABC):
     def values(self, sample: Sample) -> dict[str, Any]:
         """Convert the `Sample` of a row to a dict from the names of the output columns to the values of this row.
 
-        The dict must also have ``n_replaced`` (an int). If a part of the sample is missing, it must have ``error`` (a
-        string with the reason).
+        The dict must also have ``n_replaced``, the number of frames (or audio samples) that were replaced or padded. If
+        a part of the sample is missing, the dict must have ``error``, a string with the reason.
 
         Raises:
             InvalidArgumentError: if the sample does not fit the columns. The column ``error`` of the row then contains

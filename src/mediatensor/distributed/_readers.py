@@ -30,7 +30,7 @@ class ClipDecoder(RowMapper):
 
     It adds these columns to the input:
 
-    * ``frames``: a uint8 array (T, C, H, W) for each row.
+    * ``frames``: a uint8 array (T, C, H, W) for each row, with T frames.
     * ``pts_seconds``, ``duration_seconds``: float64 (T,) for each row, the start times and durations of the frames in
       seconds. NaN in a row with an error.
     * ``source``: the path of the file, or another name if it has none.
@@ -225,11 +225,11 @@ class LeRobotReader(RowMapper):
     A row is one frame of an episode, or a whole episode with ``rows="episodes"``. The reader adds the columns of the
     dataset to the input, with the shapes in the metadata of the dataset. If ``delta_timestamps`` lists times for a
     column NAME, this column gets a new first dimension with one entry for each time, and a mask ``NAME_is_pad`` is
-    added. (Video frames do not get the new dimension if only one time is listed.) With a `Letterbox`,
-    ``NAME_frame_box`` is added for cameras with video: the box (left, top, right, bottom) of the frame inside its
-    padding, int64. Further output columns are ``task``, ``source`` (the episode),
-    ``error`` (the reason why the row could not be read, otherwise empty) and ``n_replaced`` (always 0). A row with an
-    error has zeros, ``False`` and empty text.
+    added. (Video frames do not get the new dimension if only one time is listed.) If the transforms include a
+    `Letterbox`, ``NAME_frame_box`` is added for cameras with video: the box (left, top, right, bottom) of the frame
+    inside its padding, int64. Further output columns are ``task``, ``source`` (the episode), ``error`` (the reason why
+    the row could not be read, otherwise empty) and ``n_replaced`` (always 0). A row with an error has zeros, ``False``
+    and empty text.
 
     Each worker (actor) reads the metadata once, in the constructor.
 

@@ -136,8 +136,8 @@ class IsolatedWorker(Closing):
     pickled, for example as a part of a dataset. It can be used after a fork and in workers of a ``DataLoader``, because
     every process starts its own child processes. The child processes end when the program ends, even if it is killed.
     If a function starts processes of its own, they end together with the child process that runs the function. On Linux
-    (x86-64 and AArch64), the kernel enforces this, because it does not let them leave the session and process group of
-    the child process. On other systems, a process that leaves the group keeps running.
+    (x86-64 and AArch64), the kernel enforces this: no such process can leave the session and process group of the child
+    process. On other systems, a process that leaves the group keeps running.
 
     Results are not unpickled, so only certain types can be returned: numbers, text, ``bytes``, ``None``, tensors, NumPy
     arrays, and frames, samples, metadata, subtitles or documents of this library. Lists, tuples and dictionaries of
