@@ -33,8 +33,8 @@ from .datasets import ArchivedWords, Page, VisionDataset, WordsInFolder
 class FUNSD(ArchivedWords):
     """Scanned forms with words: `FUNSD <https://guillaumejaume.github.io/FUNSD/>`_, 149 training and 50 test pages.
 
-    The cache folder that `VisionDataset` describes must contain ``funsd.zip``, or a folder ``funsd`` with the folder
-    ``dataset``. Words without text are left out.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain ``funsd.zip``, or the
+    unpacked folder ``funsd`` with the folder ``dataset``. Words without text are left out.
 
     By default, each sample is a page. Its target is a dict with ``boxes``, a float32 array in fractions of the page's
     width and height, and ``labels``, a list with the text of each box.
@@ -93,9 +93,9 @@ class FUNSD(ArchivedWords):
 class SROIE(ArchivedWords):
     """Scanned receipts with their lines: `SROIE <https://rrc.cvc.uab.es/?ch=13>`_, 626 training and 360 test pages.
 
-    The cache folder that `VisionDataset` describes must contain ``sroie2019_train_task1.zip`` or
-    ``sroie2019_test.zip``, or a folder of this name (without ``.zip``) with ``images`` and ``annotations``. Each text
-    is a whole line, with spaces.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain
+    ``sroie2019_train_task1.zip`` or ``sroie2019_test.zip``, or the unpacked folder of this name (without ``.zip``) with
+    ``images`` and ``annotations``. Each text is a whole line, with spaces.
 
     Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
     ``detection_task``, and further arguments of `VisionDataset`.
@@ -135,8 +135,9 @@ class SROIE(ArchivedWords):
 class CORD(ArchivedWords):
     """Photographed receipts with words: `CORD <https://github.com/clovaai/cord>`_, 800 training and 100 test pages.
 
-    The cache folder that `VisionDataset` describes must contain ``cord_train.zip`` or ``cord_test.zip``, or a folder of
-    this name (without ``.zip``) with ``image`` and ``json``. Words without text are left out.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain ``cord_train.zip`` or
+    ``cord_test.zip``, or the unpacked folder of this name (without ``.zip``) with ``image`` and ``json``. Words without
+    text are left out.
 
     Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
     ``detection_task``, and further arguments of `VisionDataset`.
@@ -212,8 +213,9 @@ class WILDRECEIPT(WordsInFolder):
 class DocArtefacts(VisionDataset):
     """Generated pages with text and artefacts (logos, codes, photographs), 2700 training and 300 test pages.
 
-    The cache folder that `VisionDataset` describes must contain ``artefact_detection-13fab8ce.zip``, or a folder
-    ``artefact_detection-13fab8ce`` with ``train`` and ``val``.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain
+    ``artefact_detection-13fab8ce.zip``, or the unpacked folder ``artefact_detection-13fab8ce`` with ``train`` and
+    ``val``.
 
     The target of a sample is a dict of ``boxes`` and ``labels``. ``boxes`` is a float32 array in fractions of the
     page's width and height: (N, 4) as (xmin, ymin, xmax, ymax) or, with ``use_polygons``, (N, 4, 2). ``labels`` is an

@@ -48,8 +48,8 @@ _IC13_LINE = re.compile(r"\s*(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]+(-?\d+)[,\s]
 class IC03(ArchivedWords):
     """Photographs with words: `ICDAR 2003 Robust Reading <http://www.iapr-tc11.org/dataset/ICDAR2003_RobustReading>`_.
 
-    The cache folder that `VisionDataset` describes must contain ``ic03_train.zip`` or ``ic03_test.zip``, or a folder
-    ``ic03_train`` or ``ic03_test``. Images without words are left out.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain ``ic03_train.zip`` or
+    ``ic03_test.zip``, or the unpacked folder ``ic03_train`` or ``ic03_test``. Images without words are left out.
 
     Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
     ``detection_task``, and further arguments of `VisionDataset`.
@@ -74,7 +74,8 @@ class IC03(ArchivedWords):
 class SVT(ArchivedWords):
     """Street View Text: street photographs in which only some words, mainly names of businesses, are labelled.
 
-    The cache folder that `VisionDataset` describes must contain ``svt.zip`` or a folder ``svt``.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain ``svt.zip`` or the
+    unpacked folder ``svt``.
 
     Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
     ``detection_task``, and further arguments of `VisionDataset`.
@@ -159,9 +160,10 @@ class IC13(WordsInFolder):
 class IIIT5K(ArchivedWords):
     """Images of words with the boxes of their characters: IIIT 5K-word.
 
-    The cache folder that `VisionDataset` describes must contain ``IIIT5K-Word_V3.0.tar.gz`` or a folder
-    ``IIIT5K-Word_V3.0.tar``. SciPy must be installed (the extra ``ocr``). By default, ``boxes`` and ``labels`` in the
-    target of an image are for its single characters. With ``recognition_task``, the target is the whole word.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain
+    ``IIIT5K-Word_V3.0.tar.gz`` or the unpacked folder ``IIIT5K-Word_V3.0.tar``. SciPy must be installed (the extra
+    ``ocr``). By default, ``boxes`` and ``labels`` in the target of an image are for its single characters. With
+    ``recognition_task``, the target is the whole word.
 
     Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
     ``detection_task``, and further arguments of `VisionDataset`.
@@ -200,9 +202,10 @@ def _with_far_corners(boxes: Array) -> Array:
 class SVHN(ArchivedWords):
     """House numbers with the boxes of their digits: `SVHN <http://ufldl.stanford.edu/housenumbers/>`_.
 
-    The cache folder that `VisionDataset` describes must contain ``svhn_train.tar`` (the renamed ``train.tar.gz``) or
-    ``svhn_test.tar`` (the renamed ``test.tar.gz``), or a folder ``svhn_train`` or ``svhn_test``. h5py must be installed
-    (the extra ``svhn``). Labels are kept as published, where "10" stands for the digit 0.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain ``svhn_train.tar`` (the
+    renamed ``train.tar.gz``) or ``svhn_test.tar`` (the renamed ``test.tar.gz``), or the unpacked folder ``svhn_train``
+    or ``svhn_test``. h5py must be installed (the extra ``svhn``). Labels are kept as published, where "10" stands for
+    the digit 0.
 
     Arguments, targets and errors are the same as for `FUNSD`: ``train``, ``use_polygons``, ``recognition_task``,
     ``detection_task``, and further arguments of `VisionDataset`.
@@ -256,8 +259,9 @@ def _house_numbers(path: str) -> list[tuple[str, dict[str, list[int]]]]:
 class SynthText(ArchivedWords):
     """Photos with generated words: `SynthText <https://www.robots.ox.ac.uk/~vgg/data/scenetext/>`_, 858,750 images.
 
-    The cache folder that `VisionDataset` describes must contain ``SynthText.zip`` or a folder ``SynthText``. SciPy must
-    be installed (the extra ``ocr``). The first nine tenths of the images are the training part.
+    The cache folder (by default ``~/.cache/doctr/datasets``; see `VisionDataset`) must contain ``SynthText.zip`` or the
+    unpacked folder ``SynthText``. SciPy must be installed (the extra ``ocr``). The first nine tenths of the images are
+    the training part.
 
     The first use with ``recognition_task`` cuts all words of up to 29 characters out of the images, and writes them as
     files into a new subfolder of the image folder. The subfolder has the same name as in docTR, such as
@@ -455,7 +459,7 @@ class MJSynth(_SingleWords):
 
     Raises:
         SourceNotFoundError: The folder or the file is missing.
-        InvalidArgumentError: A line has no text.
+        InvalidArgumentError: A line of the label file has no text.
     """
 
     #: Damaged images.
@@ -499,7 +503,7 @@ class IIITHWS(_SingleWords):
 
     Raises:
         SourceNotFoundError: The folder or the file is missing.
-        InvalidArgumentError: A line has no text.
+        InvalidArgumentError: A line of the label file has no text.
     """
 
     _EXPECTED = "the name of a picture and its text"

@@ -187,7 +187,7 @@ def encode_sequences(
 def convert_target_to_relative(
     img: Tensor, target: npt.NDArray[Any] | dict[str, Any]
 ) -> tuple[Tensor, npt.NDArray[Any] | dict[str, Any]]:
-    """Divide boxes in pixels by the size of the image.
+    """Convert the boxes of a target from pixels to fractions of the image size.
 
     Args:
         img: The image (C, H, W).

@@ -81,7 +81,7 @@ class DrawnTable:
     Attributes:
         num_rows: Number of rows, including the head.
         num_columns: Number of columns.
-        ruled: Whether rules separate all cells.
+        ruled: Whether printed lines separate all cells.
         cells: The cells, row by row. Every position of the grid is covered by exactly one cell.
     """
 

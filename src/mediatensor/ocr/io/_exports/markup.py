@@ -137,8 +137,8 @@ class HTMLExporter(TextFormat):
     contain scripts. Never show such a result in a browser.
 
     A line that was detected but not read becomes an empty paragraph of class "unread". Its attributes state the reason,
-    the script if it is known, and the box in pixels: ``<p class="unread" data-reason="script" data-script="Cyrillic"
-    data-bbox="10 20 200 40"></p>``.
+    the script if it is known, and the box (xmin, ymin, xmax, ymax) in pixels: ``<p class="unread" data-reason="script"
+    data-script="Cyrillic" data-bbox="10 20 200 40"></p>``.
 
     Example:
         >>> from mediatensor.ocr.io import HTMLExporter

@@ -325,9 +325,9 @@ class PDFExporter:
 
     Args:
         dpi: Resolution of images in pixels per inch, which determines the paper size of their pages. The default, 144,
-            is the default resolution of rendered PDF pages. If a page would become too large for a PDF, a higher value
-            is used. Pages that are copied from PDF files keep their size. Pages of a redacted PDF file also keep their
-            size.
+            is the default resolution of rendered PDF pages. If a side of a page would be longer than 14,400 points, a
+            higher value is used. Pages that are copied from PDF files keep their size. Pages of a redacted PDF file
+            also keep their size.
         quality: Quality of JPEG images, from 1 to 100.
         lossless: Whether to store images without loss instead of as JPEG. The file is then several times as large.
         direction: Reading direction: 'auto' (detected from the text), 'ltr', 'rtl', 'ttb-rtl' or 'ttb-ltr'.
