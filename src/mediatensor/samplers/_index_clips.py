@@ -155,7 +155,8 @@ def clips_at_random_indices(
         decoder: The decoder of the video.
         num_clips: Number of clips, at least 1.
         num_frames_per_clip: Number of frames of a clip, at least 1.
-        num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1.
+        num_indices_between_frames: Distance from one frame of a clip to the next, in frames of the video, at least 1. 2
+            takes every second frame.
         sampling_range_start: Index of the first frame at which a clip can start. A negative value counts from the end
             of the video.
         sampling_range_end: A clip must start before the frame with this index. A negative value counts from the end of

@@ -82,33 +82,35 @@ def ocr_predictor(
             default networks.
         pretrained_backbone: Load only the weights of the backbones, if ``pretrained`` is false.
         assume_straight_pages: Return axis-aligned boxes, ((xmin, ymin), (xmax, ymax)). Pages must be upright, or turned
-            by 90, 180 or 270 degrees. The turn is detected from the lines, and stored in ``page.orientation``. Words
-            are then recognised on the upright page, but boxes are relative to the original page. If false, pages can be
-            turned by any angle, and a box is four points, clockwise from the top left of its text.
+            by 90, 180 or 270 degrees. The turn is detected from the lines, and stored as clockwise degrees in
+            ``page.orientation["value"]``. Words are then recognised on the upright page, but boxes are relative to the
+            original page. If false, pages can be turned by any angle, and a box is four points, clockwise from the top
+            left of its text.
         preserve_aspect_ratio: Scale both sides of a page by the same factor for the detector. The default detector
             always does this.
         symmetric_pad: Pad a page equally on opposite sides, if the detector needs padding. If false, pad only on the
             right and at the bottom. The default detector does not need padding.
         export_as_straight_boxes: Return axis-aligned boxes even around rotated text.
-        detect_orientation: Set ``page.orientation`` to the clockwise turn of each page in degrees, even if the turn is
-            small or 0.
+        detect_orientation: Set ``page.orientation["value"]`` to the clockwise turn of each page in degrees, even if the
+            turn is small or 0.
         straighten_pages: Rotate pages upright first. Boxes are then relative to the upright page.
-        detect_language: Set ``page.language``; requires the package ``langdetect``.
+        detect_language: Set ``page.language``, such as ``{"value": "en", "confidence": 0.9}``. Requires the package
+            ``langdetect``.
         detect_layout: Find the regions of each page, ``page.layout``, in reading order: titles, section headers with
             their levels, text, list items, tables, pictures, captions, formulas, footnotes, headers and footers. Each
             block of the page is then a region, and ``page.fields`` has the key-value pairs of the page.
         layout_arch: The network that finds regions: a name from ``list_models("layout_*")``, the path of a checkpoint,
             or a model. By default, rules find the regions without a network.
-        ignore_regions: Parts of pages to leave out: boxes (xmin, ymin, xmax, ymax), relative to the page, that are not
-            read on any page; or kinds of regions, such as ``"Page-footer"``, whose text and tables are dropped.
+        ignore_regions: Parts of pages to leave out. Text in boxes (xmin, ymin, xmax, ymax), relative to the page, is
+            not recognised on any page. For kinds of regions, such as ``"Page-footer"``, text and tables are dropped.
         detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
             Words inside tables then do not belong to any block. This also finds regions, as ``detect_layout`` does.
         table_arch: The network that finds cells in the tables that ``layout_arch`` finds. Accepts the same values as
             ``layout_arch``.
         fields: Fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that `FieldRule`
             objects describe. True or ``"all"`` finds every key-value pair, and False finds none. The default is True
-            with ``detect_layout``, else False. Fields are experimental: on unseen pages, 0.73 of the values of receipts
-            are exact, and the F1 of pairs on forms is 0.49.
+            if ``detect_layout`` is true, else False. Fields are experimental: on unseen pages, 0.73 of the values of
+            receipts are exact, and the F1 of pairs on forms is 0.49.
         text_layer: Take the text of PDF pages from the file instead of recognising it. Recognition is still used for
             pages without text, for pictures on pages with text, and for scanned pages whose only text is in stamps or
             filled-in fields.
@@ -119,7 +121,7 @@ def ocr_predictor(
             page.
         vocab: The only characters that the recogniser may return. Only for a recogniser given by name.
         min_confidence: For recognisers of lines: minimum expected share of correct words in a line, in [0, 1]. Lines
-            below it are not part of the text, and are listed in ``page.unread``.
+            with a lower share are not part of the text, and are listed in ``page.unread``.
         split_after: For recognisers of lines: characters that end a word in addition to spaces. With ``"-/"``,
             "12/31-98" is three words.
         unreadable_scripts: Treatment of lines in a script that the recogniser cannot read. With ``"report"``, they are
@@ -147,10 +149,10 @@ def ocr_predictor(
         **unknown: Raises an error that names the unknown arguments.
 
     Returns:
-        The predictor, a module that any number of threads can share. ``predictor.to("cuda")`` moves it to a device.
-        Page images that are already on this device, such as frames from a decoder, are read there; all others are
-        copied to it once. The CPU waits for the device once per detector batch and once per page, or a few times per
-        page if lines may be turned.
+        The predictor, a module that takes pages and returns a `Document`. Any number of threads can share it.
+        ``predictor.to("cuda")`` moves it to a device. Page images that are already on this device, such as frames from
+        a decoder, stay there; all others are copied to it once. The CPU waits for the device once per detector batch
+        and once per page, or a few times per page if lines may be turned.
 
     Raises:
         InvalidArgumentError: An architecture or an argument is unknown, or a value is invalid.

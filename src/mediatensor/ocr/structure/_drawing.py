@@ -60,8 +60,8 @@ def content_of_drawing(
         texts: The N words.
         font_sizes: float64 (N,): type size of each word; NaN where unknown.
         is_bold: bool (N,): whether each word is set in bold type.
-        origins: float64 (N, 2): a point on the base line of each word; NaN where unknown.
-        directions: float64 (N, 2): the direction of each word's base line; NaN where unknown.
+        origins: float64 (N, 2): a point (x, y) on the base line of each word; NaN where unknown.
+        directions: float64 (N, 2): a vector (x, y) along each word's base line; NaN where unknown.
         lines: float64 (M, 5): the ends of horizontal and vertical lines as xmin, ymin, xmax, ymax, then their
             thickness.
         fills: float64 (F, 5): xmin, ymin, xmax, ymax of filled rectangles, then a number that identifies the colour. An

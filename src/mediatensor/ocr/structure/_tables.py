@@ -210,7 +210,8 @@ def join_tables(
     Returns:
         A list with an item for each joined table. An item is the list of the table's parts, from the first page to the
         last. A part is a tuple (page index, index of the table on the page, index of the first row to use). The first
-        row is above 0 if the page repeats head rows, so that they are skipped.
+        row is above 0 if the page repeats head rows, so that they are skipped. A table that does not continue on
+        another page has one part.
     """
     joined: list[list[tuple[int, int, int]]] = []
     for page, (content, tables) in enumerate(pages):

@@ -45,9 +45,9 @@ def export_lines(
 
     * an image of each line, numbered in reading order: ``images/NAME-0001.png``, or ``images/NAME-p0002-0001.png`` for
       documents with several pages;
-    * ``lines.jsonl``, with an object for each line, the least certain lines first: ``file``, ``text``, ``confidence``,
-      ``source``, ``page`` (counted from 1) and ``box`` (relative to the page). If the predictor left a line out of the
-      text of the page, ``unread`` has the reason;
+    * ``lines.jsonl``, with a JSON object for each line, the least certain lines first: ``file``, ``text``,
+      ``confidence``, ``source``, ``page`` (counted from 1) and ``box`` (two or four corners, relative to the page). If
+      the predictor left a line out of the text of the page, ``unread`` has the reason;
     * ``correct.html``, which shows each image with a field to correct its text. Open it in any browser.
 
     If ``lines.jsonl`` exists, its lines stay unchanged and new lines are added after them. Therefore your corrections

@@ -63,9 +63,9 @@ def fit(
 ) -> Fit:
     """Train a text recogniser, a text detector or an orientation classifier, and keep its best weights.
 
-    After each epoch, the network is scored on ``validation``. The best weights so far are written to ``out``, a
-    file that predictors accept, as in ``ocr_predictor(reco_arch=out)`` or ``ocr_predictor(det_arch=out)``. Next to
-    ``out``, `fit` writes a log (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). A third
+    After each epoch, the network is scored on ``validation``. The best weights so far are written to ``out``, a file
+    that predictors accept, as in ``ocr_predictor(reco_arch=out)`` or ``ocr_predictor(det_arch=out)``. Next to ``out``,
+    `fit` writes a log (``.jsonl``) and, if matplotlib is installed, a plot of the curves (``.png``). A third
     file, ``.state.pt``, exists until training is complete. If training is interrupted, call `fit` again with the same
     arguments to resume it from this file. If training uses one device and the same number of threads, the resulting
     weights are bit-identical to the weights of an uninterrupted training.
@@ -73,7 +73,8 @@ def fit(
     If ``torchrun`` starts several processes, they train one network together, and each takes its own batch in every
     step.
 
-    For a detector, the thresholds are also chosen on the validation pages, and stored with the weights.
+    For a detector, the thresholds that convert its probability maps to boxes are also chosen on ``validation``, and
+    stored with the weights.
 
     The optimiser is AdamW (Loshchilov and Hutter, 2019, https://arxiv.org/abs/1711.05101). The learning rate first
     rises linearly, and then falls like half a cosine wave. The weights that are scored and written are moving averages
@@ -82,11 +83,12 @@ def fit(
     Args:
         arch: Name of a network from `list_models`, or path of a checkpoint to start from. The network determines what
             is trained: a recogniser, a detector or a classifier.
-        train: Any `MediaDataset`. A recogniser needs rows with an image, ``Sample.image``, and its text,
+        train: Any `MediaDataset`. A recogniser needs samples with an image, ``Sample.image``, and its text,
             ``Sample.label``, such as a `LineDataset`. A detector needs pages with the boxes of words or lines,
-            ``extra["boxes"]``, such as a `PageDataset`. An orientation classifier needs upright images; `fit` rotates
-            them.
-        validation: Dataset with samples of the same kind as ``train``. They are used only to score the network.
+            ``Sample.extra["boxes"]``, such as a `PageDataset`. An orientation classifier needs upright images, which
+            `fit` rotates.
+        validation: Dataset with samples of the same kind as ``train``. The network is scored on them, and not trained
+            on them.
         out: Path of the checkpoint, ``.pt``.
         keep: Rehearsal data: a dataset of samples that the network must still handle well after training. Each step
             uses as many samples of ``keep`` as of ``train``. The default recogniser is also trained to compute about

@@ -261,8 +261,8 @@ class RecognitionEvaluation(Evaluation):
     def by_length(self) -> tuple[LengthScore, ...]:
         """Scores for groups of lines with a similar text length, shortest first.
 
-        The true texts of the groups have up to 5, 10, 20, 40 or 80 characters, or more. Groups without lines are left
-        out.
+        The true texts of the groups have 0 to 5, 6 to 10, 11 to 20, 21 to 40, 41 to 80, or more characters. Groups
+        without lines are left out.
         """
         scores, least = [], 0
         for most in _LENGTHS:

@@ -304,10 +304,9 @@ class VideoReading:
         """Write a copy of the video in which black boxes cover texts.
 
         A text is covered with a margin in all frames of its track, and for 0.6 seconds before and after, because it may
-        fade. The boxes of a moving text follow it. Frame times, rotation, size and colours are
-        kept. Audio packets are copied, so spoken words remain. Subtitles, closed captions, chapters, tags and other
-        streams are left out, because they may contain the text. Text that was not read is not covered: watch the
-        result.
+        fade. The boxes of a moving text follow it. Frame times, rotation, size and colours are kept. Audio packets are
+        copied, so spoken words remain. Subtitles, closed captions, chapters, tags and other streams are left out,
+        because they may contain the text. Text that was not recognised is not covered: watch the result.
 
         Args:
             video: The video that was read: a source, or a `VideoDecoder`. The decoder's ``on_error`` controls how
@@ -319,9 +318,9 @@ class VideoReading:
                 dashes and quotes, and words that are divided by a hyphen at a line end are joined.
                 `TextTrack.alternatives` are searched as well.
             regions: Boxes (xmin, ymin, xmax, ymax) to cover in all frames, relative to the upright frame.
-            predictor: Predictor from `video_text_predictor`, with which the result is read again. Text to redact that
-                is found only then is covered as well, and the result is read once more, up to three times in total. By
-                default, the result is not read again.
+            predictor: Predictor from `video_text_predictor` that checks the result. If it still finds text to redact,
+                this text is covered as well, and the result is checked once more, up to three times in total. By
+                default, the result is not checked.
 
         Returns:
             A tuple of the tracks that were covered.

@@ -34,8 +34,8 @@ def crop_boxes(boxes: Array, crop_box: tuple[float, float, float, float]) -> Arr
         crop_box: The crop as (xmin, ymin, xmax, ymax), in the same unit as ``boxes``.
 
     Returns:
-        A new array (M, 4) of boxes, clipped to the crop. The new boxes are in pixels if ``boxes`` are in pixels,
-        otherwise relative to the crop. Boxes outside the crop are left out.
+        A new array (M, 4) of boxes, clipped to the crop. The new boxes are in pixels if ``boxes`` are in pixels, and
+        relative to the crop if ``boxes`` are relative. Boxes outside the crop are left out.
 
     Raises:
         InvalidArgumentError: One of ``boxes`` and ``crop_box`` is relative, and the other is in pixels.
