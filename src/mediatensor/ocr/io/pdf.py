@@ -42,30 +42,31 @@ def read_pdf(
 ) -> Pages:
     """Open a PDF file. Each page is rendered when it is accessed. Needs the extra ``ocr``.
 
-    Annotations and filled-in form fields are drawn. Only one page at a time can be rendered in a process, even with
-    several threads.
+    Rendered pages include annotations and filled-in form fields. A process renders only one page at a time, even if
+    several threads access pages.
 
-    Pages with too many pixels or objects are rejected. Even so, a small malicious file can keep PDFium busy almost
-    forever, so set ``timeout_seconds`` for files of unknown origin.
+    A small malicious file can keep PDFium busy almost forever, despite limits on the number of pixels and objects of a
+    page. Set ``timeout_seconds`` for files of unknown origin.
 
     Args:
         file: A path (``str`` or ``Path``), the ``bytes`` of a file, or a binary file object, which is read completely.
         scale: Resolution in pixels per point (1/72 inch); a scale of 2 is 144 dpi.
-        rgb_mode: Whether the order of channels is RGB rather than BGR.
+        rgb_mode: Return pages with channels in the order RGB; otherwise BGR.
         password: The password of an encrypted file.
         pages: The pages to open: a number, a range, a slice or a sequence of numbers. Numbers start from 0; negative
             ones count from the end. ``None`` opens all pages.
         dpi: Resolution in pixels per inch, to use instead of ``scale``.
-        max_pixels: A page with more pixels raises `PageError`; ``None`` means no limit.
-        timeout_seconds: Maximum time in seconds for opening the file, and for each page. If it is given, PDFium runs in
-            a separate process, which all documents share. If a page takes too long or crashes this process, reading the
-            page raises `PageError`, and all other pages can still be read. With ``None``, PDFium runs in the current
-            process without a limit.
-        **kwargs: Further arguments of pypdfium2's ``PdfPage.render``: ``rotation``, ``crop``, ``grayscale``,
-            ``draw_annots``, ``fill_color`` ...
+        max_pixels: Limit on height times width of a rendered page. Accessing a larger page raises `PageError`; ``None``
+            means no limit.
+        timeout_seconds: Maximum time in seconds for opening the file, and for rendering each page. If it is given,
+            PDFium runs in a separate process, which all documents share. If a page takes too long or crashes this
+            process, accessing the page raises `PageError`; the other pages can still be accessed. With ``None``, PDFium
+            runs in the current process without a time limit.
+        **kwargs: Further arguments of pypdfium2's ``PdfPage.render``, such as ``rotation``, ``crop``, ``grayscale``,
+            ``draw_annots`` and ``fill_color``.
 
     Returns:
-        The pages, each (H, W, 3) uint8.
+        A `Pages` sequence. Each item is rendered on access, as a NumPy array (H, W, 3), uint8.
 
     Raises:
         SourceTypeError, SourceNotFoundError, ReadError: if the source cannot be read.

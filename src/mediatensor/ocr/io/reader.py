@@ -23,7 +23,7 @@ __all__ = ["DocumentFile", "Pages", "open_document"]
 
 
 class DocumentFile:
-    """Functions that open documents from image files, PDF files, or a URL.
+    """Functions that open image files, PDF files or a URL as a `Pages` sequence.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile
@@ -34,21 +34,22 @@ class DocumentFile:
 
     @classmethod
     def from_images(cls, files: Any, **kwargs: Any) -> Pages:
-        """Open image files.
+        """Open image files as pages.
 
         A file with a single image is one page; a TIFF file or an animation has a page for each image.
 
-        If a file is not an image, an error is raised at once. Pages are decoded only when they are accessed, so damage
-        to an image may only be noticed then.
+        If a file is not an image, this function raises an error. Pages are decoded only when they are accessed, so a
+        damaged image may raise `PageError` later.
 
         Args:
             files: A path (``str`` or ``Path``), the ``bytes`` of a file or a binary file object; or several of these in
                 a list, tuple or other iterable.
-            **kwargs: ``output_size``, ``rgb_output`` and ``max_pixels``, as in `read_img_as_numpy`; and ``pages``, as
-                in `read_pdf`, but with numbers that continue from one file to the next.
+            **kwargs: ``output_size`` (height, width), ``rgb_output`` (False for BGR) and ``max_pixels`` (limit on the
+                pixels of an image), as in `read_img_as_numpy`. ``pages`` selects pages, as in `read_pdf`; numbers
+                continue from one file to the next.
 
         Returns:
-            The pages, each (H, W, 3) uint8.
+            A `Pages` sequence. Each item is decoded on access, as a NumPy array (H, W, 3), uint8.
 
         Raises:
             SourceTypeError: (a TypeError) if an element of ``files`` has an unsupported type.
@@ -71,10 +72,10 @@ class DocumentFile:
 
         Args:
             file: A path, the bytes of a file, or a binary file object.
-            **kwargs: ``scale``, ``dpi``, ``pages``, ``password`` ... as in `read_pdf`.
+            **kwargs: Further arguments of `read_pdf`, such as ``scale``, ``dpi``, ``pages`` and ``password``.
 
         Returns:
-            The pages, each (H, W, 3) uint8.
+            A `Pages` sequence. Each item is rendered on access, as a NumPy array (H, W, 3), uint8.
 
         Raises:
             MediaTensorError: for the same reasons as in `read_pdf`.
@@ -95,10 +96,10 @@ class DocumentFile:
 
         Args:
             url: An https or http URL. A redirection from https to http raises an error.
-            **kwargs: Arguments of `read_pdf`, or of `from_images` if the URL is an image.
+            **kwargs: Further arguments of `from_images` if the URL is an image; otherwise of `read_pdf`.
 
         Returns:
-            The pages, each (H, W, 3) uint8.
+            A `Pages` sequence. Each item is an array (H, W, 3), uint8, which is decoded or rendered on access.
 
         Raises:
             InvalidArgumentError: if ``url`` is not an https or http URL.
@@ -128,8 +129,12 @@ def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_optio
 
     Args:
         file: A path, a URL, bytes, or a binary file object.
-        max_pixels: As in `read_pdf`.
+        max_pixels: Limit on the pixels of a page or image. Accessing a larger page raises `PageError`; ``None`` means
+            no limit.
         **pdf_options: Further arguments of `read_pdf`. They are ignored for images.
+
+    Returns:
+        A `Pages` sequence. Each item is an array (H, W, 3), uint8, which is decoded or rendered on access.
 
     Raises:
         MediaTensorError: if the file cannot be opened.

@@ -40,10 +40,10 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WhitelistHandle:
-    """Handle that removes a restriction set by `add_whitelist`, on request or at the end of a ``with`` statement.
+    """Handle that removes a restriction set by `add_whitelist`: by `remove`, or at the end of a ``with`` statement.
 
     Args:
-        hooks: Handles of the hooks to remove.
+        hooks: Handles of the forward hooks to remove, as returned by ``register_forward_hook``.
 
     Example:
         >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
@@ -106,10 +106,10 @@ def add_whitelist(
 ) -> WhitelistHandle:
     """Restrict a recogniser to some of the characters of its vocabulary.
 
-    The scores of all other characters are set to minus infinity in the last layer. Therefore networks that decode one
-    character after the other never continue from a forbidden character. The end-of-word token and the CTC blank are
-    always allowed. The restriction is a forward hook on the last layer. It affects all threads from the next call until
-    it is removed, so set it before threads start. Several restrictions can be combined.
+    A forward hook on the last layer sets the scores of all other characters to minus infinity. The end-of-word token
+    and the CTC blank are always allowed. Networks that decode one character after the other never continue from a
+    forbidden character. The restriction affects all threads until it is removed, so set it before threads start.
+    Several restrictions can be combined.
 
     Args:
         model: A recogniser whose ``score_layer()`` returns its last layer and the class index of ``vocab[0]``, as all
@@ -117,14 +117,15 @@ def add_whitelist(
             ``model``.
         vocabs: The allowed characters, a string or several strings. Characters that are not in the model's vocabulary
             are ignored.
-        strategy: With ``"mask"``, the allowed character with the highest score is read. With ``"nearest"``, each
-            forbidden character passes its score to the closest allowed character, so that ``ä`` is read as ``a``.
+        strategy: With ``"mask"``, the model returns the allowed character with the highest score. With ``"nearest"``,
+            each forbidden character first passes its score to the closest allowed character, so that the model returns
+            ``a`` for ``ä``.
         mapping: How ``"nearest"`` finds the closest character. ``"anyascii"`` (or ``None``) compares letters without
             their accents. ``"weights"`` compares the directions of their weights in the last layer. A dict maps
             forbidden to allowed characters; letters that it lacks are compared without accents.
 
     Returns:
-        A handle that removes the restriction: call ``remove()``, or use it in a ``with`` statement.
+        A `WhitelistHandle` that removes the restriction: call ``remove()``, or use it in a ``with`` statement.
 
     Raises:
         InvalidArgumentError: ``strategy`` or ``mapping`` is invalid, the model is not a recogniser, or none of the
@@ -245,13 +246,13 @@ def set_device_and_dtype(
     """Move a model and its input to one device and one floating-point type.
 
     Args:
-        model: The model. It is moved only if its device or type differs.
+        model: The model. It is moved in place, and only if the device or type of its first parameter differs.
         batches: A list of tensors of any shape; or a tuple of two lists of equal length, the tensors and their masks.
         device: The device.
         dtype: The floating-point type of model and tensors. Masks are converted to bool.
 
     Returns:
-        The model and the list of batches. With masks, the list has pairs (batch, mask).
+        A pair: the model, and the list of moved tensors. If there are masks, the list has pairs (tensor, mask).
 
     Raises:
         InvalidArgumentError: The numbers of masks and batches differ.
@@ -290,27 +291,28 @@ def export_model_to_onnx(
 ) -> str:
     """Write a model to an ONNX file with torch's exporter. The file appears only when it is complete.
 
-    A copy of the model in evaluation mode is exported. It returns only scores, and has the type and device of
-    ``dummy_input``. The model itself does not change, so other threads may use it at the same time.
+    A copy of the model in evaluation mode is exported. The exported network returns only scores, and has the type and
+    device of ``dummy_input``. The model itself does not change, so other threads may use it at the same time.
 
     Args:
-        model: A detector, recogniser, classifier, a predictor's model or any other module; compiled or not.
+        model: A network, such as a detector, a recogniser, a classifier or the ``model`` of a predictor. It may be
+            compiled with ``torch.compile``.
         model_name: Path of the file, without ``.onnx``.
         dummy_input: An example input of the model, or a tuple if the model has several inputs. By default, one image of
-            the size in the model's configuration.
+            the shape ``input_shape`` in the model's ``cfg``.
         input_names: Names of the inputs in the file. By default ``"input"``, and ``"masks"`` for a second input.
         output_names: Names of the outputs in the file. By default ``"logits"``, and also ``"pred_boxes"`` if there are
             two inputs.
-        dynamic_axes: Axes of inputs and outputs whose size may vary, as for `torch.onnx.export`. By default, these are
-            the first axis of each input and output, the height and width of pages for the default detector, and the
-            width of lines for the default recogniser.
-        **kwargs: Options of `torch.onnx.export`.
+        dynamic_axes: Axes of inputs and outputs whose size may vary: for each name, a dictionary of axes and their
+            names, as for `torch.onnx.export`. By default, these are the first axis of each input and output, the height
+            and width of pages for the default detector, and the width of lines for the default recogniser.
+        **kwargs: Further options of `torch.onnx.export`.
 
     Returns:
-        The path of the file.
+        The path of the file, which ends in ``.onnx``.
 
     Raises:
-        InvalidArgumentError: ``dummy_input`` is missing, and the model does not have a configuration.
+        InvalidArgumentError: ``dummy_input`` is None, and the model does not have a ``cfg``.
         MissingDependencyError: The package ``onnx``, which torch's exporter needs, is not installed.
         WriteError: The file cannot be written.
 

@@ -248,18 +248,18 @@ def conv_sequence_pt(
     activation: nn.Module | None = None,
     **kwargs: Any,
 ) -> list[nn.Module]:
-    """Return a convolution with optional batch normalization and activation.
+    """Create the layers of a convolution with optional batch normalization and activation.
 
     Args:
         in_channels: Input channels.
         out_channels: Output channels.
         act: Add an activation at the end.
-        bn: Add batch normalization; the convolution then has no bias by default.
+        bn: Add batch normalization after the convolution. By default, the convolution then has no bias.
         activation: The activation to add if ``act`` is true; by default a new in-place ReLU.
-        **kwargs: Arguments of `torch.nn.Conv2d`, such as ``kernel_size``.
+        **kwargs: Arguments of `torch.nn.Conv2d`. ``kernel_size`` is required.
 
     Returns:
-        The layers, in order.
+        A list of one to three layers, in the order in which they are applied.
 
     >>> from mediatensor.ocr.models.utils import conv_sequence_pt
     >>> len(conv_sequence_pt(3, 8, act=True, bn=True, kernel_size=3))

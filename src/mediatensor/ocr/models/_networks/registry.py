@@ -82,17 +82,18 @@ class ModelCard:
     Attributes:
         name: The name of the architecture, for the ``arch`` arguments of predictors.
         task: ``"detection"``, ``"recognition"``, ``"classification"``, ``"layout"`` or ``"table_structure"``.
-        input_shape: Channels, height and width of the images for which the model was made. Some models accept other
-            sizes.
+        input_shape: Channels, height and width in pixels of the images for which the model was made. Some models accept
+            other sizes.
         vocab: The characters of a recogniser; empty if they are listed in the weights file.
         license: The licence of the weights.
-        source: The address at which the weights are published.
-        sha256: The SHA-256 of the weights file if a package contains the file. Otherwise only its first digits, if the
-            published file's name contains them.
-        file_names: Names under which the weights file is searched in the folder ``MEDIATENSOR_MODELS``.
-        package_files: The packages that contain the weights file, each with the path of the file inside the package.
-        accuracy: Accuracy in percent, for each named measure. It was measured with ``python -m benchmarks.text.ocr``
-            and the default predictor, or is quoted from docTR.
+        source: The URL at which the weights are published; empty if there is none.
+        sha256: The SHA-256 of the weights file in hexadecimal, if a package contains the file. Otherwise only the first
+            digits, taken from the published file's name; empty if the name contains none.
+        file_names: Names under which the weights file is searched in the folder that the environment variable
+            ``MEDIATENSOR_MODELS`` names.
+        package_files: Pairs of a Python package that contains the weights file and the file's path inside the package.
+        accuracy: Dictionary of named measures and their values in percent. They were measured with
+            ``python -m benchmarks.text.ocr`` and the default predictor, or are quoted from docTR.
 
     Example:
         >>> from mediatensor.ocr.models import model_card
@@ -114,12 +115,13 @@ class ModelCard:
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Return the names of the architectures, sorted, for the ``arch`` arguments of predictors.
+    """Return the sorted names of the architectures, as accepted by the ``arch`` arguments of predictors.
 
     Args:
-        pattern: A shell pattern, such as ``"db_*"``. It can begin with a prefix for the task: ``"det_*"`` matches
-            detectors, ``"reco_*"`` recognisers, ``"cls_*"`` classifiers, ``"layout_*"`` networks that find the regions
-            of a page, ``"table_*"`` networks that find the cells of tables.
+        pattern: A shell pattern for the names to return, such as ``"db_*"``. It can begin with a prefix for the task:
+            ``"det_*"`` matches text detectors, ``"reco_*"`` text recognisers, and ``"cls_*"`` orientation classifiers.
+            ``"layout_*"`` matches networks that find the regions of a page, and ``"table_*"`` those that find the cells
+            of tables.
 
     Example:
         >>> from mediatensor.ocr.models import list_models
@@ -136,7 +138,10 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def model_card(name: str) -> ModelCard:
-    """Return the description of an architecture listed by `list_models`, and of its published weights.
+    """Return the `ModelCard` of an architecture: its task, its input shape, and facts about its published weights.
+
+    Args:
+        name: A name listed by `list_models`, or the name of a backbone, such as ``"resnet18"``.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.

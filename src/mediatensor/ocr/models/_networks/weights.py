@@ -70,7 +70,8 @@ def find_weights(arch: str) -> Path:
 
     Raises:
         InvalidArgumentError: ``arch`` is unknown.
-        WeightsNotFoundError: The file was not found; the message says what to install, or where to put which file.
+        WeightsNotFoundError: The file was not found. The message names the package to install, or the file and the
+            folder to put it in.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights
@@ -126,13 +127,14 @@ def load_pretrained_params(
     """Load the parameters of a model from a state dict file, written by `torch.save` or published by docTR.
 
     No code from the file is run. If the file's name contains a checksum, as in docTR's ``crnn_vgg16_bn-0417f351.pt``,
-    the content is checked against it first.
+    the SHA-256 of the file must begin with this checksum.
 
     Args:
         model: The model, on any device.
         path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
         hash_prefix: The beginning of the file's SHA-256 in hexadecimal; by default the checksum in the file's name.
-        ignore_keys: Names of parameters that are not loaded, for example those of a last layer for new classes.
+        ignore_keys: Names of parameters in the state dict that are not loaded, for example those of the last layer if
+            the model has other classes.
 
     Raises:
         InvalidArgumentError: ``path_or_url`` is a URL.
@@ -410,10 +412,10 @@ def _as_checkpoint(file: Path, stored: Any) -> Checkpoint:
 
 
 def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs: Sequence[str] = ()) -> Any:
-    """Load the network in a checkpoint file, in evaluation mode.
+    """Create a network from a checkpoint file, and return it in evaluation mode.
 
     Args:
-        path: The checkpoint, a file written by one of the training commands.
+        path: The checkpoint, a file written by one of mediatensor's training commands.
         task: The task that the network must perform: ``"recognition"``, ``"detection"``, ``"classification"``,
             ``"layout"`` or ``"table_structure"``; ``None`` for any.
         archs: Names of architectures to try if the file contains only a state dict, as the files published by docTR do.
@@ -421,11 +423,11 @@ def load_checkpoint(path: str | os.PathLike[str], task: str | None = None, archs
             shapes is used.
 
     Returns:
-        The network, of the class that belongs to its architecture.
+        The network, a `torch.nn.Module` of the class for its architecture, such as `PARSeq` for ``"parseq"``.
 
     Raises:
         WeightsNotFoundError: The file does not exist.
-        WeightsError: The file is damaged, is not a checkpoint, or has an unknown architecture, or its network is for
+        WeightsError: The file is damaged, is not a checkpoint, names an unknown architecture, or contains a network for
             another task.
 
     Example:

@@ -179,10 +179,13 @@ def get_language(text: str) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class Placement:
-    """The position of an image within the padded input of a network.
+    """The position and size of an image within the padded input of a network.
 
-    All values are fractions of the input's width or height: the offsets ``left`` and ``top``, and the size of the
-    image.
+    Attributes:
+        left: Distance from the left edge of the input to the image, as a fraction of the input's width.
+        top: Distance from the top edge of the input to the image, as a fraction of the input's height.
+        width: Width of the image, as a fraction of the input's width.
+        height: Height of the image, as a fraction of the input's height.
     """
 
     left: float
@@ -194,11 +197,12 @@ class Placement:
         """Convert boxes relative to the network's input to boxes relative to the image, and clip them to [0, 1].
 
         Args:
-            boxes: Straight boxes (N, 4) or quads (N, 4, 2). Boxes with scores are also accepted: (N, 5) or (N, 5, 2),
-                where the score is in the last column or row. Scores do not change.
+            boxes: Axis-aligned boxes (N, 4), as xmin, ymin, xmax, ymax; or four corners (x, y) for each box, (N, 4, 2).
+                Boxes with scores are also accepted: (N, 5) with the score in the last column, or (N, 5, 2) with the
+                score in the last row. Scores do not change.
 
         Returns:
-            Boxes of the same shape.
+            A new array of the same shape.
         """
         restored = boxes.copy()
         corners = restored[:, :4].reshape(-1, 2, 2) if boxes.ndim == 2 else restored[:, :4]
@@ -212,9 +216,9 @@ class PageBatch:
     """A batch of network inputs that have the same size.
 
     Attributes:
-        data: The inputs, (N, 3, H, W).
+        data: The normalised inputs, a float tensor (N, 3, H, W).
         indices: For each input, the index of its image in the list from which the batch was made.
-        placements: For each input, the position of its image within the input.
+        placements: For each input, the `Placement` of its image within the input.
     """
 
     data: Tensor
@@ -222,7 +226,10 @@ class PageBatch:
     placements: list[Placement]
 
     def padding_masks(self) -> Tensor:
-        """Return masks (N, H, W), bool on the device of the data: True in the image, False in the padding."""
+        """Return masks of the inputs: a bool tensor (N, H, W), True in the image and False in the padding.
+
+        The tensor is on the device of ``data``.
+        """
         height, width = self.data.shape[-2:]
         masks = torch.zeros(len(self.data), height, width, dtype=torch.bool, device=self.data.device)
         for mask, place in zip(masks, self.placements, strict=True):
@@ -258,19 +265,20 @@ class Normalize(nn.Module):
 
 
 class PreProcessor(nn.Module):
-    """Resizes and batches images of any size, as docTR does.
+    """Resizes images of any size to one size, normalises them, and puts them into batches, as docTR does.
 
     Args:
-        output_size: Height and width of the network's input, or one number for both.
+        output_size: Height and width in pixels of the network's input, or one number for both.
         batch_size: Maximum number of images in a batch.
-        mean: Mean of each channel, for values in [0, 1].
-        std: Standard deviation of each channel.
+        mean: Mean of each channel, for values in [0, 1]. It is subtracted from the pixels.
+        std: Standard deviation of each channel, for values in [0, 1]. Pixels are divided by it.
         preserve_aspect_ratio: Scale both sides of an image equally, and pad it with black; otherwise stretch it.
         symmetric_pad: Pad equally on opposite sides; otherwise only on the right and below.
-        return_padding_mask: Also return masks that are False in the padding.
+        return_padding_mask: Return bool masks along with the images. They are True in the image and False in the
+            padding.
 
     Raises:
-        InvalidArgumentError: A size is not a positive integer.
+        InvalidArgumentError: ``output_size`` or ``batch_size`` is not a positive integer.
 
     Example:
         >>> import numpy as np
@@ -306,12 +314,13 @@ class PreProcessor(nn.Module):
         """Resize and normalise images, and return them in batches.
 
         Args:
-            x: The images, in the forms that `ocr_predictor` accepts. All images of a NumPy array (N, H, W, 3) are put
-                into one batch, and are stretched to the output size without padding.
+            x: A list or batch of images. An image is an array (H, W, 3) or a tensor (3, H, W) or (H, W, 3), with uint8
+                values or floats in [0, 1]; or a `Frame` or Pillow image. All images of a NumPy array (N, H, W, 3) are
+                put into one batch, and are stretched to the output size without padding.
 
         Returns:
-            A list of float tensors (N, 3, H, W). With ``return_padding_mask``, also a list of masks: bool tensors
-            (N, H, W) that are False in the padding.
+            A list of float32 tensors (N, 3, H, W), one for each batch. If ``return_padding_mask`` is true, a pair of
+            this list and a list of masks: bool tensors (N, H, W), True in the image and False in the padding.
 
         Raises:
             InvalidArgumentError: ``x`` is a single image, or an item is not an image.
@@ -330,9 +339,12 @@ class PreProcessor(nn.Module):
     def sample_transforms(self, x: Image) -> Tensor | tuple[Tensor, Tensor]:
         """Resize one image without normalising it.
 
+        Args:
+            x: An image, as in `forward`.
+
         Returns:
-            The image, float32 (3, H, W) in [0, 1]. With ``return_padding_mask``, also its mask: bool (H, W), False in
-            the padding.
+            The image as a tensor (3, H, W), float32 in [0, 1]. If ``return_padding_mask`` is true, a pair of this
+            tensor and its mask: a bool tensor (H, W), True in the image and False in the padding.
 
         Raises:
             InvalidArgumentError: ``x`` is not an image.
@@ -351,11 +363,14 @@ class PreProcessor(nn.Module):
     def batch_inputs(
         self, samples: Sequence[Tensor] | Sequence[tuple[Tensor, Tensor]]
     ) -> list[Tensor] | tuple[list[Tensor], list[Tensor]]:
-        """Stack tensors of the same shape into batches, or stack pairs of a tensor and a mask.
+        """Stack tensors of the same shape into batches.
+
+        Args:
+            samples: Tensors of the same shape, or pairs of a tensor and its mask, as returned by `sample_transforms`.
 
         Returns:
-            A list of batches with at most ``batch_size`` samples each. For pairs, two lists: the batches of tensors and
-            the batches of masks.
+            A list of stacked tensors, with at most ``batch_size`` tensors in each. For pairs, two such lists: the
+            stacked tensors and the stacked masks.
 
         Example:
             >>> import torch
@@ -372,9 +387,14 @@ class PreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Yield batches of normalised images, with the position of each image in its network input.
+        """Yield a `PageBatch` for every ``batch_size`` images, resized, padded and normalised.
 
-        The positions are needed to convert the boxes that the network finds to boxes relative to the images.
+        The placements in a batch convert boxes relative to the network's input to boxes relative to the images.
+
+        Args:
+            images: Tensors (3, H, W) of any size, uint8 or floats in [0, 1].
+            device: The device to which images are moved before resizing; ``None`` leaves them where they are.
+            dtype: Type of the normalised data.
         """
         letterbox = self._letterbox()
         full_height, full_width = letterbox.size
@@ -403,7 +423,7 @@ class PreProcessor(nn.Module):
 
 
 class FlexiblePreProcessor(nn.Module):
-    """Scales pages, without padding, and batches them for a network that takes any size.
+    """Scales pages without padding, and batches pages of equal size, for a network that takes any size.
 
     Args:
         shorter_side: Minimum length in pixels of the shorter side of a scaled page. Smaller pages are enlarged, but at
@@ -413,8 +433,8 @@ class FlexiblePreProcessor(nn.Module):
         batch_size: Maximum number of pages in a batch. All pages of a batch have the same size after scaling. On the
             CPU, every batch has one page.
         mean: Mean of each channel, for values in [0, 1].
-        std: Standard deviation of each channel.
-        multiple: Both sides are rounded to multiples of this number.
+        std: Standard deviation of each channel, for values in [0, 1].
+        multiple: Both sides of a scaled page are rounded to multiples of this number, in pixels.
 
     Example:
         >>> from mediatensor.ocr.models.preprocessor import FlexiblePreProcessor
@@ -438,20 +458,28 @@ class FlexiblePreProcessor(nn.Module):
         self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
 
     def extra_repr(self) -> str:
-        """Return the limits on sides and batches, for ``repr``."""
+        """Return ``shorter_side``, ``longer_side`` and ``batch_size`` as text for ``repr``."""
         return f"shorter_side={self.shorter_side}, longer_side={self.longer_side}, batch_size={self.batch_size}"
 
     def size_for(self, height: int, width: int) -> tuple[int, int]:
-        """Return the height and width to which a page of the given ``height`` and ``width`` is scaled."""
+        """Return the height and width, in pixels, to which a page of this ``height`` and ``width`` is scaled."""
         scale = min(max(1.0, self.shorter_side / min(height, width)), MAX_ENLARGEMENT)
         scale = min(scale, self.longer_side / max(height, width))
         return self._round_length(height * scale), self._round_length(width * scale)
 
     def tiles_for(self, height: int, width: int) -> list[tuple[int, int]]:
-        """Divide a long strip into overlapping tiles along its longer side; return an empty list for other pages.
+        """Divide a long strip, such as a till receipt, into overlapping tiles along its longer side.
 
-        A tile is a pair of start and stop, in pixels of the page. Without tiles, the strip would be shrunk to the limit
-        on the longer side, and its letters would be too small to detect.
+        Without tiles, the strip would be shrunk until its longer side is at most ``longer_side``. Its letters would
+        then be too small to detect.
+
+        Args:
+            height: Height of the page in pixels.
+            width: Width of the page in pixels.
+
+        Returns:
+            For each tile, a pair of start and stop, in pixels along the longer side of the page. The list is empty for
+            pages that need no tiles.
         """
         shorter, longer = min(height, width), max(height, width)
         is_long = longer * self.shorter_side > 2 * shorter * self.longer_side
@@ -466,7 +494,14 @@ class FlexiblePreProcessor(nn.Module):
     def batches(
         self, images: Sequence[Tensor], device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Iterator[PageBatch]:
-        """Scale and normalise pages, and yield them in batches of pages that have the same size after scaling."""
+        """Scale and normalise pages, and yield a `PageBatch` for pages that have the same size after scaling.
+
+        Args:
+            images: Tensors (3, H, W) of any size, uint8 or floats in [0, 1].
+            device: The device to which pages are moved before scaling. With ``None``, they stay on their device, and
+                each batch has one page.
+            dtype: Type of the normalised data.
+        """
         # Batches are not faster on one CPU core, and need more memory.
         at_once = 1 if device is None or device.type == "cpu" else self.batch_size
         groups: dict[tuple[int, int], list[int]] = {}

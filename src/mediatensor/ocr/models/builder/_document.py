@@ -98,11 +98,11 @@ class BuilderSettings:
 
 
 class DocumentBuilder(BuilderSettings):
-    """Arranges the words of pages into lines and blocks.
+    """Builds a `Document` from the recognised words of pages, by arranging the words into lines and blocks.
 
-    Words at about the same height form a row. A row is split into lines at gaps that are clearly wider than most gaps
-    between words on the page, and at every gap of at least ``paragraph_break``. The order of the input words does not
-    affect the result.
+    Words at about the same height on the page form a row. A row is split into lines at gaps that are clearly wider than
+    most gaps between words on the page, and at every gap of at least ``paragraph_break``. The order of the input words
+    does not affect the result.
 
     >>> import numpy as np
     >>> from mediatensor.ocr.models.builder import DocumentBuilder
@@ -123,9 +123,9 @@ class DocumentBuilder(BuilderSettings):
         resolve_blocks: Whether to group lines into blocks; otherwise all lines of a page form one block.
         paragraph_break: Two words of a row are in different lines if the gap between them is at least this share of the
             page's width.
-        export_as_straight_boxes: Whether to replace rotated boxes with their enclosing straight boxes.
-        keep_reading_order: Whether to put the blocks, lines and words of each page into reading order. Blocks are then
-            paragraphs or rows of cells, regardless of ``resolve_blocks``.
+        export_as_straight_boxes: Whether to replace rotated boxes with the axis-aligned boxes that enclose them.
+        keep_reading_order: Whether to put the blocks, lines and words of each page into reading order. If it is true,
+            blocks are paragraphs or rows of table cells, regardless of ``resolve_blocks``.
         line_break: If ``resolve_blocks`` is true, the widest gap allowed between two lines of a block, as a multiple of
             the line height.
 
@@ -151,38 +151,40 @@ class DocumentBuilder(BuilderSettings):
         errors: Sequence[str | None] | None = None,
         structures: Sequence[PageStructure | None] | None = None,
     ) -> Document:
-        """Build a document.
+        """Build a document from the words of its pages.
 
         Args:
             pages: The images of the pages.
-            boxes: For each page, the boxes of its N words relative to the page: straight ``(N, 4)``, or quads
-                ``(N, 4, 2)`` whose corners start at the top left of the text.
-            objectness_scores: For each page, the detector's score for each of the N words.
-            text_preds: For each page, the text and the confidence of each of the N words.
+            boxes: For each page, the boxes of its N words relative to the page, in [0, 1]. Axis-aligned boxes are
+                ``(N, 4)``: xmin, ymin, xmax, ymax. Rotated boxes are ``(N, 4, 2)``: corners (x, y), from the top left
+                of the text.
+            objectness_scores: For each page, the detector's score in [0, 1] for each of the N words.
+            text_preds: For each page, a pair of text and confidence in [0, 1] for each of the N words.
             page_shapes: For each page, height and width in pixels.
-            crop_orientations: For each page, the turn of each of the N words:
+            crop_orientations: For each page, the rotation of each of the N words, as
                 ``{"value": degrees, "confidence": ...}``.
             orientations: For each page, its orientation as ``{"value": degrees, "confidence": ...}``.
             languages: For each page, its language as ``{"value": code, "confidence": ...}``.
-            regions: For each page, its layout ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
-            tables: For each page, None, or its tables as
+            regions: For each page, the regions found by a `LayoutPredictor`, as
+                ``{"boxes": ..., "class_names": [...], "scores": [...]}``, or None.
+            tables: For each page, None, or the cells of its tables as
                 ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Words whose
                 center lies in a cell or close to it belong to the cell and not to a block.
             line_ids: For each page, N integers: the number of the detected line from which each word was cut, or a
                 negative number if the detector found the word itself. Words of one detected line stay in one line,
                 unless a gap between them is at least two line heights wide, as between form fields.
-            characters: For each page, the characters of its N words.
-            errors: For each page, the reason why it could not be read, or None.
+            characters: For each page, a list of `Character` objects for each of the N words, or None.
+            errors: For each page, the reason why the page could not be read, or None.
             structures: For each page, the regions, tables and fields that rules found, or None. If there are regions
                 and ``keep_reading_order`` is set, the words of each region form their own blocks, in the order of the
                 regions.
 
         Returns:
-            The document.
+            The document, a `Document` with one page for each item of ``pages``.
 
         Raises:
-            InvalidArgumentError: if arguments do not describe the same pages and words, or boxes are not finite or have
-                another shape.
+            InvalidArgumentError: if arguments have different numbers of pages or words, or if boxes are not finite or
+                have another shape.
         """
         given = locals()
         number = _check_lengths(given)
@@ -205,9 +207,10 @@ class DocumentBuilder(BuilderSettings):
 
 
 class KIEDocumentBuilder(BuilderSettings):
-    """Arranges the words of pages by class, for key information extraction. Takes the arguments of `DocumentBuilder`.
+    """Builds a `KIEDocument` from the recognised words of pages, grouped by class, for key information extraction.
 
-    Only ``export_as_straight_boxes`` has an effect, because words are not grouped into lines or blocks.
+    Takes the arguments of `DocumentBuilder`. Only ``export_as_straight_boxes`` has an effect, because words are not
+    grouped into lines or blocks.
     """
 
     def __call__(
@@ -230,18 +233,21 @@ class KIEDocumentBuilder(BuilderSettings):
         """Build a document of predictions, which are words that belong to a class.
 
         Args:
-            boxes, objectness_scores, text_preds, crop_orientations, characters: As for `DocumentBuilder`, but each page
-                has a dictionary with an item for each class.
-            pages, page_shapes, orientations, languages, regions, errors: As for `DocumentBuilder`.
+            boxes, objectness_scores, text_preds, crop_orientations, characters: The words of each page: a dictionary
+                that maps each class name to the words of this class, in the format of `DocumentBuilder`.
+            pages, page_shapes, orientations, languages, regions, errors: Facts about each page, in the format of
+                `DocumentBuilder`.
             tables: Must be None, or None for each page: tables are not supported.
             structures: For each page, the regions and fields that rules found in the words of all classes, or None.
                 Each field that has a name is also added to the predictions, in the class with this name.
 
         Returns:
-            The document. On each page, the predictions of a class are sorted from top to bottom and from left to right.
+            A `KIEDocument`. On each page, the predictions of a class are sorted from top to bottom and from left to
+            right.
 
         Raises:
-            InvalidArgumentError: as for `DocumentBuilder`.
+            InvalidArgumentError: if arguments have different numbers of pages or words, ``tables`` is given, or boxes
+                are not finite or have another shape.
         """
         given = locals()
         number = _check_lengths(given)

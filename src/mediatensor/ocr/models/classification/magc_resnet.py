@@ -23,7 +23,7 @@ class MAGC(nn.Module):
     """Multi-head global context attention (Lu et al., "MASTER: Multi-Aspect Non-local Network", 2019).
 
     Args:
-        channels: Number of input and output channels.
+        channels: Number of input and output channels; must be a multiple of ``heads``.
         heads: Number of groups of channels. Each group has its own attention weights.
     """
 
@@ -40,9 +40,10 @@ class MAGC(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add global context to features (N, C, H, W).
+        """Return features (N, C, H, W) with global context added, in the same shape.
 
-        Each head computes a weighted mean over all positions. The means are transformed, and added to every position.
+        Each head computes an attention-weighted mean over all positions. A small network transforms these means, and
+        the result is added to the features at every position.
         """
         split = x.unflatten(1, (self.heads, -1)).flatten(0, 1)  # type: ignore[no-untyped-call]
         places = split.flatten(2)
@@ -53,6 +54,9 @@ class MAGC(nn.Module):
 
 
 def magc_resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-31 with global context attention, the backbone of MASTER. Takes the arguments of `resnet31`."""
+    """Return a ResNet-31 with global context attention (`MAGC`), the backbone of MASTER, in training mode.
+
+    Takes the arguments of `resnet31`.
+    """
     network = partial(ResNet, **RESNET31, attn_module=MAGC)
     return build_classifier(default_cfgs, "magc_resnet31", network, "13", pretrained, kwargs)

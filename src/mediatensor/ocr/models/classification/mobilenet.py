@@ -86,12 +86,12 @@ class MobileNetV3(Classifier):
     """MobileNetV3 (Howard et al., "Searching for MobileNetV3", 2019, https://arxiv.org/abs/1905.02244).
 
     Args:
-        blocks: The inverted residual blocks, in order.
-        hidden: Width of the second to last layer.
+        blocks: Descriptions of the inverted residual blocks, in order: kernel size, channels, activation and stride.
+        hidden: Output features of the second to last linear layer.
         num_classes: Number of classes.
-        dropout: Dropout probability of the hidden layer.
-        rectangular: Whether all blocks with a stride, except the first, reduce only the height of features, so that
-            adjacent letters stay separate.
+        dropout: Dropout probability before the last linear layer.
+        rectangular: Whether all blocks with stride 2, except the first, reduce only the height of features. The width
+            is kept so that adjacent letters stay separate.
 
     Example:
         >>> import torch
@@ -134,7 +134,7 @@ class MobileNetV3(Classifier):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return scores (N, classes) for images (N, 3, H, W)."""
+        """Return scores before the softmax, (N, classes), for normalised images (N, 3, H, W)."""
         scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return scores
 
@@ -203,39 +203,46 @@ def _mobilenet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> MobileNet
 
 
 def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Small for 32 x 32 images of characters, in training mode.
+    """Return a MobileNetV3-Small that classifies 32 x 32 images of characters, in training mode.
 
     Args:
-        pretrained: Load docTR's weights from a file on this machine.
-        **kwargs: ``num_classes`` and ``dropout`` of the network. ``classes`` (class names) and ``input_shape``
-            (channels, height and width of the images that predictors give to the network) are only stored in ``cfg``.
+        pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
+        **kwargs: ``num_classes`` (by default one for each class in ``cfg``) and ``dropout`` of `MobileNetV3`.
+            ``classes`` (class names) and ``input_shape`` (channels, height and width of the images that predictors give
+            to the network) are only stored in the network's ``cfg``.
 
     Raises:
-        WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put
-            it.
+        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine. The message says
+            where to put it.
     """
     return _mobilenet("mobilenet_v3_small", pretrained, kwargs)
 
 
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Small with ``rectangular=True``, for text. Takes the arguments of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Small for images of text, in which later strides reduce only the height.
+
+    Takes the arguments of `mobilenet_v3_small`.
+    """
     return _mobilenet("mobilenet_v3_small_r", pretrained, kwargs)
 
 
 def mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Large. Takes the arguments of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large that classifies characters. Takes the arguments of `mobilenet_v3_small`."""
     return _mobilenet("mobilenet_v3_large", pretrained, kwargs)
 
 
 def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Large with ``rectangular=True``, for text. Takes the arguments of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large for images of text, in which later strides reduce only the height.
+
+    Takes the arguments of `mobilenet_v3_small`.
+    """
     return _mobilenet("mobilenet_v3_large_r", pretrained, kwargs)
 
 
 def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a network that classifies how a word is turned, in a crop of 256 x 256 pixels.
+    """Return a MobileNetV3-Small that classifies by how many degrees a word is rotated in a crop of 256 x 256 pixels.
 
-    The classes are 0, -90, 180 and 90 degrees, as listed in ``cfg["classes"]``.
+    The four classes are 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
 
     Takes the arguments of `mobilenet_v3_small`.
     """
@@ -243,9 +250,9 @@ def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any)
 
 
 def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a network that classifies how a page is turned, in an image of 512 x 512 pixels.
+    """Return a MobileNetV3-Small that classifies by how many degrees a page is rotated in a 512 x 512 image.
 
-    The classes are 0, -90, 180 and 90 degrees, as listed in ``cfg["classes"]``.
+    The four classes are 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
 
     Takes the arguments of `mobilenet_v3_small`.
     """

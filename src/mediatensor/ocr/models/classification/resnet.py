@@ -39,8 +39,8 @@ class NamedResNet(Classifier):
 
     Args:
         depths: Number of blocks in each of the four stages.
-        bottleneck: Use blocks of three convolutions, where the last one has four times as many channels; otherwise use
-            blocks of two convolutions.
+        bottleneck: Use blocks of three convolutions, the last of which has four times as many channels as the others;
+            otherwise use blocks of two convolutions.
         num_classes: Number of classes.
     """
 
@@ -60,7 +60,7 @@ class NamedResNet(Classifier):
         initialize_convolutions(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return scores (N, classes) for images (N, 3, H, W)."""
+        """Return scores before the softmax, (N, classes), for normalised images (N, 3, H, W)."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         scores: torch.Tensor = self.fc(self.avgpool(x).flatten(1))
@@ -123,7 +123,7 @@ def _stage(
 
 
 def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: int) -> list[nn.Module]:
-    """Return the blocks of one stage of a `ResNet`; each block has two convolutions.
+    """Return a list with the residual blocks of one stage of a `ResNet`. Each block has two convolutions.
 
     Args:
         in_channels: Channels of the stage's input.
@@ -143,9 +143,9 @@ def resnet_stage(in_channels: int, out_channels: int, num_blocks: int, stride: i
 
 
 class ResNet(nn.Sequential, Classifier):
-    """A residual network that is a sequence of stages, as in docTR.
+    """A residual network whose stages are the items of a `torch.nn.Sequential`, as in docTR.
 
-    This class implements ResNet-31 (Li et al., "Show, Attend and Read", 2018) and a ResNet-34 with twice the channels.
+    It is used for ResNet-31 (Li et al., "Show, Attend and Read", 2018) and for a ResNet-34 with twice the channels.
 
     Args:
         num_blocks: Number of blocks in each stage.
@@ -154,13 +154,15 @@ class ResNet(nn.Sequential, Classifier):
         stage_conv: For each stage, whether it has an additional convolution after its blocks.
         stage_pooling: For each stage, the size (height, width) of the max pooling at its end, or ``None`` for no
             pooling.
-        origin_stem: Start with a strided 7 x 7 convolution; otherwise start with two 3 x 3 convolutions.
-        stem_channels: Output channels of the stem.
+        origin_stem: Start with a 7 x 7 convolution with stride 2; otherwise start with two 3 x 3 convolutions. Max
+            pooling follows in both cases.
+        stem_channels: Output channels of the layers before the first stage.
         attn_module: Function that takes a number of channels and returns an attention module, which is added after the
             blocks of each stage. ``None`` for no attention.
-        include_top: Whether to include the classification layers; otherwise the network returns features.
+        include_top: Whether to include the classification layers, which return scores (N, classes). Otherwise the
+            network returns features (N, C, h, w).
         num_classes: Number of classes.
-        cfg: How predictors use the network, such as ``mean``, ``std`` and ``input_shape``.
+        cfg: Dictionary of preprocessing settings that predictors use, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ RESNET31: dict[str, Any] = {
 
 
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-18 for 32 x 32 images of characters, in training mode.
+    """Return a ResNet-18 that classifies 32 x 32 images of characters, in training mode.
 
     Takes the arguments of `mobilenet_v3_small`, except ``dropout``.
     """
@@ -231,27 +233,28 @@ def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
 
 
 def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-34. Takes the arguments of `resnet18`."""
+    """Return a ResNet-34 that classifies characters. Takes the arguments of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), False)
     return build_classifier(default_cfgs, "resnet34", network, "fc", pretrained, kwargs)
 
 
 def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-50. Takes the arguments of `resnet18`."""
+    """Return a ResNet-50 that classifies characters. Takes the arguments of `resnet18`."""
     network = partial(NamedResNet, (3, 4, 6, 3), True)
     return build_classifier(default_cfgs, "resnet50", network, "fc", pretrained, kwargs)
 
 
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-31, the backbone of SAR, in training mode.
+    """Return a ResNet-31 that classifies characters, in training mode. It is the backbone of `SAR`.
 
-    Takes the arguments of `mobilenet_v3_small` except ``dropout``, plus ``include_top`` of `ResNet`.
+    Takes the arguments of `mobilenet_v3_small` except ``dropout``. Also takes ``include_top``: if it is False, the
+    network returns features instead of scores.
     """
     return build_classifier(default_cfgs, "resnet31", partial(ResNet, **RESNET31), "13", pretrained, kwargs)
 
 
 def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-34 with twice the channels. Takes the arguments of `resnet31`."""
+    """Return a ResNet-34 with twice the usual number of channels. Takes the arguments of `resnet31`."""
     network = partial(
         ResNet,
         num_blocks=(3, 4, 6, 3),

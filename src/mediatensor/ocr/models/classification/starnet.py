@@ -59,14 +59,15 @@ class StarNet(nn.Sequential, Classifier):
     Args:
         base_dim: Channels of the first stage. Each following stage has twice as many as the stage before it.
         depths: Number of blocks in each stage. The first convolution and every stage halve height and width.
-        mlp_ratio: Channels of the two projections that are multiplied, relative to the channels of the block.
+        mlp_ratio: Channels of the two projections that each block multiplies element-wise, relative to the channels of
+            the block.
         drop_path_rate: Probability that the last block is skipped in training (stochastic depth). For earlier blocks
             the probability is lower: it rises linearly from 0 at the first block.
         stem_dim: Channels before the first stage.
         num_classes: Number of classes.
-        include_top: Whether to include the classification layers; otherwise the network returns the features of the
-            last stage.
-        cfg: How predictors use the network, such as ``mean``, ``std`` and ``input_shape``.
+        include_top: Whether to include the classification layers, which return scores (N, classes). Otherwise the
+            network returns the features of the last stage, (N, C, h, w).
+        cfg: Dictionary of preprocessing settings that predictors use, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class StarNet(nn.Sequential, Classifier):
 
 
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
-    """Return a StarNet-S3 for 32 x 32 images of characters, in training mode.
+    """Return a StarNet-S3 that classifies 32 x 32 images of characters, in training mode.
 
     Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` can also be arguments of `StarNet`.
     """

@@ -134,7 +134,8 @@ class TextNet(Classifier, nn.Sequential):
         stages: For each of the four stages, a string with one letter for the kernel of each layer: ``o`` is 3 x 3,
             ``-`` is 1 x 3, ``|`` is 3 x 1.
         num_classes: Number of classes.
-        include_top: Whether to include the classification layers; otherwise the network returns features.
+        include_top: Whether to include the classification layers, which return scores (N, classes). Otherwise the
+            network returns the features of the last stage, (N, C, H / 32, W / 32).
     """
 
     def __init__(self, stages: tuple[str, str, str, str], num_classes: int = 1000, include_top: bool = True) -> None:
@@ -165,18 +166,19 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 
 
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Tiny for 32 x 32 images of characters, in training mode.
+    """Return a TextNet-Tiny that classifies 32 x 32 images of characters, in training mode.
 
-    Takes the arguments of `mobilenet_v3_small` except ``dropout``, plus ``include_top`` of `TextNet`.
+    Takes the arguments of `mobilenet_v3_small` except ``dropout``. Also takes ``include_top``: if it is False, the
+    network returns features instead of scores.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 
 
 def textnet_small(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Small. Takes the arguments of `textnet_tiny`."""
+    """Return a TextNet-Small that classifies characters. Takes the arguments of `textnet_tiny`."""
     return _textnet("textnet_small", pretrained, kwargs)
 
 
 def textnet_base(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Base. Takes the arguments of `textnet_tiny`."""
+    """Return a TextNet-Base that classifies characters. Takes the arguments of `textnet_tiny`."""
     return _textnet("textnet_base", pretrained, kwargs)

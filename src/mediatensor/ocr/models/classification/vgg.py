@@ -44,14 +44,15 @@ class VGG(Classifier):
         initialize_convolutions(self, zero_bias=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return scores (N, classes) for images (N, 3, H, W)."""
+        """Return scores before the softmax, (N, classes), for normalised images (N, 3, H, W)."""
         scores: torch.Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return scores
 
 
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
-    """Return a VGG-16 with batch normalization, as in docTR: later pooling layers reduce only the height.
+    """Return docTR's VGG-16 with batch normalization, which classifies 32 x 32 images of characters, in training mode.
 
-    A single linear layer computes the scores. Takes the arguments of `mobilenet_v3_small`, except ``dropout``.
+    It differs from the original VGG-16: all pooling layers but the first two reduce only the height, and a single
+    linear layer computes the scores. Takes the arguments of `mobilenet_v3_small`, except ``dropout``.
     """
     return build_classifier(default_cfgs, "vgg16_bn_r", VGG, "classifier", pretrained, kwargs)

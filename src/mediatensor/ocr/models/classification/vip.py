@@ -264,14 +264,15 @@ class VIPNet(nn.Sequential, Classifier):
     """VIP (Cheng et al., "VIPTR: A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
     Args:
-        out_dim: Channels of the returned features. There is one feature vector for each 4 pixels of the image's width.
+        out_dim: Channels of the features from which the scores are computed.
         embed_dims: Channels of the three stages.
         depths: Number of layers in each stage.
         num_heads: Number of attention heads in each stage.
         mlp_ratios: Inner width of the feed-forward layers of each stage, relative to the channels.
         input_shape: Channels, height and width of the images; other sizes are accepted.
         num_classes: Number of classes.
-        include_top: Whether to include the classification layer; otherwise the network returns features.
+        include_top: Whether to include the classification layer, which returns scores (N, classes). Otherwise the
+            network returns features (N, W / 4, out_dim), one vector for each 4 pixels of the image's width W.
     """
 
     def __init__(
@@ -340,7 +341,7 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 
 
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """Return the tiny VIP network.
+    """Return the tiny VIP network, which classifies images of characters, in training mode.
 
     Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` can also be arguments of `VIPNet`.
     """

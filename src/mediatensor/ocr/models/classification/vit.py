@@ -82,13 +82,13 @@ class VisionTransformer(nn.Sequential, Classifier):
         num_layers: Number of encoder layers.
         num_heads: Number of attention heads.
         ffd_ratio: Inner width of the feed-forward layers, relative to ``d_model``.
-        patch_size: Height and width of a patch.
+        patch_size: Height and width of a patch, in pixels.
         input_shape: Channels, height and width of the images. For images of other sizes, position embeddings are
             interpolated.
         dropout: Dropout probability.
         num_classes: Number of classes.
-        include_top: Whether to include the classification layer; otherwise the network returns the features of all
-            patches.
+        include_top: Whether to include the classification layer, which returns scores (N, classes). Otherwise the
+            network returns the features of the class token and all patches, (N, 1 + patches, d_model).
     """
 
     def __init__(
@@ -118,7 +118,9 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 
 
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Return the small vision transformer of ViTSTR and PARSeq: 12 layers, 6 heads, width 384.
+    """Return a small vision transformer with 12 layers, 6 heads and 384 feature channels, in training mode.
+
+    It classifies images of characters, and is the backbone of the small ViTSTR and of PARSeq.
 
     Takes the arguments of `mobilenet_v3_small`. ``**kwargs`` can also be arguments of `VisionTransformer`.
     """
@@ -126,5 +128,5 @@ def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
 
 
 def vit_b(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Return the base vision transformer: 12 layers, 12 heads, width 768. Takes the arguments of `vit_s`."""
+    """Return a base vision transformer with 12 layers, 12 heads and 768 channels. Takes the arguments of `vit_s`."""
     return _vit("vit_b", pretrained, 768, 12, kwargs)

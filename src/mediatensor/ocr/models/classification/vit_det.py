@@ -153,7 +153,7 @@ class _Head(nn.Module):
 
 
 class VisionDetectionTransformer(nn.Sequential, Classifier):
-    """A vision transformer for detection, with 4 x 4 windows.
+    """A vision transformer for detection, in which some layers divide the image into 4 x 4 windows for attention.
 
     See Li et al., "Exploring Plain Vision Transformer Backbones for Object Detection", 2022,
     https://arxiv.org/abs/2203.16527.
@@ -163,7 +163,7 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
         num_layers: Number of layers.
         num_heads: Number of attention heads.
         mlp_ratio: Inner width of the feed-forward layers, relative to ``d_model``.
-        patch_size: Height and width of a patch.
+        patch_size: Height and width of a patch, in pixels.
         input_shape: Channels, height and width of the images. For images of other sizes, position embeddings are
             interpolated. The number of patches along each side must be a multiple of four.
         dropout: Probability that the branches of the last layer are skipped in training (stochastic depth). For earlier
@@ -171,9 +171,9 @@ class VisionDetectionTransformer(nn.Sequential, Classifier):
         window_block_indexes: Indices of the layers in which patches attend only to patches of the same window.
         out_feature_indexes: Indices of the layers whose features are returned; -1 is the last.
         num_classes: Number of classes.
-        include_top: Whether to include the classification layers; otherwise the network returns a list of features
-            (N, D, rows, columns).
-        cfg: How predictors use the network, such as ``mean``, ``std`` and ``input_shape``.
+        include_top: Whether to include the classification layers, which return scores (N, classes). Otherwise the
+            network returns a list of features (N, d_model, rows, columns), one for each of ``out_feature_indexes``.
+        cfg: Dictionary of preprocessing settings that predictors use, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 
 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Return the small detection transformer, in training mode. It has 10 layers, 12 heads and 192 feature channels.
+    """Return a small `VisionDetectionTransformer`, in training mode. It has 10 layers, 12 heads and 192 channels.
 
     Takes the arguments of `mobilenet_v3_small`. ``**kwargs`` can also be arguments of `VisionDetectionTransformer`.
     """
@@ -222,5 +222,5 @@ def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransfo
 
 
 def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Return the medium detection transformer, with 384 feature channels. Takes the arguments of `vit_det_s`."""
+    """Return a medium `VisionDetectionTransformer`, with 384 channels. Takes the arguments of `vit_det_s`."""
     return _vit_det("vit_det_m", 384, pretrained, kwargs)

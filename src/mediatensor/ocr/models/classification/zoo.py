@@ -28,20 +28,20 @@ LINE_ARCH = "ppocr_mobile_v2_line_orientation"
 def crop_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module = LINE_ARCH, pretrained: bool = False, batch_size: int = 128, **kwargs: Any
 ) -> OrientationPredictor:
-    """Return a predictor that determines by how many degrees crops of words or lines are turned.
+    """Return a predictor that determines by how many degrees crops of words or lines are rotated.
 
     Args:
-        arch: One of the names in `ARCHS`, the path of a checkpoint (``.pt``), or a model. The default architecture
-            classifies lines as upright or upside down. It assumes that a crop much taller than wide is turned by 90
-            degrees. docTR's architecture distinguishes all four turns of a word.
+        arch: A name listed by ``list_models("cls_*")``, the path of a checkpoint (``.pt``), or a model. The default
+            architecture classifies lines as upright or upside down, and a crop much taller than wide counts as rotated
+            by 90 degrees. ``"mobilenet_v3_small_crop_orientation"`` predicts 0, -90, 180 or 90 degrees for a word.
         pretrained: Load weights from a file on this machine; see `find_weights`.
         batch_size: Maximum number of crops in a batch.
         **kwargs: ``mean`` and ``std`` replace those in the model's ``cfg``. If ``disabled`` is true, the predictor
-            treats all crops as upright, and nothing is loaded.
+            returns 0 degrees for all crops, and no model is created.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: Weights are requested, but the file is not on this machine.
+        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine.
 
     Example:
         >>> import numpy as np
@@ -55,10 +55,17 @@ def crop_orientation_predictor(
 def page_orientation_predictor(
     arch: str | os.PathLike[str] | nn.Module | None = None, pretrained: bool = False, batch_size: int = 4, **kwargs: Any
 ) -> OrientationPredictor | LinePageOrientation:
-    """Return a predictor that determines by how many degrees pages are turned.
+    """Return a predictor that determines by how many degrees pages are rotated.
 
-    Takes the arguments of `crop_orientation_predictor`. By default, the detected text lines of a page determine its
-    orientation. Networks that classify whole pages can be used too, but mediatensor has no weights for them.
+    By default, the predictor detects the text lines of a page, and derives the orientation from them.
+
+    Args:
+        arch: A network that classifies whole pages, in the forms that `crop_orientation_predictor` accepts. mediatensor
+            has no weights for such networks. ``None`` uses text lines.
+        pretrained: Load weights from files on this machine; see `find_weights`.
+        batch_size: Maximum number of pages in a batch.
+        **kwargs: If ``disabled`` is true, the predictor returns 0 degrees for all pages. If ``arch`` is given, ``mean``
+            and ``std`` replace those in the model's ``cfg``.
 
     Example:
         >>> import numpy as np

@@ -26,12 +26,12 @@ DetectorT = TypeVar("DetectorT", bound="SegmentationDetector")
 
 
 class DetectionPostProcessor:
-    """Converts probability maps to boxes; its attributes may be changed at any time.
+    """Converts probability maps of text to boxes. Its attributes may be changed at any time.
 
     Args:
-        box_thresh: Boxes with a lower score are dropped.
-        bin_thresh: Pixels of at least this probability are text.
-        assume_straight_pages: Return straight boxes; otherwise return rectangles at any angle.
+        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
+        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
 
     Attributes:
         unclip_ratio: Determines how much boxes are enlarged: all sides move outwards by
@@ -53,12 +53,15 @@ class DetectionPostProcessor:
         return f"{type(self).__name__}(bin_thresh={self.bin_thresh}, box_thresh={self.box_thresh})"
 
     def bitmap_to_boxes(self, pred: NDArray[np.floating[Any]], bitmap: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Return a box for each region of text in ``bitmap`` (H, W), with a score computed from ``pred`` (H, W).
+        """Return a box for each connected region of text in a bitmap.
 
-        ``pred`` are the probabilities of text.
+        Args:
+            pred: The probability of text at each pixel, (H, W), from which the scores of boxes are computed.
+            bitmap: True at the pixels of text, (H, W).
 
         Returns:
-            Boxes relative to the map, in the format of `__call__`: (N, 5) if straight, otherwise (N, 5, 2).
+            Boxes relative to the map, float64. If ``assume_straight_pages`` is true, they are (N, 5): xmin, ymin, xmax,
+            ymax, score. Otherwise they are (N, 5, 2): four corners clockwise from the top left, then (0, score).
         """
         return boxes_from_bitmap(
             pred,

@@ -43,7 +43,13 @@ _SHARPNESS = 50.0
 
 
 class DBPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `DBNet` to boxes."""
+    """Converts the probability maps of a `DBNet` to boxes, in the format of `DetectionPostProcessor`.
+
+    Args:
+        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
+        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
+    """
 
     def __init__(self, box_thresh: float = 0.1, bin_thresh: float = 0.3, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
@@ -85,15 +91,16 @@ class DBNet(SegmentationDetector):
     https://arxiv.org/abs/1911.08947.
 
     Args:
-        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution of the images.
-        head_chans: Channels of the feature pyramid.
+        feat_extractor: The backbone, which returns four feature maps, at 1/4, 1/8, 1/16 and 1/32 of the images' height
+            and width.
+        head_chans: Channels of the merged features.
         deform_conv: Must be False: deformable convolutions are not supported.
-        bin_thresh: Pixels of at least this probability are text.
-        box_thresh: Boxes with a lower score are dropped.
-        assume_straight_pages: Return straight boxes; otherwise return rectangles at any angle.
-        exportable: Whether ``forward`` returns only the logits, as required for export.
-        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``.
-        class_names: The classes of text to detect.
+        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
+        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
+        exportable: Whether ``forward`` returns only ``{"logits": ...}``, as required for export.
+        cfg: Dictionary of preprocessing settings that predictors use: ``mean``, ``std`` and ``input_shape``.
+        class_names: Names of the classes of text to detect. Each class has its own probability map.
 
     Example:
         >>> import torch
@@ -131,31 +138,43 @@ class DBNet(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the merged features, (N, head_chans, H / 4, W / 4), of images (N, 3, H, W)."""
+        """Return features (N, head_chans, H / 4, W / 4) of images (N, 3, H, W), merged from all levels."""
         pyramid: torch.Tensor = self.fpn(self.feat_extractor(x))
         return pyramid
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W), from the result of `features`."""
+        """Return scores of text before the sigmoid, (N, classes, H, W).
+
+        Args:
+            features: The result of `features` for images (N, 3, H, W).
+            size: Not used, because the scores have four times the size of the features.
+        """
         scores: torch.Tensor = self.prob_head(features)
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss; see `compute_loss`."""
+        """Compute the threshold map from ``features``, and return the result of `compute_loss`, a scalar.
+
+        Args:
+            features: The result of `features`.
+            logits: The result of `logits`.
+            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+        """
         return self.compute_loss(logits, self.thresh_head(features), target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.float32], NDArray[np.bool_]]:
-        """Draw the training targets for a batch of images, as maps (N, classes, H, W).
+        """Create the maps that the network is trained to predict for a batch of images.
 
         Args:
-            target: For each image, the boxes of each class relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary of class names and boxes relative to the image: (K, 4), as xmin, ymin,
+                xmax, ymax, or four corners (K, 4, 2).
             output_shape: Number of classes, height and width of the maps.
 
         Returns:
-            Four maps: the shrunken text (float32, 0 or 1) and the pixels at which it counts in the loss (bool); the
-            thresholds (float32) and the pixels at which they count in the loss (bool).
+            Four arrays (N, classes, H, W): the shrunken text (float32, 0 or 1); the pixels at which the text counts in
+            the loss (bool); the thresholds (float32); the pixels at which the thresholds count in the loss (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         thresholds = self.thresh_min + (self.thresh_max - self.thresh_min) * maps.border
@@ -171,19 +190,19 @@ class DBNet(SegmentationDetector):
     ) -> torch.Tensor:
         """Return the loss of a text map and a threshold map.
 
-        It is the sum of three terms: ten times the focal loss of the text map, the dice loss of the sharpened text map,
-        and the mean absolute error of the threshold map.
+        The loss is the sum of three terms: ten times the focal loss of the text map, the dice loss of the binarised
+        text map, and the mean absolute error of the threshold map.
 
         Args:
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
-            thresh_map: Scores of thresholds before the sigmoid, of the same shape.
-            target: For each image, the boxes of each class relative to the image.
+            thresh_map: Scores of thresholds before the sigmoid, (N, classes, H, W).
+            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
             gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
                 classified with confidence.
             alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 
         Returns:
-            The loss, a scalar; 0 if no pixels are known.
+            The loss, a scalar tensor. It is 0 if no pixel counts, for example because no class is annotated.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, text_mask, thresholds, thresholds_mask = (
@@ -225,9 +244,9 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
     """Return a DBNet with a ResNet-34 backbone, in training mode.
 
     Args:
-        pretrained: Load docTR's weights from a file on this machine.
-        pretrained_backbone: Load only the weights of the backbone.
-        **kwargs: Arguments of `DBNet`. This function sorts ``class_names``.
+        pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
+        pretrained_backbone: Load only the weights of the backbone. It has no effect if ``pretrained`` is true.
+        **kwargs: Arguments of `DBNet`, except ``feat_extractor`` and ``cfg``. ``class_names`` are sorted.
 
     Raises:
         WeightsNotFoundError: Weights are requested, but the file is not on this machine.

@@ -36,7 +36,15 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class FASTPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `FAST` to boxes. In these maps, kernels already have full text size."""
+    """Converts the probability maps of a `FAST` to boxes, in the format of `DetectionPostProcessor`.
+
+    Boxes are enlarged less than for other networks, because text has its full size in these maps.
+
+    Args:
+        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
+        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
+    """
 
     unclip_ratio = 1.0
 
@@ -65,12 +73,15 @@ class FAST(SegmentationDetector):
     """FAST, a text detector.
 
     See Chen et al., "FAST: Faster Arbitrarily-Shaped Text Detector with Minimalist Kernel Representation", 2021,
-    https://arxiv.org/abs/2111.02394. The arguments that are not listed here are the same as for `DBNet`.
+    https://arxiv.org/abs/2111.02394. The network predicts kernels, which are shrunken regions of text, and then
+    enlarges them. The arguments that are not listed here are the same as for `DBNet`.
 
     Args:
-        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution of the images.
+        feat_extractor: The backbone, which returns four feature maps, at 1/4, 1/8, 1/16 and 1/32 of the images' height
+            and width.
         dropout_prob: Dropout probability before the last layer.
-        pooling_size: Determines by how many pixels kernels are enlarged to get back the size of the text; must be even.
+        pooling_size: Determines by how many pixels kernels are enlarged to the size of the text; must be a multiple of
+            4.
 
     Example:
         >>> import torch
@@ -110,29 +121,50 @@ class FAST(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the output of `FastNeck` for images (N, 3, H, W), at 1/4 of the images' height and width."""
+        """Return features (N, C, H / 4, W / 4) of images (N, 3, H, W), concatenated from all levels of the backbone."""
         joined: torch.Tensor = self.neck(self.feat_extractor(x))
         return joined
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores of kernels before the sigmoid, (N, classes, H, W), from the result of `features`."""
+        """Return scores of kernels (shrunken text) before the sigmoid, (N, classes, H, W).
+
+        Args:
+            features: The result of `features` for images (N, 3, H, W).
+            size: Height and width of the images, to which the scores are enlarged.
+        """
         return F.interpolate(self.prob_head(features), size=size, mode="bilinear")
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return probabilities of text (N, classes, H, W). Kernels are enlarged to the size of the text."""
+        """Enlarge kernels to the size of the text, and return probabilities of text, (N, classes, H, W).
+
+        Args:
+            logits: Scores of kernels before the sigmoid, (N, classes, H, W).
+        """
         return super().probabilities(self.pooling(logits))
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss; see `compute_loss`."""
+        """Return the result of `compute_loss`, a scalar.
+
+        Args:
+            features: Not used.
+            logits: The result of `logits`.
+            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+        """
         return self.compute_loss(logits, target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint8]]:
-        """Draw the training targets for a batch of images, as maps (N, classes, H, W).
+        """Create the maps that the network is trained to predict for a batch of images.
 
-        Takes the arguments of `DBNet.build_target`. Returns three maps: text (uint8, 0 or 1), the pixels that count in
-        the loss (bool), and kernels, which are shrunken text (uint8, 0 or 1).
+        Args:
+            target: For each image, a dictionary of class names and boxes relative to the image: (K, 4), as xmin, ymin,
+                xmax, ymax, or four corners (K, 4, 2).
+            output_shape: Number of classes, height and width of the maps.
+
+        Returns:
+            Three arrays (N, classes, H, W): text (uint8, 0 or 1), the pixels that count in the loss (bool), and
+            kernels, which are shrunken text (uint8, 0 or 1).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
@@ -140,15 +172,15 @@ class FAST(SegmentationDetector):
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
         """Return the dice loss for kernels plus half the dice loss for text.
 
-        The loss for kernels is computed only on pixels of text. The loss for text is computed on text and on the
-        hardest background pixels (see `hard_negative_mask`).
+        The loss for kernels is computed only on pixels of text. The loss for text is computed on the pixels of text,
+        and on the background pixels with the highest probability of text, up to three for each pixel of text.
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
-            target: For each image, the boxes of each class relative to the image.
+            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
 
         Returns:
-            The loss, a scalar; 0 if no pixels are known.
+            The loss, a scalar tensor. It is 0 if no pixel counts, for example because no class is annotated.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, mask, kernels = (
@@ -165,9 +197,9 @@ class FAST(SegmentationDetector):
 
 @torch.no_grad()
 def reparameterize(model: ModuleT) -> ModuleT:
-    """Replace the parallel branches and normalizations of a trained model by single convolutions, in place.
+    """Fuse parallel branches and batch normalizations of a trained model into single convolutions, in place.
 
-    The model then computes the same results faster, but can only be used for inference.
+    The model then computes the same results faster, but can only be used for inference. Returns the same model.
 
     >>> from mediatensor.ocr.models import fast_tiny, reparameterize
     >>> model = fast_tiny().eval()
@@ -193,7 +225,7 @@ _build = partial(build_detector, FAST, default_cfgs, ("3", "4", "5", "6"), _HEAD
 
 
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST with a TextNet-Tiny backbone, in training mode.
+    """Return a FAST text detector with a TextNet-Tiny backbone, in training mode.
 
     Takes the arguments of `db_resnet34`, but ``**kwargs`` are arguments of `FAST`.
     """
@@ -201,10 +233,10 @@ def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwa
 
 
 def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST with a TextNet-Small backbone. Takes the arguments of `fast_tiny`."""
+    """Return a FAST text detector with a TextNet-Small backbone. Takes the arguments of `fast_tiny`."""
     return _build("fast_small", textnet_small, pretrained, pretrained_backbone, kwargs)
 
 
 def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST with a TextNet-Base backbone. Takes the arguments of `fast_tiny`."""
+    """Return a FAST text detector with a TextNet-Base backbone. Takes the arguments of `fast_tiny`."""
     return _build("fast_base", textnet_base, pretrained, pretrained_backbone, kwargs)

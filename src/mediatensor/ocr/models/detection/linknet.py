@@ -36,7 +36,13 @@ _HEAD = ("classifier.6.weight", "classifier.6.bias")
 
 
 class LinkNetPostProcessor(DetectionPostProcessor):
-    """Converts the probability maps of a `LinkNet` to boxes."""
+    """Converts the probability maps of a `LinkNet` to boxes, in the format of `DetectionPostProcessor`.
+
+    Args:
+        bin_thresh: Pixels of at least this probability, in [0, 1], are text.
+        box_thresh: Boxes with a lower score, in [0, 1], are dropped.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
+    """
 
     def __init__(self, bin_thresh: float = 0.1, box_thresh: float = 0.1, assume_straight_pages: bool = True) -> None:
         super().__init__(box_thresh, bin_thresh, assume_straight_pages)
@@ -69,8 +75,9 @@ class LinkNet(SegmentationDetector):
     2017, https://arxiv.org/abs/1707.03718. The arguments that are not listed here are the same as for `DBNet`.
 
     Args:
-        feat_extractor: The backbone, which returns features at 1/4, 1/8, 1/16 and 1/32 of the resolution of the images.
-        head_chans: Channels of the inner layers that compute scores from the decoder's output.
+        feat_extractor: The backbone, which returns four feature maps, at 1/4, 1/8, 1/16 and 1/32 of the images' height
+            and width.
+        head_chans: Channels of the hidden layers between the decoder and the scores.
 
     Example:
         >>> import torch
@@ -110,26 +117,43 @@ class LinkNet(SegmentationDetector):
         self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the decoder's output, at 1/4 of the resolution of the images (N, 3, H, W)."""
+        """Return the decoder's output, (N, C, H / 4, W / 4), for images (N, 3, H, W)."""
         decoded: torch.Tensor = self.fpn(self.feat_extractor(x))
         return decoded
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores before the sigmoid, (N, classes, H, W), from the result of `features`."""
+        """Return scores of text before the sigmoid, (N, classes, H, W).
+
+        Args:
+            features: The result of `features` for images (N, 3, H, W).
+            size: Not used, because the scores have four times the size of the features.
+        """
         scores: torch.Tensor = self.classifier(features)
         return scores
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the loss; see `compute_loss`."""
+        """Return the result of `compute_loss`, a scalar.
+
+        Args:
+            features: Not used.
+            logits: The result of `logits`.
+            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+        """
         return self.compute_loss(logits, target)
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Draw the training targets for a batch of images, as maps (N, classes, H, W).
+        """Create the maps that the network is trained to predict for a batch of images.
 
-        Takes the arguments of `DBNet.build_target`. Returns two maps: shrunken text (uint8, 0 or 1), and the pixels
-        that count in the loss (bool).
+        Args:
+            target: For each image, a dictionary of class names and boxes relative to the image: (K, 4), as xmin, ymin,
+                xmax, ymax, or four corners (K, 4, 2).
+            output_shape: Number of classes, height and width of the maps.
+
+        Returns:
+            A pair of arrays (N, classes, H, W): shrunken text (uint8, 0 or 1), and the pixels that count in the loss
+            (bool).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.kernel.astype(np.uint8), maps.known
@@ -140,14 +164,14 @@ class LinkNet(SegmentationDetector):
         """Return the loss of a text map: its focal loss plus its dice loss.
 
         Args:
-            out_map: Scores before the sigmoid, (N, classes, H, W).
-            target: For each image, the boxes of each class relative to the image.
+            out_map: Scores of text before the sigmoid, (N, classes, H, W).
+            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
             gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
                 classified with confidence.
             alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 
         Returns:
-            The loss, a scalar; 0 if no pixels are known.
+            The loss, a scalar tensor. It is 0 if no pixel counts, for example because no class is annotated.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         drawn, known = self.build_target(target, shape)
@@ -172,7 +196,7 @@ _build = partial(build_detector, LinkNet, default_cfgs, RESNET_LAYERS, _HEAD)
 
 
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet with a ResNet-18 backbone, in training mode.
+    """Return a LinkNet text detector with a ResNet-18 backbone, in training mode.
 
     Takes the arguments of `db_resnet34`, but ``**kwargs`` are arguments of `LinkNet`.
     """
@@ -180,10 +204,10 @@ def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False
 
 
 def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet with a ResNet-34 backbone. Takes the arguments of `linknet_resnet18`."""
+    """Return a LinkNet text detector with a ResNet-34 backbone. Takes the arguments of `linknet_resnet18`."""
     return _build("linknet_resnet34", resnet34, pretrained, pretrained_backbone, kwargs)
 
 
 def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet with a ResNet-50 backbone. Takes the arguments of `linknet_resnet18`."""
+    """Return a LinkNet text detector with a ResNet-50 backbone. Takes the arguments of `linknet_resnet18`."""
     return _build("linknet_resnet50", resnet50, pretrained, pretrained_backbone, kwargs)

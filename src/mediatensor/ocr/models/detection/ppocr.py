@@ -65,15 +65,17 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class PPOCRDetector(Detector):
-    """A detector of text lines, for pages of any size.
+    """PP-OCRv6's detector of text lines, for pages of any size.
 
     Args:
-        bin_thresh: Pixels with a greater probability than this are text.
+        bin_thresh: Pixels with a greater probability than this, in [0, 1], are text.
         box_thresh: A region of text pixels is a line if its mean probability is at least this.
-        assume_straight_pages: Whether the boxes in ``preds`` are straight; otherwise they are rotated.
-        exportable: Whether ``forward`` returns only the logits, as required for export.
-        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``, ``color_order``.
-        class_names: The name of the only class.
+        assume_straight_pages: Whether ``forward`` returns axis-aligned boxes in ``preds``; otherwise it returns
+            rectangles at any angle.
+        exportable: Whether ``forward`` returns only ``{"logits": ...}``, as required for export.
+        cfg: Dictionary of preprocessing settings that predictors use: ``mean``, ``std``, ``input_shape`` and
+            ``color_order``. By default, PP-OCR's settings.
+        class_names: A sequence with the name of the only class.
 
     Example:
         >>> import torch
@@ -118,7 +120,11 @@ class PPOCRDetector(Detector):
         self.enlarge_again = nn.ConvTranspose2d(24, 1, 2, 2)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return scores before the sigmoid, (N, 1, H, W), for normalised pages (N, 3, H, W)."""
+        """Return scores of text before the sigmoid, (N, 1, H, W), for pages (N, 3, H, W).
+
+        Pages have channels in the order BGR, and are normalised with the mean and std in ``cfg``. H and W must be
+        multiples of 32.
+        """
         x = self.stem(x)
         coarse_to_fine: list[Tensor] = []
         for stage in self.stages:
@@ -137,10 +143,15 @@ class PPOCRDetector(Detector):
         return logits, logits
 
     def loss(self, features: Tensor, logits: Tensor, target: Targets) -> Tensor:
-        """Return the dice loss plus ten times the focal loss of the predicted map, in which lines of text are shrunken.
+        """Return the training loss, a scalar: the dice loss plus ten times the focal loss of the map of shrunken lines.
 
         Liao et al. ("Real-time Scene Text Detection with Differentiable Binarization", 2020) also use the loss of a
         threshold map. This network, as it is published for inference, does not compute such a map.
+
+        Args:
+            features: Not used.
+            logits: The result of `logits`, (N, 1, H, W).
+            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
         """
         maps = draw_targets(target, self.class_names, (logits.shape[2], logits.shape[3]), shrink_ratio=0.4)
         text = torch.from_numpy(maps.kernel).to(logits)
@@ -148,11 +159,16 @@ class PPOCRDetector(Detector):
         return 10 * focal_loss(logits, text, mask) + dice_loss(torch.sigmoid(logits), text, mask)
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network."""
+        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network.
+
+        Args:
+            path: The path of the file.
+            **kwargs: ``ignore_keys``, the names of parameters in the state dict that are not loaded.
+        """
         load_weights(self, "ppocr_v6_small_det", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters from an ONNX graph exported by PaddleOCR."""
+        """Copy the parameters from an ``OnnxGraph``, which was read from a file exported by PaddleOCR."""
         fill_layers(parameter_layers(self), graph)
 
 

@@ -35,13 +35,13 @@ MOST_LOOKS = 3
 
 @dataclass(frozen=True)
 class Located:
-    """The boxes that were found on one page.
+    """The boxes of text that were found on one page.
 
     Attributes:
-        boxes: For each class, boxes relative to the page: (N, 5) with scores in the last column, or, if rotated,
-            (N, 5, 2) with scores in the last row.
-        map: The probability map (h, w, classes), which has the size of the network's input; ``None`` if it was not
-            requested.
+        boxes: Dictionary of class names and boxes relative to the page, in [0, 1]. Axis-aligned boxes are (N, 5): xmin,
+            ymin, xmax, ymax, score. Rotated boxes are (N, 5, 2): four corners (x, y), then (0, score).
+        map: The probabilities of text, an array (h, w, classes) of the size of the network's input; ``None`` if they
+            were not requested.
     """
 
     boxes: dict[str, npt.NDArray[np.floating]]
@@ -52,8 +52,8 @@ class DetectionPredictor(nn.Module):
     """Finds the words or lines of text on pages of any size.
 
     Args:
-        pre_processor: Scales pages, and puts them into batches for the network.
-        model: The network, such as a `Detector`.
+        pre_processor: Scales and normalises pages, and puts them into batches for the network.
+        model: The network, such as `DBNet` or `PPOCRDetector`. It is set to evaluation mode.
     """
 
     def __init__(self, pre_processor: PreProcessor | FlexiblePreProcessor, model: nn.Module) -> None:
@@ -75,15 +75,16 @@ class DetectionPredictor(nn.Module):
         """Find the text on pages.
 
         Args:
-            pages: A list of pages, a batch of pages, a `FrameBatch` or a document. A page is an array (H, W, 3), or a
-                tensor (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1].
+            pages: A list of pages, a batch of pages, a `FrameBatch` or a document (`Pages`). A page is an array
+                (H, W, 3), or a tensor (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1].
             return_maps: Also return the probability maps that the network computes.
             **kwargs: Further arguments of the model's ``forward``.
 
         Returns:
-            A list with a dictionary for each page: the boxes of each class, relative to the page. If pages are assumed
-            straight, boxes are (N, 5): xmin, ymin, xmax, ymax, score. Otherwise they are (N, 5, 2): four corners, then
-            (0, score). With ``return_maps``, a tuple of this list and a list of the maps (h, w, classes).
+            A list with a dictionary for each page, which maps class names to boxes relative to the page, in [0, 1]. If
+            the model's ``assume_straight_pages`` is true, boxes are arrays (N, 5): xmin, ymin, xmax, ymax, score.
+            Otherwise they are arrays (N, 5, 2): four corners (x, y), then (0, score). If ``return_maps`` is true, a
+            pair of this list and a list with an array of probabilities for each page, (h, w, classes).
 
         Raises:
             InvalidArgumentError: An item is not a page.
@@ -98,11 +99,14 @@ class DetectionPredictor(nn.Module):
         """Find the text on pages, and yield the result for one page at a time.
 
         Args:
-            images: The pages, (3, H, W).
-            rotated: Return rotated boxes even if pages are assumed straight. This has no effect on models that find
-                words.
-            return_maps: Also return the probability maps.
+            images: The pages, tensors (3, H, W), uint8 or floats in [0, 1].
+            rotated: Return rotated boxes even if the model's ``assume_straight_pages`` is true. This has no effect on
+                models that find words.
+            return_maps: Also return the probability maps, in the attribute ``map`` of each result.
             **kwargs: Further arguments of the model's ``forward``.
+
+        Returns:
+            An iterator over a `Located` for each page, in the order of ``images``.
         """
         parameter = next(self.model.parameters())
         rotated = rotated and self.finds_lines

@@ -36,21 +36,23 @@ def detection_predictor(
     """Return a predictor that finds text on pages.
 
     Args:
-        arch: One of the names in `ARCHS`, the path of a checkpoint (``.pt``) written by a training command, or a model.
-            The default architecture finds whole lines; docTR's architectures find words.
+        arch: A name listed by ``list_models("det_*")``, the path of a checkpoint (``.pt``) written by a training
+            command, or a model. The default architecture finds whole lines; docTR's architectures find words.
         pretrained: Load weights from a file on this machine; see `find_weights`.
-        assume_straight_pages: Return straight boxes; otherwise return rotated boxes.
-        preserve_aspect_ratio: Scale both sides of a page equally. This is always the case for the default architecture.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return rectangles at any angle.
+        preserve_aspect_ratio: Scale both sides of a page equally, and pad it; otherwise stretch it. This has no effect
+            on the default architecture, which always scales both sides about equally, without padding.
         symmetric_pad: Pad pages equally on opposite sides; otherwise only on the right and below. This has no effect on
             the default architecture, which needs no padding.
         batch_size: Maximum number of pages in a batch.
         **kwargs: ``pretrained_backbone`` loads only the weights of the backbone. ``mean`` and ``std`` replace those in
-            the model's ``cfg``. For networks that accept pages of any size, ``shorter_side`` and ``longer_side`` limit
-            the sides of scaled pages, in pixels; see `FlexiblePreProcessor`.
+            the model's ``cfg``. For networks that accept pages of any size, such as the default, ``shorter_side`` and
+            ``longer_side`` limit the sides of scaled pages, in pixels (by default 1152 and 2400); see
+            `FlexiblePreProcessor`.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: Weights are requested, but the file is not on this machine.
+        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine.
 
     Example:
         >>> import numpy as np

@@ -14,13 +14,13 @@ __all__ = ["KIEPredictor"]
 
 
 class KIEPredictor(TextPredictor):
-    """Finds text of several classes, such as dates and totals, and reads it; created by `kie_predictor`.
+    """Detects text of several classes, such as dates and totals, and recognises it; created by `kie_predictor`.
 
     Args:
-        det_predictor: Finds the text of each class for which its model was trained.
-        reco_predictor: Reads the text.
-        line_classifier: Detects upside-down lines; required unless pages are assumed straight.
-        **kwargs: Further options, the same as for `OCRPredictor`.
+        det_predictor: Detects the text of each class for which its model was trained.
+        reco_predictor: Recognises the text.
+        line_classifier: Detects upside-down lines; required unless ``assume_straight_pages`` is true.
+        **kwargs: Further options of `OCRPredictor`.
     """
 
     builder_type: ClassVar = KIEDocumentBuilder
@@ -33,13 +33,14 @@ class KIEPredictor(TextPredictor):
 
     @torch.inference_mode()
     def forward(self, pages: Any) -> KIEDocument:
-        """Read the pages of a document.
+        """Detect and recognise the text on the pages of a document.
 
         Args:
-            pages: The pages, in the forms that `OCRPredictor.forward` accepts.
+            pages: A list or batch of pages, a document from `DocumentFile`, or a PDF or image file, as
+                `OCRPredictor.forward` accepts them.
 
         Returns:
-            The document. The predictions on each page are grouped by class.
+            A `KIEDocument` with one page for each input page. The predictions on each page are grouped by class.
         """
         document: KIEDocument = self._read_document(pages)
         return document

@@ -306,15 +306,17 @@ default_cfgs: dict[str, dict[str, Any]] = {
 
 
 class LWDETRPostProcessor:
-    """Selects the regions of pages from the scores and boxes of queries. Its attributes can be changed at any time.
+    """Selects the regions of pages from the outputs of `LWDETR`. Its attributes can be changed at any time.
+
+    The network computes a box and a score for each class from each of its queries. A query looks for one region.
 
     Args:
-        num_classes: Number of classes.
-        score_thresh: Only regions with a higher score are returned.
-        iou_thresh: If two regions of a class overlap at least this much, only the one with the higher score is
-            returned.
+        num_classes: Number of classes of regions.
+        score_thresh: Only regions with a higher score, in [0, 1], are returned.
+        iou_thresh: If two regions of a class overlap with at least this intersection over union, only the one with the
+            higher score is returned.
         topk: How many pairs of a query and a class to consider per page; the pairs with the highest scores are chosen.
-        assume_straight_pages: Return straight boxes; otherwise return the corners of oriented boxes.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of oriented boxes.
     """
 
     def __init__(
@@ -391,9 +393,10 @@ class LWDETR(nn.Module):
 
     Args:
         feat_extractor: The backbone, which computes features (N, d_model, h, w) of pages.
-        class_names: The kinds of regions.
-        score_thresh: Only regions with a higher score are returned.
-        iou_thresh: If two regions of a kind overlap at least this much, only the better one is returned.
+        class_names: The names of the classes of regions, such as ``"Table"``.
+        score_thresh: Only regions with a higher score, in [0, 1], are returned.
+        iou_thresh: If two regions of a class overlap with at least this intersection over union, only the one with the
+            higher score is returned.
         d_model: Number of feature channels.
         num_queries: Number of queries in a group. At most this many regions of each class can be found on a page.
         group_detr: Number of groups of queries in training. In evaluation mode there is only one.
@@ -403,12 +406,12 @@ class LWDETR(nn.Module):
         ff_dim: Inner width of the feed-forward layers.
         dec_n_points: Number of points of the page to which each attention head of a query attends.
         dropout_prob: Dropout probability.
-        assume_straight_pages: Return straight boxes; otherwise return the corners of oriented boxes.
-        exportable: Whether ``forward`` returns only logits and boxes, as required for export.
-        cfg: How predictors use the network: ``mean``, ``std``, ``input_shape``.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of oriented boxes.
+        exportable: Whether ``forward`` returns only ``logits`` and ``pred_boxes``, as required for export.
+        cfg: Dictionary of preprocessing settings that predictors use: ``mean``, ``std`` and ``input_shape``.
 
     Raises:
-        InvalidArgumentError: There are no class names.
+        InvalidArgumentError: ``class_names`` is empty.
     """
 
     def __init__(
@@ -457,7 +460,7 @@ class LWDETR(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether the boxes in ``preds`` are straight; otherwise ``preds`` contain corners."""
+        """Whether `forward` returns axis-aligned boxes (K, 4); otherwise it returns four corners, (K, 4, 2)."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -465,7 +468,12 @@ class LWDETR(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load the parameters of this network from a file, with `load_pretrained_params`."""
+        """Load the parameters of this network from a state dict file.
+
+        Args:
+            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
+            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
+        """
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -482,16 +490,17 @@ class LWDETR(nn.Module):
             input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64,
                 and H * W at least 256 * ``num_queries``.
             masks: True in the page and False in its padding, bool (N, H, W); ``None`` if there is no padding.
-            target: The annotated regions, to compute the loss: for each page, the boxes of each class relative to the
-                page, (K, 4) or (K, 4, 2).
-            return_model_output: Return ``logits`` (N, Q, C), the scores of classes before the sigmoid, even with a
-                target.
-            return_preds: Return ``preds`` and ``logits`` even with a target.
+            target: The annotated regions, to compute the loss: for each page, a dictionary of class names and boxes
+                relative to the page. Boxes are (K, 4), as xmin, ymin, xmax, ymax, or four corners (K, 4, 2).
+            return_model_output: Return ``logits`` even if there is a target.
+            return_preds: Return ``preds`` and ``logits`` even if there is a target.
 
         Returns:
-            A dictionary. With a target, it has ``loss``. Without a target, it has ``logits`` and ``preds``: labels,
-            boxes and scores for each page, in the format of `LWDETRPostProcessor`. An exportable model returns only
-            ``logits`` and ``pred_boxes`` (N, Q, 6).
+            A dictionary. ``loss``, a scalar, is present if there is a target. ``logits`` and ``preds`` are present if
+            there is no target, or if they are requested. ``logits`` (N, Q, C) are the scores of C classes for each of Q
+            queries, before the sigmoid. ``preds`` has three items for each page: a list of K labels (indices of
+            ``class_names``); the boxes, a float32 array (K, 4) or (K, 4, 2); and a list of K scores. If ``exportable``
+            is true, the dictionary has only ``logits`` and ``pred_boxes`` (N, Q, 6).
 
         Raises:
             InvalidArgumentError: The pages are too small, or boxes of the target have an unknown class or wrong shape.
@@ -635,16 +644,17 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
 
 
 def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Return the small LW-DETR, which has 15 million parameters, in training mode.
+    """Return the small `LWDETR`, which has 15 million parameters, in training mode.
 
     Args:
-        pretrained: Load docTR's weights from a file on this machine.
-        **kwargs: Arguments of `LWDETR`. This function sorts ``class_names``. ``patch_size`` is also accepted: the
-            height and width of the backbone's patches in pixels, by default (16, 16).
+        pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
+        **kwargs: Arguments of `LWDETR`, except ``feat_extractor`` and ``cfg``. ``class_names`` are sorted; by default,
+            docTR's eleven classes are used. ``patch_size`` is also accepted: the height and width in pixels of the
+            backbone's patches, by default (16, 16).
 
     Raises:
-        WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put
-            it.
+        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine. The message says
+            where to put it.
 
     Example:
         >>> import torch
@@ -656,7 +666,7 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
 
 def lw_detr_m(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Return the medium LW-DETR, which has 29 million parameters. Takes the arguments of `lw_detr_s`.
+    """Return the medium `LWDETR`, which has 29 million parameters. Takes the arguments of `lw_detr_s`.
 
     docTR does not publish weights for this network.
     """

@@ -16,11 +16,11 @@ __all__ = ["LayoutPredictor"]
 
 
 class LayoutPredictor(nn.Module):
-    """Finds the regions of pages of any size.
+    """Finds the regions of pages of any size, such as titles, tables and pictures.
 
     Args:
-        pre_processor: Scales pages, and puts them into batches for the network.
-        model: The network, such as `LWDETR`.
+        pre_processor: Resizes and normalises pages, and puts them into batches for the network.
+        model: The network, such as `LWDETR`. It is set to evaluation mode.
     """
 
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
@@ -37,14 +37,15 @@ class LayoutPredictor(nn.Module):
         """Find the regions of pages.
 
         Args:
-            pages: A list of pages, a batch of pages, a `FrameBatch` or a document. A page is an array (H, W, 3), or a
-                tensor (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1].
+            pages: A list of pages, a batch of pages, a `FrameBatch` or a document (`Pages`). A page is an array
+                (H, W, 3), or a tensor (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1].
             **kwargs: Further arguments of the model's ``forward``.
 
         Returns:
-            A dictionary for each page, with its K regions. ``class_names`` is a list of K names, and ``scores`` a list
-            of K numbers in [0, 1]. ``boxes`` are relative to the page, float32. If pages are assumed straight, they are
-            (K, 4): xmin, ymin, xmax, ymax. Otherwise they are the corners of the regions, (K, 4, 2).
+            A list with a dictionary for each page, which describes its K regions. ``class_names`` is a list of K names,
+            and ``scores`` a list of K numbers in [0, 1]. ``boxes`` is a float32 array, relative to the page. If the
+            model's ``assume_straight_pages`` is true, it is (K, 4): xmin, ymin, xmax, ymax. Otherwise it is (K, 4, 2),
+            the corners (x, y) of the regions.
 
         Raises:
             InvalidArgumentError: An item is not a page.

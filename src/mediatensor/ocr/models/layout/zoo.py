@@ -29,14 +29,14 @@ def layout_predictor(
     batch_size: int = 2,
     **kwargs: Any,
 ) -> LayoutPredictor:
-    """Return a predictor that finds the regions of pages with one of docTR's networks.
+    """Return a predictor that finds the regions of pages, such as titles and tables, with one of docTR's networks.
 
     Args:
-        arch: One of the names in `ARCHS`, the path of a checkpoint (``.pt``), or a model. A file that contains only a
-            state dict, as docTR publishes it, is also accepted if it has docTR's eleven classes.
+        arch: ``"lw_detr_s"``, ``"lw_detr_m"``, the path of a checkpoint (``.pt``), or a model. A file that contains
+            only a state dict, as docTR publishes it, is also accepted if it has docTR's eleven classes.
         pretrained: Load weights from a file on this machine; see `find_weights`. No package contains the weights, but
             docTR publishes those of ``lw_detr_s``.
-        assume_straight_pages: Return straight boxes; otherwise return the corners of oriented boxes.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of oriented boxes.
         preserve_aspect_ratio: Scale both sides of a page equally, and pad it; otherwise stretch it.
         symmetric_pad: Pad pages equally on opposite sides; otherwise only on the right and below.
         batch_size: Maximum number of pages in a batch.
@@ -45,7 +45,7 @@ def layout_predictor(
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: Weights are requested, but the file is not on this machine.
+        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine.
         WeightsError: The checkpoint is damaged, or is made for another network.
 
     Example:

@@ -176,16 +176,16 @@ def whiten_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class CutLine:
-    """A crop of a line, or of a word if the recogniser reads words, with the text that was read in it.
+    """A crop of a text line with its recognised text; or of a word, if the recogniser reads words.
 
     Attributes:
-        image: The upright crop, (H, W, 3) uint8, RGB, before it is scaled for the recogniser.
+        image: The upright crop, an array (H, W, 3), uint8, RGB, before it is scaled for the recogniser.
         value: The recognised text.
         confidence: The probability that the text is right, in [0, 1].
-        geometry: Position relative to the original page: ((xmin, ymin), (xmax, ymax)), or four points. The first
-            point is where the text starts.
-        unread: The reason why all or part of the line is missing from the page's text, as in `UnreadLine`; ``None`` if
-            nothing is missing.
+        geometry: Position in fractions of the original page's width and height: ((xmin, ymin), (xmax, ymax)), or four
+            corners (x, y). The first corner is where the text starts.
+        unread: The reason why all or part of the line is missing from the page's text, such as ``"no text"`` or
+            ``"low confidence"`` (see `UnreadLine`); ``None`` if nothing is missing.
     """
 
     image: npt.NDArray[np.uint8]

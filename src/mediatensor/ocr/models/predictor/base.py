@@ -87,15 +87,16 @@ SMALLEST_SKEW = 0.5  # pages turned by a smaller angle, in degrees, are not stra
 class TextPredictor(nn.Module):
     """Base class of predictors that detect and recognise text, page by page.
 
-    Args:
-        det_predictor: Finds text.
-        reco_predictor: Reads the text.
-        line_classifier: Detects upside-down lines; required unless pages are assumed straight.
-        layout_predictor: Finds the regions of pages; if None, rules find them.
-        table_predictor: Finds the cells of the tables found by ``layout_predictor``; if None, rules find them.
-        **builder_options: Options of `DocumentBuilder`.
-
     All arguments that are not listed here are the same as for `ocr_predictor`.
+
+    Args:
+        det_predictor: Detects words or lines of text on pages.
+        reco_predictor: Recognises the text in crops of words or lines.
+        line_classifier: Detects upside-down lines; required unless ``assume_straight_pages`` is true.
+        layout_predictor: A network that finds the regions of pages; if None, rules find them.
+        table_predictor: A network that finds the cells of the tables found by ``layout_predictor``; if None, rules find
+            them.
+        **builder_options: Arguments of `DocumentBuilder`, which arranges the words of pages.
     """
 
     builder_type: ClassVar[type[DocumentBuilder] | type[KIEDocumentBuilder]]
@@ -175,10 +176,10 @@ class TextPredictor(nn.Module):
         self.doc_builder = self.builder_type(**builder_options)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile all networks in place.
+        """Compile all networks of the predictor in place.
 
         The steps between the networks are not compiled, and results do not change. Networks are compiled for pages of
-        any size with any number of words, so later pages need no new compilation.
+        any size with any number of words, so later pages do not trigger another compilation.
 
         Args:
             *args: Arguments of ``torch.compile``.
@@ -196,9 +197,10 @@ class TextPredictor(nn.Module):
 
         Args:
             hook: A function that is called once for each document. Its argument is a list with the boxes of each page,
-                relative to the page and without scores. From a text predictor, each item is an array (N, 4) or
-                (N, 4, 2). From a predictor for key information, each item is a dictionary with such an array for each
-                class. The hook can remove, move or add boxes, and must return all boxes in the same structure.
+                relative to the page and without scores. From an `OCRPredictor`, each item is an array: (N, 4), as xmin,
+                ymin, xmax, ymax, or four corners (N, 4, 2). From a `KIEPredictor`, each item is a dictionary that maps
+                each class name to such an array. The hook can remove, move or add boxes, and must return all boxes in
+                the same structure.
 
         Raises:
             InvalidArgumentError: The hook is not callable.
@@ -216,19 +218,21 @@ class TextPredictor(nn.Module):
 
     @torch.inference_mode()
     def cut_lines(self, page: Any) -> list[CutLine]:
-        """Read a page, and return the images of its lines with the text that was read.
+        """Detect and recognise the text lines of a page, and return crops of the lines with their text.
 
-        The text can be corrected, and the lines can then be used to train a recogniser.
+        After their text has been corrected, the lines can be used to train a recogniser.
 
         Args:
-            page: One page, in the forms that `OCRPredictor.forward` accepts for items of a list.
+            page: One page: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a Pillow image, or a file with one
+                page.
 
         Returns:
-            The lines in reading order, including lines that were detected but not read.
+            A list with a `CutLine` for each line in reading order. It includes lines that were detected, but whose text
+            was not recognised.
 
         Raises:
-            InvalidArgumentError: ``page`` is not a page, or has several pages.
-            PageError: The page cannot be read.
+            InvalidArgumentError: ``page`` is not a page, or contains several pages.
+            PageError: The page cannot be decoded or rendered.
 
         Example:
             >>> from mediatensor.ocr import DocumentFile, ocr_predictor

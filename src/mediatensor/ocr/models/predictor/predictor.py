@@ -18,13 +18,13 @@ __all__ = ["OCRPredictor"]
 
 
 class OCRPredictor(TextPredictor):
-    """Detects and reads the text of pages; created by `ocr_predictor`.
+    """Detects and recognises the text of pages; created by `ocr_predictor`.
 
     Args:
-        det_predictor: Finds text.
-        reco_predictor: Reads the text.
-        line_classifier: Detects upside-down lines; required unless pages are assumed straight.
-        **kwargs: Further options of `TextPredictor` and `DocumentBuilder`. ``keep_reading_order`` is true by default.
+        det_predictor: Detects words or lines of text on pages.
+        reco_predictor: Recognises the text in crops of words or lines.
+        line_classifier: Detects upside-down lines; required unless ``assume_straight_pages`` is true.
+        **kwargs: Further arguments of `TextPredictor` and `DocumentBuilder`. ``keep_reading_order`` is true by default.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile, ocr_predictor
@@ -56,20 +56,20 @@ class OCRPredictor(TextPredictor):
 
     @torch.inference_mode()
     def forward(self, pages: Any) -> Document:
-        """Read the pages of a document.
+        """Detect and recognise the text on the pages of a document.
 
         Args:
             pages: A list of pages, a batch of pages, a `FrameBatch`, a document from `DocumentFile`, a Pillow image, or
                 a PDF or image file, given by its path, URL or bytes. A page is an array (H, W, 3), or a tensor
                 (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1], on any device. A list can also contain
-                files and Pillow images. Pages of documents are loaded only when they are read.
+                files and Pillow images. Pages of documents are loaded a few at a time.
 
         Returns:
-            The document with one page for each input page.
+            A `Document` with one page for each input page.
 
         Raises:
             InvalidArgumentError: An item is not a page.
-            PageError: A page cannot be read, and ``on_error="raise"``.
+            PageError: A page cannot be read, and ``on_error`` is ``"raise"``.
         """
         document: Document = self._read_document(pages)
         return document

@@ -45,7 +45,11 @@ def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
 
 
 class RecognitionPostProcessor(ABC):
-    """Decodes the scores of a network into words. ``vocab`` has the characters in the order of the classes."""
+    """Base class of objects that decode the scores of a recogniser into words.
+
+    Args:
+        vocab: The characters of the classes, in order: class 0 is ``vocab[0]``.
+    """
 
     def __init__(self, vocab: str) -> None:
         self.vocab = vocab
@@ -59,9 +63,12 @@ class RecognitionPostProcessor(ABC):
 
 
 class SequencePostProcessor(RecognitionPostProcessor):
-    """Decodes the scores of networks that return one character per step. Class ``len(vocab)`` is the end token.
+    """Decodes the scores of networks that return one character per step, and then an end token, class ``len(vocab)``.
 
     The confidence of a word is the mean probability of its characters, or 0 for an empty word.
+
+    Args:
+        vocab: The characters of the classes, in order: class 0 is ``vocab[0]``.
     """
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:
@@ -81,9 +88,13 @@ class SequencePostProcessor(RecognitionPostProcessor):
 
 
 class LeastCertainPostProcessor(SequencePostProcessor):
-    """Decodes words like its base class, but the confidence of a word is the lowest probability of all steps.
+    """Decodes words like `SequencePostProcessor`, but with a lower confidence.
 
-    Steps after the end of the word count as well.
+    The confidence of a word is the lowest of the probabilities that the chosen classes have at all steps. This includes
+    the steps after the end of the word.
+
+    Args:
+        vocab: The characters of the classes, in order: class 0 is ``vocab[0]``.
     """
 
     def _confidence(self, best: list[float], length: int) -> float:
@@ -91,18 +102,19 @@ class LeastCertainPostProcessor(SequencePostProcessor):
 
 
 class RecognitionModel(nn.Module, ABC):
-    """Base class of networks that read an image of a word.
+    """Base class of networks that recognise the word in an image.
 
-    Subclasses compute the scores and the loss in `_score`.
+    Subclasses compute the scores and the loss in ``_score``.
 
     Args:
-        vocab: The characters in the order of the classes.
+        vocab: The characters of the classes, in order.
         postprocessor: Decodes the scores into words.
-        exportable: Whether ``forward`` returns only the logits, as required for export.
-        cfg: The configuration of the model: ``mean``, ``std``, ``input_shape``, ``vocab`` and ``url``.
+        exportable: Whether ``forward`` returns only ``{"logits": ...}``, as required for export.
+        cfg: Dictionary of preprocessing settings that predictors use (``mean``, ``std`` and ``input_shape``), and
+            ``vocab`` and ``url``.
 
     Raises:
-        InvalidArgumentError: The vocabulary is empty.
+        InvalidArgumentError: ``vocab`` is empty.
     """
 
     max_length: int
@@ -119,11 +131,11 @@ class RecognitionModel(nn.Module, ABC):
         self.cfg = cfg
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load the parameters of this network from a file.
+        """Load the parameters of this network from a state dict file.
 
         Args:
             path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
-            **kwargs: Arguments of `load_pretrained_params`.
+            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
 
         Example:
             >>> import torch
@@ -136,14 +148,18 @@ class RecognitionModel(nn.Module, ABC):
 
     @abstractmethod
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that computes the scores of classes, and the class of the character ``vocab[0]``."""
+        """Return a pair: the linear layer that computes the scores of classes, and the class index of ``vocab[0]``."""
 
     @abstractmethod
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode N words as training targets: a row of classes for each word.
+        """Encode words as class indices, as targets for training.
+
+        Args:
+            gts: The N correct words (ground truths).
 
         Returns:
-            The rows, int32 (N, width), which include the special tokens of this network; and the length of each word.
+            A pair. The first item is an int32 array (N, width) with a row of class indices for each word, including the
+            special tokens of this network. The second item is a list with the number of characters of each word.
         """
 
     @abstractmethod
@@ -167,19 +183,21 @@ class RecognitionModel(nn.Module, ABC):
         return_model_output: bool = False,
         return_preds: bool = False,
     ) -> dict[str, Any]:
-        """Read the words in images.
+        """Recognise the words in images.
 
         Args:
-            x: Images (N, 3, H, W), normalized with the mean and std of ``cfg``.
+            x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``.
             target: The correct word for each image, to compute the loss; required in training mode. Networks that
                 decode character by character can then use the correct characters instead of their own predictions
                 (teacher forcing).
-            return_model_output: Also return ``out_map``, the scores (N, T, classes).
+            return_model_output: Also return ``out_map``.
             return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            A dictionary. ``preds`` has N pairs of a word and its confidence. ``out_map`` is present if requested, and
-            ``loss``, a scalar, if there is a target. An exportable model returns only ``logits``.
+            A dictionary. ``preds`` is a list with a pair for each image: the word and its confidence in [0, 1].
+            ``out_map``, if requested, has the scores of the classes at T steps before the softmax, (N, T, classes).
+            ``loss``, a scalar, is present if there is a target. If ``exportable`` is true, the dictionary has only
+            ``logits``, the same scores.
 
         Raises:
             InvalidArgumentError: ``target`` is missing in training mode or does not have one word for each image, or
@@ -346,9 +364,13 @@ def ctc_loss(logarithms: Tensor, labels: Tensor, lengths: Tensor) -> Tensor:
 
 
 class CTCPostProcessor(RecognitionPostProcessor):
-    """Decodes CTC scores into words: takes the best class of each step. The blank is the class after the vocabulary.
+    """Decodes CTC scores into words, by taking the most probable class at each step (CTC best path).
 
-    The confidence of a word is the lowest of the probabilities of these best classes, including blanks.
+    The blank is class ``len(vocab)``. The confidence of a word is the lowest probability of the classes that were
+    taken, including blanks.
+
+    Args:
+        vocab: The characters of the classes, in order: class 0 is ``vocab[0]``.
 
     >>> import torch
     >>> from mediatensor.ocr.models.recognition import CTCPostProcessor
@@ -361,19 +383,28 @@ class CTCPostProcessor(RecognitionPostProcessor):
     def ctc_best_path(
         logits: torch.Tensor, vocab: str = VOCABS["french"], blank: int | None = None
     ) -> list[tuple[str, float]]:
-        """Decode scores by the best class at each step, and return the words with their confidences.
+        """Decode scores by taking the most probable class at each step.
 
         Args:
-            logits: The scores, (N, T, C).
-            vocab: The characters, in the order of the classes.
-            blank: The blank class; by default the class after the vocabulary.
+            logits: The scores of C classes at T steps before the softmax, (N, T, C).
+            vocab: The characters of the classes, in order.
+            blank: The index of the blank class; by default ``len(vocab)``.
+
+        Returns:
+            A list of N pairs: the word and its confidence in [0, 1].
         """
         decoded = ctc_best_path(logits.float().softmax(dim=-1), len(vocab) if blank is None else blank)
         words = (decode_sequence(decoded.sequence(index).labels, vocab) for index in range(len(decoded)))
         return list(zip(words, decoded.lowest.tolist(), strict=True))
 
     def characters(self, logits: torch.Tensor) -> CtcCharacters:
-        """Decode scores (N, T, C), and return the characters of all words with their time steps and confidences."""
+        """Decode scores of C classes at T steps before the softmax, (N, T, C), into characters and their steps.
+
+        Returns:
+            An object with the characters of all words, concatenated. Its attributes are NumPy arrays with an element
+            for each character: ``labels`` (class indices), ``start_steps``, ``stop_steps``, ``peak_steps`` and
+            ``confidences``. Word ``i`` has the elements from ``offsets[i]`` to ``offsets[i + 1] - 1``.
+        """
         return ctc_best_path(logits.float().softmax(dim=-1), len(self.vocab))
 
     def __call__(self, logits: torch.Tensor) -> list[tuple[str, float]]:

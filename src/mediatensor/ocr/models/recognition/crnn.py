@@ -31,15 +31,15 @@ _HEAD = ("linear.weight", "linear.bias")
 class CRNN(CTCModel):
     """CRNN (Shi et al., "An End-to-End Trainable Neural Network for Image-based Sequence Recognition", 2015).
 
-    Images may have any width. With docTR's backbones, each time step covers 4 pixels.
+    Images may have any width. With docTR's backbones, each of the T time steps covers 4 pixels of the width.
 
     Args:
-        feature_extractor: Maps (N, 3, H, W) images to (N, C, H', T) features.
-        vocab: The characters, in the order of the classes.
+        feature_extractor: The backbone, which maps images (N, 3, H, W) to features (N, C, H', T).
+        vocab: The characters of the classes, in order.
         rnn_units: Number of LSTM units in each direction.
         input_shape: Channels, height and width of the images. All images must have this height, but can have any width.
-        exportable: Whether ``forward`` returns only the logits, as required for export.
-        cfg: The configuration of the model.
+        exportable: Whether ``forward`` returns only ``{"logits": ...}``, as required for export.
+        cfg: Dictionary of preprocessing settings that predictors use: ``mean``, ``std`` and ``input_shape``.
 
     Example:
         >>> import torch
@@ -99,15 +99,16 @@ def _crnn(arch: str, pretrained: bool, backbone: Callable[..., nn.Module], kwarg
 
 
 def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Return a CRNN with a VGG-16 backbone, docTR's default recogniser.
+    """Return a CRNN with a VGG-16 backbone, docTR's default text recogniser, in training mode.
 
     Args:
-        pretrained: Load docTR's weights from a file on this machine. If ``vocab`` is not the default, the weights of
-            the layer that scores characters are not loaded.
-        **kwargs: Arguments of `CRNN`. ``pretrained_backbone=True`` loads only the weights of the backbone.
+        pretrained: Load docTR's weights from a file on this machine; see `find_weights`. If ``vocab`` is not the
+            default, the weights of the layer that scores characters are not loaded.
+        **kwargs: Arguments of `CRNN`, except ``feature_extractor`` and ``cfg``. By default, ``vocab`` is docTR's French
+            vocabulary. ``pretrained_backbone=True`` loads only the weights of the backbone.
 
     Raises:
-        WeightsNotFoundError: Weights are requested, but the file is not on this machine; the message says where to put
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine. The message says where to put
             it.
     """
     return _crnn("crnn_vgg16_bn", pretrained, vgg16_bn_r, kwargs)

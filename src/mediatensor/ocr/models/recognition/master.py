@@ -35,7 +35,7 @@ _HEAD = ("decoder.embed.weight", "linear.weight", "linear.bias")
 
 
 class MASTERPostProcessor(LeastCertainPostProcessor):
-    """Decodes the scores of `MASTER` into words."""
+    """Decodes the scores of `MASTER` into words; see `LeastCertainPostProcessor`."""
 
 
 class PositionalEncoding(nn.Module):
@@ -102,12 +102,12 @@ class Decoder(nn.Module):
 class MASTER(RecognitionModel):
     """MASTER, a recogniser that decodes words character by character.
 
-    See Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019. The confidence of a word
-    is also computed from steps after its end. Therefore the confidence, but not the word, depends slightly on the other
-    words in the batch. The arguments that are not listed here are the same as for `CRNN`.
+    See Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019. The steps after the end of
+    a word influence its confidence. Therefore the confidence, but not the word, depends slightly on the other words in
+    the batch. The arguments that are not listed here are the same as for `CRNN`.
 
     Args:
-        feature_extractor: Maps images to ``{"features": (N, d_model, H', W')}``.
+        feature_extractor: The backbone, which maps images (N, 3, H, W) to ``{"features": (N, d_model, H', W')}``.
         d_model: Number of feature channels.
         dff: Inner width of the feed-forward layers.
         num_heads: Number of attention heads.
@@ -153,7 +153,15 @@ class MASTER(RecognitionModel):
         return self.linear, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows: a start token, the classes of the characters, an end token, and padding."""
+        """Encode words as class indices: a start token, the characters, an end token, and padding.
+
+        Args:
+            gts: The N correct words (ground truths).
+
+        Returns:
+            A pair: an int32 array (N, max_length), and a list with the number of characters of each word. Longer words
+            are truncated to ``max_length - 2`` characters, and have no end token.
+        """
         return encode_with_marks(gts, self.vocab, self.max_length - 2, pad=self.pad)
 
     @staticmethod
@@ -161,16 +169,18 @@ class MASTER(RecognitionModel):
         """Return the cross-entropy of the characters and the end token of each word, averaged over words.
 
         Args:
-            model_output: The scores, (N, T, C).
+            model_output: The scores of C classes before the softmax, (N, T, C).
             gt: The correct classes, int64 (N, T). The first class of each word is the start token.
-            seq_len: The length of each word, int64 (N,).
+            seq_len: The number of characters of each word, int64 (N,).
         """
         return masked_cross_entropy(model_output[:, :-1], gt[:, 1:], seq_len + 1)
 
     def decode(self, known: torch.Tensor, encoded: torch.Tensor) -> torch.Tensor:
-        """Return scores (N, L, C) for the character that follows each position of ``known``.
+        """Return scores of C classes before the softmax, (N, L, C), for the character after each known character.
 
-        ``known`` (N, L) are the classes of characters, and ``encoded`` (N, P, D) the features of the images.
+        Args:
+            known: The classes of the start token and the known characters, int64 (N, L).
+            encoded: Features of the images at P positions, (N, P, D).
         """
         causal = torch.ones(known.shape[1], known.shape[1], dtype=torch.bool, device=known.device).tril()
         mask = causal & (known != self.pad)[:, None, None]
@@ -178,9 +188,13 @@ class MASTER(RecognitionModel):
         return scores
 
     def decode_autoregressive(self, encoded: torch.Tensor) -> torch.Tensor:
-        """Decode words character by character until all words of the batch have ended.
+        """Decode words character by character, until all words of the batch have ended.
 
-        ``encoded`` (N, P, D) are the features of the images. Return the scores (N, max_length, C).
+        Args:
+            encoded: Features of the images at P positions, (N, P, D).
+
+        Returns:
+            Scores of C classes before the softmax, (N, max_length, C).
         """
         count = encoded.shape[0]
         known = torch.full((count, self.max_length), self.pad, dtype=torch.int64, device=encoded.device)
@@ -208,7 +222,7 @@ class MASTER(RecognitionModel):
 
 
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
-    """Return a MASTER, whose backbone is a ResNet-31 with global context attention.
+    """Return a MASTER recogniser whose backbone is a ResNet-31 with global context attention, in training mode.
 
     Takes the arguments of `crnn_vgg16_bn`, but ``**kwargs`` are arguments of `MASTER`.
     """

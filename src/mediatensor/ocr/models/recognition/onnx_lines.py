@@ -82,12 +82,12 @@ class OnnxLineRecognizer(CtcLineRecognizer):
     to another type, and trained. onnxruntime runs all other layers on the CPU, and training does not change them.
 
     Args:
-        network: A function that computes features (N, T, width) of lines (N, 3, 48, W).
-        head: The last layer, which computes the scores of the classes from these features. The first class is the
-            blank.
-        characters: The character of each class except class 0, the blank.
+        network: A function that computes features (N, T, width) from images of lines, (N, 3, 48, W).
+        head: The last layer, which computes the scores of the classes from these features. Class 0 is the blank.
+        characters: The characters of the classes from class 1 on, in order.
         step_pixels: Width in pixels of the part of a line that each of the T steps covers.
-        right_to_left: Whether the network is for a right-to-left script. Its characters then come in visual order.
+        right_to_left: Whether the network is for a right-to-left script. If so, it returns characters in visual order,
+            from left to right.
 
     Example:
         >>> from mediatensor.ocr.models import find_weights, load_line_recognizer
@@ -118,10 +118,14 @@ class OnnxLineRecognizer(CtcLineRecognizer):
 
     @not_compiled
     def features(self, x: Tensor) -> Tensor:
-        """Return the input of the last layer, (N, T, width), on the device of the lines ``x``.
+        """Return the input of the last layer, (N, T, width), for lines, on the device of the lines.
+
+        Args:
+            x: Images of text lines, (N, 3, 48, W), with channels in the order BGR, normalised with the mean and std in
+                ``cfg``.
 
         Raises:
-            InvalidArgumentError: The model is being exported.
+            InvalidArgumentError: ``exportable`` is true; the model cannot be exported.
             WeightsError: The network does not accept lines of this size.
         """
         if self.exportable:
@@ -129,9 +133,13 @@ class OnnxLineRecognizer(CtcLineRecognizer):
         return self.network(x).to(x.device, self.head.weight.dtype)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same as the base class, but with probability 0 instead of NaN.
+        """Find the most probable class of each step in the result of `features`, like `PPOCRRecognizer`.
 
-        Weights from unknown files can produce NaN.
+        Probabilities that are NaN, which damaged weights can cause, are replaced with 0.
+
+        Returns:
+            Three tensors (N, T): the probability of the most probable class, float32; the class, int64; and the
+            probability of a space, float32.
         """
         probabilities, classes, spaces = super().best_of_steps(features)
         return probabilities.nan_to_num(0.0), classes, spaces.nan_to_num(0.0)
@@ -146,19 +154,19 @@ def load_line_recognizer(
 ) -> OnnxLineRecognizer:
     """Load a recogniser of text lines from an ONNX file, such as RapidOCR's PP-OCRv5 models.
 
-    Load only files that you trust: onnxruntime runs the network without limits on memory or time. Nothing is
-    downloaded. The network must be like those of PP-OCRv3 to v6: its input is 48 pixels high and of any width, and its
-    output is CTC scores of characters.
+    Load only files that you trust: onnxruntime runs the network without limits on memory or time. The network must be
+    like those of PP-OCRv3 to v6: its input is 48 pixels high and of any width, and its output is CTC scores of
+    characters.
 
     Args:
-        path: The file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``.
+        path: The path of the ONNX file, for example ``cyrillic_PP-OCRv5_rec_mobile.onnx``. URLs are rejected.
         dictionary: The characters of the classes, as a list, or as the path of a text file with one character on each
-            line. By default, the list in the ONNX file is used. If it contains none, a text file in the same folder is
-            used: one with the ONNX file's name and the ending ``.txt`` or ``_dict.txt``, or else the only ``.txt``
-            file.
-        vocab: The characters that may be read; by default all.
-        right_to_left: Whether the script is read from right to left. By default, this is the case if the dictionary
-            contains letters of such scripts, for example Arabic or Hebrew.
+            line. By default, the list in the ONNX file is used. If the ONNX file contains no list, a text file in the
+            same folder is used: one with the ONNX file's name and the ending ``.txt`` or ``_dict.txt``, or else the
+            only ``.txt`` file.
+        vocab: The characters that the model may return; by default all in the dictionary.
+        right_to_left: Whether the script is read from right to left. By default, this is true if the dictionary
+            contains letters of right-to-left scripts, such as Arabic or Hebrew.
 
     Returns:
         The model, to be used as ``ocr_predictor(script_readers={"Cyrillic": model})`` or

@@ -86,7 +86,7 @@ _UNUSED_KEYS = tuple(
 
 
 class PARSeqPostProcessor(SequencePostProcessor):
-    """Decodes the scores of `PARSeq` into words."""
+    """Decodes the scores of `PARSeq` into words; see `SequencePostProcessor`."""
 
 
 class CharEmbedding(nn.Module):
@@ -136,19 +136,21 @@ class PARSeqDecoder(nn.Module):
 
 
 class PARSeq(RecognitionModel):
-    """PARSeq (Bautista and Atienza, 2022): reads a word from left to right, then predicts each character again.
+    """PARSeq, a recogniser that predicts the characters of a word from left to right, and then each character again.
 
-    The second prediction of a character takes all other characters into account. The arguments that are not listed here
-    are the same as for `CRNN`.
+    The second prediction of a character takes all other characters into account. See Bautista and Atienza, "Scene Text
+    Recognition with Permuted Autoregressive Sequence Models", 2022. The arguments that are not listed here are the same
+    as for `CRNN`.
 
     Args:
-        feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
+        feature_extractor: The backbone, which maps images to ``{"features": (N, 1 + patches, D)}``: the features of a
+            class token and of all patches.
         embedding_units: Width D of the features.
         max_length: Maximum number of characters of a word.
         dropout_prob: Dropout probability in the decoder.
         dec_num_heads: Number of attention heads of the decoder.
-        dec_ff_dim: Width from which the inner width of the decoder's feed-forward layer is computed.
-        dec_ffd_ratio: Inner width of the feed-forward layer, relative to ``dec_ff_dim``.
+        dec_ff_dim: Base width of the decoder's feed-forward layer.
+        dec_ffd_ratio: Inner width of the feed-forward layer, as a multiple of ``dec_ff_dim``.
         input_shape: Channels, height and width of the images.
 
     Example:
@@ -189,7 +191,12 @@ class PARSeq(RecognitionModel):
             initialize_truncated(part, nn.Linear, nn.Embedding)
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load parameters from a state dict file. Files from docTR versions before 0.11.1 are accepted too."""
+        """Load parameters from a state dict file. Files from docTR versions before 0.11.1 are accepted too.
+
+        Args:
+            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
+            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
+        """
         kwargs["ignore_keys"] = (*(kwargs.get("ignore_keys") or ()), *_UNUSED_KEYS)
         super().from_pretrained(path_or_url, **kwargs)
 
@@ -197,7 +204,15 @@ class PARSeq(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows: start token, classes of characters, end token, padding. Also return their lengths."""
+        """Encode words as class indices: a start token, the characters, an end token, and padding.
+
+        Args:
+            gts: The N correct words (ground truths).
+
+        Returns:
+            A pair: an int32 array (N, max_length + 2), and a list with the number of characters of each word. Longer
+            words are truncated to ``max_length`` characters, and have no end token.
+        """
         return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
 
     def decode(
@@ -206,13 +221,14 @@ class PARSeq(RecognitionModel):
         """Score the possible characters at Q positions of each word, using the characters that are already known.
 
         Args:
-            known: (N, K) int64, the start token and the known characters.
-            features: (N, L, D) features of the image.
-            mask: Bool, broadcasts to (N, heads, Q, K): True where a position may attend to a known character.
-            queries: (N, Q, D), the embeddings of the positions to score.
+            known: The classes of the start token and the known characters, int64 (N, K).
+            features: Features of the images, (N, L, D).
+            mask: A bool tensor that broadcasts to (N, heads, Q, K): True where a position may attend to a known
+                character.
+            queries: Embeddings of the positions to score, (N, Q, D).
 
         Returns:
-            (N, Q, C) scores.
+            Scores of C classes before the softmax, (N, Q, C).
         """
         start = self.embed(known[:, :1])
         characters = self.pos_queries[:, : known.shape[1] - 1] + self.embed(known[:, 1:])
@@ -224,11 +240,11 @@ class PARSeq(RecognitionModel):
         """Decode words from left to right. Then decode each character again, using all other characters.
 
         Args:
-            features: (N, L, D) features of the image.
-            max_len: Maximum number of characters; by default the model's limit.
+            features: Features of the images, (N, L, D).
+            max_len: Maximum number of characters; by default the model's ``max_length``.
 
         Returns:
-            Scores (N, characters + 1, C); the additional position is for the end token.
+            Scores of C classes before the softmax, (N, max_len + 1, C). The additional position is for the end token.
         """
         steps = min(self.max_length if max_len is None else max_len, self.max_length) + 1
         queries = self.pos_queries[:, :steps].expand(features.shape[0], -1, -1)
@@ -259,12 +275,15 @@ class PARSeq(RecognitionModel):
     def permutation_loss(
         self, features: torch.Tensor, classes: torch.Tensor, permutations: torch.Tensor
     ) -> torch.Tensor:
-        """Return the mean cross-entropy over several reading orders of the words (section 3.2 of the paper).
+        """Return the mean cross-entropy over several reading orders of the words (section 3.2 of the PARSeq paper).
 
         Args:
-            features: (N, L, D) features of the images.
-            classes: (N, W) int64: start token, classes, end token and padding.
-            permutations: (K, W) orders from `draw_permutations`.
+            features: Features of the images, (N, L, D).
+            classes: The correct classes, int64 (N, W): start token, characters, end token and padding.
+            permutations: K reading orders, int64 (K, W). Each row lists all W positions in the order of reading.
+
+        Returns:
+            The loss, a scalar tensor.
         """
         known, wanted = classes[:, :-1], classes[:, 1:]
         before_end = self._mask_before_end(known)
@@ -297,10 +316,10 @@ class PARSeq(RecognitionModel):
 
 
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
-    """Return a PARSeq whose backbone is the small vision transformer (ViT-S).
+    """Return a PARSeq recogniser whose backbone is a small vision transformer (ViT-S), in training mode.
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `PARSeq`. ``patch_size`` is the height and
-    width of the backbone's patches, by default (4, 8) pixels.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `PARSeq`. ``kwargs`` can also contain
+    ``patch_size``: the height and width in pixels of the backbone's patches, by default (4, 8).
     """
 
     def network(features: nn.Module, **options: Any) -> PARSeq:

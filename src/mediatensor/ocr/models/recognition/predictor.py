@@ -22,15 +22,15 @@ __all__ = ["RecognitionPredictor"]
 
 
 class RecognitionPredictor(nn.Module):
-    """Reads image crops of any size that each contain a word or a line.
+    """Recognises the text of image crops of any size, each of which contains a word or a line.
 
     Args:
-        pre_processor: For a model that reads words: resizes crops and puts them in batches. None for a model that reads
-            lines.
-        model: The network.
-        split_wide_crops: Whether to cut crops that are much wider than the network's input into overlapping parts. Only
-            for a model that reads words.
-        batch_size: Maximum number of crops in a batch, for a model that reads lines.
+        pre_processor: Resizes and normalises crops, and puts them into batches. Only for a model that recognises words;
+            None for a model that recognises lines.
+        model: The network, such as `PARSeq` or `PPOCRRecognizer`. It is set to evaluation mode.
+        split_wide_crops: Whether to cut crops at least 8 times as wide as high into overlapping parts. Only for a model
+            that recognises words.
+        batch_size: Maximum number of crops in a batch. Only for a model that recognises lines.
 
     Example:
         >>> from mediatensor.ocr import DocumentFile
@@ -66,20 +66,20 @@ class RecognitionPredictor(nn.Module):
 
     @property
     def reads_lines(self) -> bool:
-        """Whether the model reads whole lines with spaces, rather than single words."""
+        """Whether the model recognises whole lines with spaces; otherwise it recognises single words."""
         return isinstance(uncompiled_module(self.model), CtcLineRecognizer)
 
     @torch.inference_mode()
     def forward(self, crops: Iterable[Image], **kwargs: Any) -> list[tuple[str, float]]:
-        """Read the text of crops.
+        """Recognise the text of crops.
 
         Args:
             crops: A list or a batch of crops. A crop is an array (H, W, 3), or a tensor (3, H, W) or (H, W, 3), with
                 uint8 values or floats in [0, 1].
-            **kwargs: Arguments of the model's ``forward``.
+            **kwargs: Further arguments of the model's ``forward``. They have no effect on models that recognise lines.
 
         Returns:
-            For each crop, its text and a confidence in [0, 1].
+            A list with a pair for each crop: its text and a confidence in [0, 1].
 
         Raises:
             InvalidArgumentError: An item is not an image.
@@ -87,7 +87,15 @@ class RecognitionPredictor(nn.Module):
         return self.read(as_images(crops), **kwargs)
 
     def read(self, images: Sequence[Tensor], **kwargs: Any) -> list[tuple[str, float]]:
-        """Read the text of image tensors (3, H, W), without the checks of `forward`."""
+        """Recognise the text of crops like `forward`, but without checking them.
+
+        Args:
+            images: Tensors (3, H, W), uint8 or floats in [0, 1].
+            **kwargs: Further arguments of the model's ``forward``. They have no effect on models that recognise lines.
+
+        Returns:
+            A list with a pair for each crop: its text and a confidence in [0, 1].
+        """
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
 
     def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:

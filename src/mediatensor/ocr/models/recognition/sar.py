@@ -38,7 +38,7 @@ _HEAD = (
 
 
 class SARPostProcessor(LeastCertainPostProcessor):
-    """Decodes the scores of `SAR` into words."""
+    """Decodes the scores of `SAR` into words; see `LeastCertainPostProcessor`."""
 
 
 class SAREncoder(nn.Module):
@@ -129,10 +129,10 @@ class SARDecoder(nn.Module):
 class SAR(RecognitionModel):
     """SAR (Li et al., "Show, Attend and Read: A Simple and Strong Baseline for Irregular Text Recognition", 2018).
 
-    Other arguments are documented in `CRNN`.
+    The arguments that are not listed here are the same as for `CRNN`.
 
     Args:
-        feature_extractor: Maps images to ``{"features": (N, C, H', W')}``.
+        feature_extractor: The backbone, which maps images (N, 3, H, W) to ``{"features": (N, C, H', W')}``.
         rnn_units: Number of units of each LSTM; must equal both the number of feature channels and ``embedding_units``.
         embedding_units: Width of the character embeddings.
         attention_units: Number of channels to which features and LSTM state are projected for the attention.
@@ -141,7 +141,7 @@ class SAR(RecognitionModel):
         input_shape: Channels, height and width of the images; other sizes are accepted.
 
     Raises:
-        InvalidArgumentError: The vocabulary is empty, or is not smaller than ``embedding_units``.
+        InvalidArgumentError: The vocabulary is empty, or does not have fewer characters than ``embedding_units``.
 
     Example:
         >>> import torch
@@ -184,21 +184,25 @@ class SAR(RecognitionModel):
         return self.decoder.output_dense, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of class indices, padded with end tokens. Also return the word lengths.
+        """Encode words as class indices, padded with end tokens.
 
-        Words longer than ``self.max_length`` are truncated.
+        Args:
+            gts: The N correct words (ground truths). Longer words are truncated to ``self.max_length`` characters.
+
+        Returns:
+            A pair: an int32 array (N, self.max_length), and a list with the number of characters of each word.
         """
         encoded = encode_sequences(list(gts), self.vocab, target_size=self.max_length, eos=len(self.vocab))
         return encoded, [min(len(word), self.max_length) for word in gts]
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Return the cross-entropy over each word and its end token.
+        """Return the cross-entropy of the characters and the end token of each word, averaged over words.
 
         Args:
-            model_output: (N, T, C) scores.
-            gt: (N, T) int64, the true classes.
-            seq_len: (N,) int64, the length of each word.
+            model_output: The scores of C classes before the softmax, (N, T, C).
+            gt: The correct classes, int64 (N, T).
+            seq_len: The number of characters of each word, int64 (N,).
         """
         return masked_cross_entropy(model_output, gt, (seq_len + 1).clamp(max=model_output.shape[1]))
 
@@ -215,9 +219,9 @@ class SAR(RecognitionModel):
 
 
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
-    """Return a SAR with a ResNet-31 backbone.
+    """Return a SAR recogniser with a ResNet-31 backbone, in training mode.
 
-    Takes the same arguments as `crnn_vgg16_bn`, except that ``kwargs`` are passed to `SAR`.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `SAR`.
     """
 
     def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:

@@ -93,12 +93,12 @@ def remap_preds(
 
 
 def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
-    """Join two texts, read in overlapping image pieces, so that the characters in the overlap are not repeated.
+    """Join the texts of two overlapping parts of an image, so that the characters in the overlap are not repeated.
 
-    The cut between the pieces may run through the last character of ``a`` and the first character of ``b``, so these
-    two are ignored. Among the overlaps whose remaining characters all agree, the one closest to the expected length is
-    used. If no overlap agrees, the overlap with the lowest penalty is used. The penalty is the number of differing
-    characters, plus the difference between the length of the overlap and the expected length.
+    The last character of ``a`` and the first character of ``b`` are ignored, because a cut may run through them. The
+    function compares the end of ``a`` with the start of ``b`` for all lengths of the overlap. If all characters agree
+    for several lengths, the length closest to the expected one is used. If they agree for none, the length with the
+    lowest penalty is used: the number of differing characters, plus the difference from the expected length.
 
     Args:
         a: The left text.
@@ -130,12 +130,12 @@ def merge_strings(a: str, b: str, overlap_ratio: float) -> str:
 
 
 def merge_multi_strings(seq_list: Sequence[str], overlap_ratio: float, last_overlap_ratio: float) -> str:
-    """Join the texts that were read in the overlapping pieces of one crop. An empty list gives an empty string.
+    """Join the texts of several overlapping parts of an image. An empty list gives an empty string.
 
     Args:
-        seq_list: The text of each piece, from left to right.
-        overlap_ratio: Share of each piece's width that overlaps the previous piece.
-        last_overlap_ratio: The same share for the last piece.
+        seq_list: The text of each part, from left to right.
+        overlap_ratio: Share of each part's width that overlaps the previous part.
+        last_overlap_ratio: Share of the last part's width that overlaps the previous part.
 
     >>> from mediatensor.ocr.models.recognition.utils import merge_multi_strings
     >>> merge_multi_strings(["Donaud", "audampfs", "mpfschiff"], 0.5, 0.5)

@@ -24,11 +24,11 @@ VIPTRPostProcessor = CTCPostProcessor
 class VIPTR(CTCModel):
     """VIPTR (Cheng et al., "A Vision Permutable Extractor for Fast and Efficient Scene Text Recognition", 2024).
 
-    The height of images must be a multiple of 16, and their width a multiple of 8. Other arguments are documented in
-    `CRNN`.
+    The height of images must be a multiple of 16, and their width a multiple of 8. The arguments that are not listed
+    here are the same as for `CRNN`.
 
     Args:
-        feature_extractor: Maps images to ``{"features": (N, T, D)}``.
+        feature_extractor: The backbone, which maps images (N, 3, H, W) to ``{"features": (N, T, D)}``.
         embedding_units: Width D of the features.
         input_shape: Channels, height and width of the images; other sizes are accepted.
 
@@ -64,9 +64,9 @@ class VIPTR(CTCModel):
 
 
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
-    """Return a VIPTR whose backbone is the tiny VIP network.
+    """Return a VIPTR recogniser whose backbone is the tiny VIP network, in training mode.
 
-    Takes the same arguments as `crnn_vgg16_bn`, except that ``kwargs`` are passed to `VIPTR`.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `VIPTR`.
     """
 
     def make_features(is_pretrained: bool, shape: Sequence[int]) -> nn.Module:

@@ -32,16 +32,17 @@ _HEAD = ("head.weight", "head.bias")
 
 
 class ViTSTRPostProcessor(SequencePostProcessor):
-    """Decodes the scores of `ViTSTR` into words."""
+    """Decodes the scores of `ViTSTR` into words; see `SequencePostProcessor`."""
 
 
 class ViTSTR(RecognitionModel):
     """ViTSTR (Atienza, "Vision Transformer for Fast and Efficient Scene Text Recognition", 2021).
 
-    Other arguments are documented in `CRNN`.
+    The arguments that are not listed here are the same as for `CRNN`.
 
     Args:
-        feature_extractor: Maps images to ``{"features": (N, 1 + patches, D)}``.
+        feature_extractor: The backbone, which maps images to ``{"features": (N, 1 + patches, D)}``: the features of a
+            class token and of all patches.
         embedding_units: Width D of the features.
         max_length: Maximum number of characters of a word.
         input_shape: Channels, height and width of the images.
@@ -75,17 +76,24 @@ class ViTSTR(RecognitionModel):
         return self.head, 0
 
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
-        """Encode words as rows of a start token, class indices and end tokens. Also return the word lengths."""
+        """Encode words as class indices: a start token, the characters, and end tokens.
+
+        Args:
+            gts: The N correct words (ground truths). Longer words are truncated to ``self.max_length - 2`` characters.
+
+        Returns:
+            A pair: an int32 array (N, self.max_length), and a list with the number of characters of each word.
+        """
         return encode_with_marks(gts, self.vocab, self.max_length - 2)
 
     @staticmethod
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
-        """Return the cross-entropy over each word and its end token.
+        """Return the cross-entropy of the characters and the end token of each word, averaged over words.
 
         Args:
-            model_output: (N, T, C) scores.
-            gt: (N, width) int64, each row a start token and then the true classes, as from `build_target`.
-            seq_len: (N,) int64, the length of each word.
+            model_output: The scores of C classes before the softmax, (N, T, C).
+            gt: The classes returned by `build_target`, int64 (N, width): a start token, then the correct classes.
+            seq_len: The number of characters of each word, int64 (N,).
         """
         steps = min(model_output.shape[1], gt.shape[1] - 1)
         return masked_cross_entropy(model_output[:, :steps], gt[:, 1 : steps + 1], (seq_len + 1).clamp(max=steps))
@@ -112,14 +120,17 @@ def _vitstr(
 
 
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Return a ViTSTR whose backbone is the small vision transformer (ViT-S).
+    """Return a ViTSTR recogniser whose backbone is a small vision transformer (ViT-S), in training mode.
 
-    Takes the same arguments as `crnn_vgg16_bn`, except that ``kwargs`` are passed to `ViTSTR`. ``patch_size`` sets the
-    patches of the backbone, 4 by 8 pixels by default.
+    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `ViTSTR`. ``kwargs`` can also contain
+    ``patch_size``: the height and width in pixels of the backbone's patches, by default (4, 8).
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
 
 def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Return a ViTSTR whose backbone is the base vision transformer (ViT-B). Takes the arguments of `vitstr_small`."""
+    """Return a ViTSTR recogniser whose backbone is a base vision transformer (ViT-B), in training mode.
+
+    Takes the arguments of `vitstr_small`.
+    """
     return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)

@@ -28,20 +28,23 @@ def recognition_predictor(
     batch_size: int = 128,
     **kwargs: Any,
 ) -> RecognitionPredictor:
-    """Return a predictor that reads the text of image crops.
+    """Return a predictor that recognises the text of image crops.
 
     Args:
-        arch: A name of `ARCHS`, the path of a checkpoint (``.pt``) written by training, or a model. The default
-            reads whole lines of any width; docTR's architectures read words.
-        pretrained: Load weights that are stored on this machine; see `find_weights`.
-        symmetric_pad: Pad crops on all sides; otherwise only on the right and below. No effect on the default
-            architecture.
+        arch: A name listed by ``list_models("reco_*")``, the path of a checkpoint (``.pt``) written by a training
+            command, or a model. The default architecture recognises whole lines of any width; docTR's architectures
+            recognise words.
+        pretrained: Load weights from a file on this machine; see `find_weights`.
+        symmetric_pad: Pad crops equally on opposite sides; otherwise only on the right and below. This has no effect on
+            the default architecture.
         batch_size: Maximum number of crops in a batch.
-        **kwargs: ``mean``, ``std``, ``split_wide_crops``, ``pretrained_backbone``, and ``vocab`` if ``arch`` is a name.
+        **kwargs: ``mean`` and ``std`` replace those in the model's ``cfg``. ``split_wide_crops`` (True by default) cuts
+            wide crops into overlapping parts. These three have no effect on the default architecture. If ``arch`` is a
+            name, arguments of the network are also accepted, such as ``vocab`` and ``pretrained_backbone``.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for the architecture on this machine.
+        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine.
 
     Example:
         >>> import numpy as np

@@ -19,8 +19,8 @@ class TablePredictor(nn.Module):
     """Finds the cells of tables in images. Each image shows one table, and may have any size.
 
     Args:
-        pre_processor: Resizes images, and puts them in batches.
-        model: The network that finds the cells.
+        pre_processor: Resizes and normalises images, and puts them into batches for the network.
+        model: The network that finds the cells, such as `TableCenterNet`. It is set to evaluation mode.
     """
 
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
@@ -37,15 +37,16 @@ class TablePredictor(nn.Module):
         """Find the cells of the table in each image.
 
         Args:
-            pages: Images of one table each: arrays (H, W, 3), tensors (3, H, W) or (H, W, 3), uint8 or floats in
-                [0, 1]; a list, a batch or a `FrameBatch`.
-            **kwargs: Arguments of the model's ``forward``.
+            pages: A list of images, a batch of images or a `FrameBatch`. Each image shows one table. It is an array
+                (H, W, 3), or a tensor (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1].
+            **kwargs: Further arguments of the model's ``forward``.
 
         Returns:
-            A dict for each image with ``num_rows``, ``num_cols`` and ``cells``, sorted by descending score. Each cell
-            is a dict. Its ``geometry`` is relative to the image: [xmin, ymin, xmax, ymax], or four points if the
-            model's ``assume_straight_pages`` is false. ``score`` is in [0, 1]. ``row_start``, ``row_end``,
-            ``col_start`` and ``col_end`` are its first and last row and column, counted from 0.
+            A list with a dictionary for each image. ``num_rows`` and ``num_cols`` are the numbers of rows and columns.
+            ``cells`` is a list of dictionaries, sorted by descending ``score``, which is in [0, 1]. The ``geometry`` of
+            a cell is relative to the image: [xmin, ymin, xmax, ymax], or four corners [x, y] if the model's
+            ``assume_straight_pages`` is false. ``row_start`` and ``row_end`` are the first and last row of a cell,
+            ``col_start`` and ``col_end`` its first and last column, all counted from 0.
 
         Raises:
             InvalidArgumentError: An item is not an image.

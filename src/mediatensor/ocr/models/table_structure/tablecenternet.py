@@ -148,16 +148,16 @@ class _Points(NamedTuple):
 
 
 class TableCenterNetPostProcessor:
-    """Converts the maps that the network predicts to cells. Its attributes can be changed at any time.
+    """Converts the output maps of `TableCenterNet` to the cells of tables. Its attributes can be changed at any time.
 
     Args:
-        center_thresh: Cells with a lower score are dropped.
-        corner_thresh: Corners with a lower score are ignored.
+        center_thresh: Cells with a lower score, in [0, 1], are dropped.
+        corner_thresh: Corners with a lower score, in [0, 1], are ignored.
         not_relocate: Keep the corners of cells as predicted from their centers, instead of moving them to the detected
             corners. This is faster but less exact.
-        assume_straight_pages: Return upright boxes; otherwise return the four corners of each cell.
-        center_k: Maximum number of cells to consider.
-        corner_k: Maximum number of corners to consider.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of each cell.
+        center_k: Maximum number of cells to consider in an image.
+        corner_k: Maximum number of corners to consider in an image.
     """
 
     def __init__(
@@ -338,18 +338,18 @@ class TableCenterNet(nn.Module):
         first_level: Index of the first feature map that is used.
         last_level: Index after the last feature map from which the outputs are computed. Coarser feature maps are only
             merged into the finer ones.
-        center_thresh: Cells with a lower score are dropped.
-        corner_thresh: Corners with a lower score are ignored.
-        center_k: Maximum number of cells to consider.
-        corner_k: Maximum number of corners to consider.
+        center_thresh: Cells with a lower score, in [0, 1], are dropped.
+        corner_thresh: Corners with a lower score, in [0, 1], are ignored.
+        center_k: Maximum number of cells to consider in an image.
+        corner_k: Maximum number of corners to consider in an image.
         not_relocate: Keep the corners of cells as predicted from their centers, instead of moving them to the detected
-            corners.
+            corners. This is faster but less exact.
         max_objects: Maximum number of cells of a table in training; further cells are ignored.
         max_corners: Has no effect; accepted for compatibility with docTR. Training uses all corners of the cells that
             are not ignored.
-        assume_straight_pages: Return upright boxes; otherwise return the four corners of each cell.
-        exportable: Return only the output maps, as required for export.
-        cfg: The configuration of the model.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of each cell.
+        exportable: Whether ``forward`` returns only the output maps, as required for export.
+        cfg: Dictionary of preprocessing settings that predictors use: ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -390,7 +390,7 @@ class TableCenterNet(nn.Module):
 
     @property
     def assume_straight_pages(self) -> bool:
-        """Whether ``preds`` contain upright boxes rather than the four corners of each cell."""
+        """Whether `forward` returns cells as axis-aligned boxes (K, 4); otherwise as four corners, (K, 4, 2)."""
         return self.postprocessor.assume_straight_pages
 
     @assume_straight_pages.setter
@@ -398,7 +398,12 @@ class TableCenterNet(nn.Module):
         self.postprocessor.assume_straight_pages = straight
 
     def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load a checkpoint file with `load_pretrained_params`."""
+        """Load the parameters of this network from a state dict file.
+
+        Args:
+            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
+            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
+        """
         load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
@@ -412,17 +417,19 @@ class TableCenterNet(nn.Module):
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: The true cells of each image, needed only to compute the loss. ``cells`` are boxes (K, 4), or
-                corners (K, 4, 2) clockwise from the top left, relative to the image. ``logic``, integers (K, 4), is the
-                first and last column and the first and last row of each cell, counted from 0.
-            return_model_output: Also return ``out_map``, a dict of the output maps, each (N, channels, H / 4, W / 4).
+            target: The correct cells of each image, as a dictionary, to compute the loss. ``cells`` are relative to the
+                image: boxes (K, 4), as xmin, ymin, xmax, ymax, or corners (K, 4, 2), clockwise from the top left.
+                ``logic`` are integers (K, 4): the first and last column and the first and last row of each cell,
+                counted from 0.
+            return_model_output: Also return ``out_map``.
             return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            A dict. ``preds`` has the ``polygons``, ``scores`` and ``logical`` of each image, see
-            `TableCenterNetPostProcessor`; it is left out if there is a target, unless requested. ``out_map`` is
-            included if requested, and ``loss`` if there is a target. If ``exportable`` is set, the output maps are
-            returned instead.
+            A dictionary. ``preds`` is present if there is no target, or if it is requested: a list with a dictionary
+            for each image, which has ``polygons``, float32 (K, 4) or (K, 4, 2), relative to the image; ``scores``,
+            float32 (K,); and ``logical``, int32 (K, 4), in the format of the target's ``logic``. ``out_map``, if
+            requested, is a dictionary of the output maps, each (N, channels, H / 4, W / 4). ``loss``, a scalar, is
+            present if there is a target. If ``exportable`` is true, the result is the dictionary of output maps.
 
         Raises:
             InvalidArgumentError: Cells of the target are outside [0, 1], or have the wrong shape.
@@ -454,15 +461,16 @@ class TableCenterNet(nn.Module):
 
 
 def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> TableCenterNet:
-    """Return a TableCenterNet with a StarNet-S3 backbone and 7 million parameters, in training mode.
+    """Return a `TableCenterNet` with a StarNet-S3 backbone and 7 million parameters, in training mode.
 
     Args:
-        pretrained: Load docTR's weights from a file on this machine.
-        pretrained_backbone: Load only the weights of the backbone.
-        **kwargs: Arguments of `TableCenterNet`.
+        pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
+        pretrained_backbone: Load only the weights of the backbone. It has no effect if ``pretrained`` is true.
+        **kwargs: Arguments of `TableCenterNet`, except ``feat_extractor`` and ``cfg``.
 
     Raises:
-        WeightsNotFoundError: The requested weights are not on this machine. The message says where to put them.
+        WeightsNotFoundError: Weights are requested, but the file is not on this machine. The message says where to put
+            it.
     """
     backbone = starnet_s3(pretrained_backbone and not pretrained)
     features = FeatureExtractor(backbone, [str(level) for level in range(5)])

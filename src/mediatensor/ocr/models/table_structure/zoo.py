@@ -32,20 +32,21 @@ def table_predictor(
     """Return a predictor that finds the cells of tables with docTR's network.
 
     Args:
-        arch: A name from `ARCHS`, the path of a checkpoint (``.pt``), or a model. A checkpoint with docTR's state dict
-            is also accepted.
-        pretrained: Load weights that are stored on this machine; see `find_weights`. You must download them yourself,
+        arch: ``"tablecenternet"``, the path of a checkpoint (``.pt``), or a model. A file that contains only a state
+            dict, as docTR publishes it, is also accepted.
+        pretrained: Load weights from a file on this machine; see `find_weights`. You must download them yourself,
             because no package contains them.
-        assume_straight_pages: Return upright boxes; otherwise return the four corners of each cell.
-        preserve_aspect_ratio: Scale both sides of an image equally, and pad.
-        symmetric_pad: Pad on all sides; otherwise only on the right and below.
-        batch_size: Number of images in a batch.
-        **kwargs: ``mean`` and ``std``; ``pretrained_backbone`` is accepted and has no effect, as in docTR.
+        assume_straight_pages: Return axis-aligned boxes; otherwise return the four corners of each cell.
+        preserve_aspect_ratio: Scale both sides of an image equally, and pad it; otherwise stretch it.
+        symmetric_pad: Pad equally on opposite sides; otherwise only on the right and below.
+        batch_size: Maximum number of images in a batch.
+        **kwargs: ``mean`` and ``std`` replace those in the model's ``cfg``. ``pretrained_backbone`` is accepted, but
+            has no effect, as in docTR.
 
     Raises:
         InvalidArgumentError: The architecture is unknown.
-        WeightsNotFoundError: There are no weights for the architecture on this machine.
-        WeightsError: The checkpoint is damaged, or belongs to another network.
+        WeightsNotFoundError: ``pretrained`` is true, but the weights file is not on this machine.
+        WeightsError: The checkpoint is damaged, or is made for another network.
 
     Example:
         >>> import numpy as np
