@@ -89,14 +89,15 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
         num_frames_from_content: Number of frames in the index; ``None`` if there is no index.
         duration_seconds: Duration in seconds. It is the first known of these values: the duration from the content, the
             duration from the stream's header, the number of frames divided by the frame rate, the duration from the
-            container's header.
+            container's header. ``None`` if none is known.
         begin_stream_seconds: Start time in seconds from the content. Without an index, it comes from the header, or is
             0 if the header does not state it.
         end_stream_seconds: End time in seconds from the content. Without an index, it is the start time plus the
-            duration.
+            duration; ``None`` if the duration is unknown.
         num_frames: Number of frames from the content. Without an index, it comes from the header. If the header does
-            not state it, it is the duration times the frame rate.
-        average_fps: Average number of frames per second from the content; without an index, from the header.
+            not state it, it is the duration times the frame rate; ``None`` if these are unknown.
+        average_fps: Average number of frames per second from the content; without an index, from the header. ``None``
+            if unknown.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
@@ -120,7 +121,7 @@ class AudioStreamHeaderMetadata(StreamMetadata):
     """Metadata in the header of an audio stream.
 
     Attributes:
-        sample_rate: Samples per second.
+        sample_rate: Sample rate in Hz.
         num_channels: Number of channels.
         sample_format: FFmpeg's name of the sample format, such as ``"fltp"``.
         channel_layout: FFmpeg's name of the layout, such as ``"stereo"`` or ``"5.1(side)"``.
@@ -139,8 +140,8 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
     Attributes:
         language: The container's language code, usually three letters of ISO 639-2 such as ``"eng"``; ``None`` if
             undetermined.
-        is_text: Whether the subtitles are text, which `SubtitleDecoder` can read, or images; ``None`` if there is no
-            decoder for the codec.
+        is_text: ``True`` if the subtitles are text, which `SubtitleDecoder` can read; ``False`` if they are images;
+            ``None`` if there is no decoder for the codec.
     """
 
     language: str | None = field(default=None, kw_only=True)

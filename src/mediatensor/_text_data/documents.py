@@ -88,10 +88,10 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
 class DocumentPages(MediaDataset):
     """A dataset of document pages. Each row is a `Sample` with one page.
 
-    Documents are PDF files, which need the extra ``ocr``, images, and TIFF files of several pages. A page is rendered
-    or decoded when its row is read. ``Sample.image`` is upright RGB, uint8 (3, H, W), with a white background under
-    transparent parts. ``Sample.extra["page_index"]`` is the index of the page in the document, from 0. A document that
-    cannot be opened has one row, and reading that row fails.
+    Documents are PDF files, images, and TIFF files of several pages. PDF files need the extra ``ocr``. A page is
+    rendered or decoded when its row is read. ``Sample.image`` is upright RGB, uint8 (3, H, W), with a white background
+    under transparent parts. ``Sample.extra["page_index"]`` is the index of the page in the document, from 0. A document
+    that cannot be opened has one row, and reading that row fails.
 
     Args:
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
@@ -406,8 +406,8 @@ class WordCrops(MediaDataset):
 
         Raises:
             SourceNotFoundError: if the folder or file does not exist.
-            OpenError: if the file is not JSON, or larger than 1 GiB.
-            InvalidArgumentError: if the mapping is empty, or does not map names to texts.
+            OpenError: if the file of labels is not JSON, or larger than 1 GiB.
+            InvalidArgumentError: if ``labels`` is empty, or does not map names to texts.
 
         Example:
             >>> dataset = WordCrops.from_labels("train/images")  # doctest: +SKIP

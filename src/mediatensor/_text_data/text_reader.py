@@ -92,7 +92,8 @@ class TextReader(RowMapper):
         predictor_options: Arguments of `mediatensor.ocr.ocr_predictor`: ``det_arch``, ``reco_arch`` ... Unlike there,
             ``pretrained`` is ``True`` by default.
         make_predictor: Function that takes no arguments and returns your own predictor. Like an `OCRPredictor`, the
-            predictor must take a list of pages. ``None`` means the predictor of `mediatensor.ocr.ocr_predictor`.
+            predictor must take a list of pages, uint8 arrays (H, W, 3), and return a document with these pages.
+            ``None`` means the predictor of `mediatensor.ocr.ocr_predictor`.
         device: Torch device of the models, such as ``"cuda"``.
         pdf_options: Further arguments of `read_pdf`: ``password`` ..., and ``timeout_seconds`` (default 60), the time
             limit in seconds for a page. If a page takes longer, reading it fails, and the column ``error``

@@ -60,8 +60,8 @@ class StreamParameters:
 class Picture(Protocol):
     """The attributes that a decoded picture must have. Its pixels can be on any device.
 
-    A picture can also have two attributes of `Surface`: ``num_bytes``, its size in the frame cache
-    (`mediatensor.set_frame_cache_bytes`), and ``orientation``.
+    A picture can also have two attributes of `Surface`: ``orientation``, and ``num_bytes``, the number of bytes that it
+    counts for in the frame cache (`mediatensor.set_frame_cache_bytes`).
     """
 
     @property
@@ -154,8 +154,8 @@ class DecodeBackend(ABC):
     """Decodes video on one kind of hardware: the CPU, a GPU, ...
 
     Attributes:
-        name: The backend's name, as passed to ``decode_backend``: ``"cpu"``, ``"cuda"``, ...
-        device_types: Types of torch devices for which this backend is the default.
+        name: The backend's name, as passed to ``decode_backend`` of `VideoDecoder`: ``"cpu"``, ``"cuda"``, ...
+        device_types: Types of torch devices for which this backend is the default, such as ``("cuda",)``.
     """
 
     name: ClassVar[str]

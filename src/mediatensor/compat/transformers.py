@@ -157,7 +157,7 @@ def load_video(
             fetched. Frames that are already decoded (arrays, tensors, lists of images) are returned unchanged.
         num_frames: Number of frames to read, spread evenly over the video. If ``num_frames``, ``fps`` and
             ``sample_indices_fn`` are all ``None``, all frames are read.
-        fps: Number of frames to read per second of video, instead of ``num_frames``. Pass at most one of both.
+        fps: Number of frames to read per second of video. Pass either ``fps`` or ``num_frames``, not both.
         backend: ``"mediatensor"``, or a backend of transformers. It determines the type of the frames: tensors for
             ``"mediatensor"``, ``"torchcodec"`` and ``"torchvision"``; numpy arrays for ``"pyav"``, ``"decord"`` and
             ``"opencv"``. The decoder is always this library.
@@ -316,7 +316,8 @@ def load_audio(
         Samples, float32 numpy array (N,).
 
     Raises:
-        InvalidArgumentError: if an argument is invalid, or ``audio`` is neither a file nor base64.
+        InvalidArgumentError: if an argument is invalid.
+        SourceNotFoundError: if ``audio`` is a string, but neither an existing file, an http(s) URL nor base64.
         OpenError, ReadError, StreamError: if the source cannot be read, or has no audio.
         DecodeError: if the audio cannot be decoded.
         IsolatedWorkerError: if the call takes longer than ``timeout``.

@@ -121,7 +121,7 @@ class VideoLoader:
             **kwargs: Arguments for the vLLM loader that `register` was given as ``sampling``; ignored without one.
 
         Returns:
-            Frame indices in ascending order, unless another loader chooses them.
+            List of frame indices.
 
         Example:
             >>> from mediatensor.compat.vllm import VideoLoader, VideoSource, VideoTarget

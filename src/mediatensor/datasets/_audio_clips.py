@@ -133,7 +133,11 @@ class AudioClips(MediaDataset):
 
 @dataclass(frozen=True)
 class AudioRecipe(Recipe):
-    """Opens audio files and reads clips from them, for the dataset `AudioClips`, which describes the arguments."""
+    """Opens audio files and reads clips from them, for the dataset `AudioClips`.
+
+    The arguments have the same meaning as in `AudioClips`. ``decoder_options`` can also have ``sample_rate``,
+    ``num_channels`` and ``downmix``.
+    """
 
     sampler: Callable[[Any], Sound]
     keep_clip_dimension: bool = False
@@ -214,7 +218,7 @@ class VideoAudioClips(MediaDataset):
               the same sample of a tar shard;
             * ``"column"``: the row's column ``captions``. It has the path or the text of a subtitle file, a series of
               mappings with ``start``, ``end`` and ``text`` (or the same as JSON), or a `VideoReading` or the path of a
-              saved one;
+              saved `VideoReading`;
             * ``"any"``: the first of ``"column"``, ``"sidecar"`` and ``"subtitles"`` that exists;
             * a function that takes an `Item` and returns a `SubtitleDecoder`, or any value that the column ``captions``
               accepts.
@@ -303,7 +307,11 @@ class VideoAudioClips(MediaDataset):
 
 @dataclass(frozen=True)
 class VideoAudioRecipe(Recipe):
-    """Opens videos and reads clips with audio, for the dataset `VideoAudioClips`, which describes the arguments."""
+    """Opens videos and reads clips with audio and captions, for the dataset `VideoAudioClips`.
+
+    The arguments have the same meaning as in `VideoAudioClips`. ``decoder_options`` can also have ``sample_rate``,
+    ``num_channels`` and ``downmix``.
+    """
 
     sampler: Callable[[Any], Clips]
     keep_clip_dimension: bool = False

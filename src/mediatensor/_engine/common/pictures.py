@@ -177,7 +177,7 @@ class ResizeStep:
 
 @dataclass(frozen=True)
 class CropStep:
-    """Crop the frame to (height, width), with the upper left corner of the crop at (top, left). All are in pixels.
+    """Crop the frame to (height, width), with the upper left corner of the crop at (top, left), in pixels.
 
     Example:
         >>> from mediatensor.transforms import CenterCrop
@@ -195,8 +195,9 @@ class CropStep:
 class PadStep:
     """Place the frame in a larger image of (height, width), with the frame's upper left corner at (top, left).
 
-    All are in pixels. ``fill`` is the value of the pixels around the frame, as a tuple with one number for all channels
-    or one for each channel. The numbers are on the scale of the result: 0 to 255 for uint8, 0 to 1 for float32.
+    All four numbers are in pixels. ``fill`` is the value of the pixels around the frame, as a tuple with one number for
+    all channels or one for each channel. Fill values are on the scale of the result: 0 to 255 for uint8, 0 to 1 for
+    float32.
 
     Example:
         >>> from mediatensor.transforms import Letterbox

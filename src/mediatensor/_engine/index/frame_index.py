@@ -184,7 +184,7 @@ class FrameIndex:
 
     @property
     def average_fps(self) -> float | None:
-        """Number of frames divided by ``end_seconds - begin_seconds``; ``None`` if this difference is 0."""
+        """Frames per second: ``len(index) / (end_seconds - begin_seconds)``; ``None`` if this duration is 0."""
         seconds = self.end_seconds - self.begin_seconds
         return len(self) / seconds if seconds > 0 else None
 
@@ -372,8 +372,9 @@ class FrameIndex:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a file, so that later decoders of the same video need not make it again.
 
-        The write is atomic: if it is interrupted, the earlier file stays intact. The file takes a few bytes per frame.
-        It identifies the video by size and content instead of its name, so the index also fits moved and copied videos.
+        The write is atomic: if it is interrupted, an earlier file at ``path`` stays intact. The file takes a few bytes
+        per frame. The index belongs to a video with this size and content, not to its name, so it also fits moved and
+        copied videos.
 
         Args:
             path: File to write. An existing file is replaced.

@@ -183,7 +183,7 @@ class VideoReader:
         return list(self._key_indices)
 
     def get_avg_fps(self) -> float:
-        """Return the frames per second according to the header. If the header has no rate, use the frame times."""
+        """Return the frames per second from the header or, if it has no rate, computed from the frame times."""
         return self._average_fps
 
     def seek(self, pos: int) -> None:

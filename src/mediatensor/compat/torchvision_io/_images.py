@@ -93,7 +93,7 @@ def decode_image(
     """Decode an image of any format.
 
     Args:
-        input: The bytes of an image file as a tensor (N,) of uint8, or the path of the file.
+        input: The bytes of an image file as a uint8 tensor (number of bytes,), or the path of the file.
         mode: Channels of the result, as an `ImageReadMode` or its name, such as ``"RGB"``. By default, the result has
             the same channels as the file, except that GIF becomes RGB.
         apply_exif_orientation: Whether to turn the image upright according to its EXIF data.
@@ -128,7 +128,8 @@ def decode_jpeg(
     """Decode a JPEG file to a uint8 tensor (C, H, W). For a list of JPEG files, return a list of such tensors.
 
     Args:
-        input: The bytes of a JPEG file as a uint8 tensor (N,), or the path of the file, or a list of them.
+        input: The bytes of a JPEG file as a uint8 tensor (number of bytes,), or the path of the file. Also a list of
+            tensors and paths.
         mode: Channels of the result; see `decode_image`.
         device: Device on which to return the result. The file is always decoded on the CPU.
         apply_exif_orientation: Whether to turn the image upright according to its EXIF data.

@@ -188,12 +188,12 @@ def _position_in_batch(position: int, number: int, old_shape: tuple[int, ...], n
 def stack(samples: Sequence[Sample | Skipped]) -> Batch:
     """Stack samples of the same shape: frames (B, T, C, H, W), audio (B, channels, samples), images (B, 3, H, W).
 
-    B is the number of samples. All collate functions leave out skipped rows, but keep the failures and timings of these
-    rows. If all labels are numbers, they become a tensor (B,): int64, or float64 if any label is fractional. Booleans
-    count as 0 and 1. Labels that are tensors or arrays of one shape and dtype are stacked. All other labels stay a
-    list. ``Batch.extra`` maps the name of each column that at least one sample has to a list of B values, with ``None``
-    for samples without the column. The memory format of the data does not change: decoded frames stay channels-last in
-    memory. In a worker, batches are written directly into shared memory.
+    B is the number of samples without skipped rows. All collate functions leave out skipped rows (`Skipped`), but keep
+    the failures and timings of these rows. If all labels are numbers, they become a tensor (B,): int64, or float64 if
+    any label is fractional. Booleans count as 0 and 1. Labels that are tensors or arrays of one shape and dtype are
+    stacked. All other labels stay a list. ``Batch.extra`` maps the name of each column that at least one sample has to
+    a list of B values, with ``None`` for samples without the column. The memory format of the data does not change:
+    decoded frames stay channels-last in memory. In a worker, batches are written directly into shared memory.
 
     If samples were made with ``keep_clip_dimension=True``, their audio is not stacked, but stays a list with one
     `AudioSamplesBatch` for each sample.
@@ -306,8 +306,8 @@ def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
     """Make a batch of rows that are dicts of named columns.
 
     In each column, B tensors are stacked to one tensor (B, ...), and other values become a list of length B.
-    `DataLoader` uses this function for datasets whose rows are dicts, such as `LeRobotClips`. Skipped rows are left
-    out, but their failures are kept.
+    `DataLoader` uses this function for datasets whose rows are dicts, such as `LeRobotClips`. Rows that the dataset
+    skipped (`Skipped`) are left out, but their failures are kept.
 
     Args:
         rows: The rows of a dataset, each a `ColumnDict`; all of them may be `Skipped`.

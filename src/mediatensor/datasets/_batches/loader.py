@@ -362,7 +362,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Let the next iteration over this loader resume at a saved position.
 
-        The batch size and the numbers of workers and ranks can differ from those of the loader that saved the state.
+        The state can come from a loader with another batch size, number of workers or number of ranks.
 
         Args:
             state: A result of `state_dict`. For a `MediaDataset`, all ranks have the same state, so you can load the
@@ -461,9 +461,9 @@ P = TypeVar("P", bound=Position)
 
 
 class BatchIterator(Iterator[B], Generic[B]):
-    """One iteration over a `DataLoader` or `ToDevice`, with its own position. ``iter(loader)`` returns it.
+    """An iterator over the batches of one epoch. ``iter(loader)`` of a `DataLoader` or `ToDevice` returns it.
 
-    Several iterations over one loader do not affect each other.
+    Each iterator has its own position in the epoch. Several iterators over one loader do not affect each other.
 
     Example:
         >>> from mediatensor.datasets import DataLoader, VideoClips
@@ -502,7 +502,7 @@ class BatchIterator(Iterator[B], Generic[B]):
         return self._position.state_dict()
 
     def close(self) -> None:
-        """End the iteration early, and stop its workers unless they are persistent.
+        """End this iteration early, and stop its worker processes, unless the loader has ``persistent_workers=True``.
 
         Example:
             >>> from mediatensor.datasets import DataLoader, VideoClips
