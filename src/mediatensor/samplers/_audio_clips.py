@@ -374,8 +374,9 @@ def audio_video_clips_at_random_timestamps(
             `InvalidArgumentError`.
 
     Returns:
-        A list of `AudioVideoClip`, as `AudioVideoDecoder.get_played_in_range` returns them. If ``fps`` is given, the
-        time of frame k is ``start + k / fps``; repetitions of the last frame all have the same time.
+        A list of `AudioVideoClip`, each with frames and audio, as `AudioVideoDecoder.get_played_in_range` returns them.
+        If ``fps`` is given, the time of frame k is ``start + k / fps``; repetitions of the last frame all have the same
+        time.
 
     Raises:
         InvalidArgumentError: if an argument is invalid, or the video stream is shorter than a clip and ``policy`` is

@@ -136,11 +136,11 @@ def sample_frames(
     """Decode evenly spaced frames of a whole video, limited by frame rate, number of frames, or number of tokens.
 
     Give at least one limit; the lowest limit applies. If the limits allow all frames of the video, each frame is
-    returned once. So a rate above the frame rate of the video, or ``max_frames`` above its number of frames, does not
-    repeat frames. If only one frame is returned, it is the first frame of the video.
+    returned once. For example, a rate above the frame rate of the video, or ``max_frames`` above its number of frames,
+    does not repeat frames. If only one frame is returned, it is the first frame of the video.
 
-    Otherwise, times are evenly spaced from the start of the first frame to the start of the last frame, and the frames
-    shown at these times are returned. At a constant frame rate, frame k of n has the index
+    If the limits allow fewer frames, times are evenly spaced from the start of the first frame to the start of the last
+    frame. The frames that are shown at these times are returned. At a constant frame rate, frame k of n has the index
     ``k * (len(decoder) - 1) // (n - 1)``. If the frame rate varies, a frame that is shown for long can be repeated.
 
     Args:

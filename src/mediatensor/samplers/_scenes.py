@@ -88,7 +88,7 @@ class Scene:
 
     @property
     def num_frames(self) -> int:
-        """Number of frames of the scene."""
+        """Number of frames of the scene: ``last_frame - first_frame + 1``."""
         return self.last_frame - self.first_frame + 1
 
     @property

@@ -222,8 +222,8 @@ def cropped_page(
 
     Returns:
         A pair. The first item is the crop, uint8 (3, crop_size, crop_size). The second item is a dict of the boxes in
-        the crop, with the same classes and in the same form, relative to the crop and clipped to it. Boxes that
-        are less than one pixel wide or high in the crop are left out.
+        the crop, with the same keys. They have the same form, are relative to the crop, and are clipped to it. Boxes
+        that are less than one pixel wide or high in the crop are left out.
 
     Example:
         >>> import numpy as np, torch

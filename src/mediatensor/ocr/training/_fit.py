@@ -133,9 +133,9 @@ def fit(
         A `Fit` with the scores of the best weights, the log, and the path of the checkpoint.
 
     Raises:
-        InvalidArgumentError: An argument is invalid, a text contains a character that the recogniser does not know, the
-            training is already complete, the saved state belongs to a training with other arguments, or training would
-            replace an input file or a file that does not come from a training.
+        InvalidArgumentError: An argument is invalid, or a text contains a character that the recogniser does not know.
+            Or the training is already complete, or the saved state belongs to a training with other arguments. Or
+            training would replace an input file or a file that does not come from a training.
         TrainingError: The gradients are no longer finite. The best weights so far remain in ``out``.
         WeightsNotFoundError: The pretrained weights to start from are not on this machine.
         WriteError: A file cannot be written. Existing files are kept.

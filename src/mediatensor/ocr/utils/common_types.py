@@ -26,10 +26,10 @@ class Sample:
         image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
         mask: A tensor (H, W) that is 0 at pixels to ignore in training, such as padding, and non-zero elsewhere; or
             ``None``.
-        target: The ground truth. For detection, it is an array of relative boxes (N, 4), each (xmin, ymin, xmax, ymax),
-            or of relative polygons (N, 4, 2), or a dict that has such an array for each class. For recognition, it is a
-            text. For classification, it is an array (1,) with the class number. It is ``None`` if there is no ground
-            truth. Relative coordinates are fractions of the image's width and height.
+        target: The ground truth, or ``None`` if there is none. For detection, it is an array of boxes (N, 4), each
+            (xmin, ymin, xmax, ymax), or of polygons (N, 4, 2). It can also be a dict that maps each class to such an
+            array. Coordinates are relative: fractions of the image's width and height. For recognition, the target is a
+            text. For classification, it is an array (1,) with the class index.
 
     Example:
         >>> import numpy as np

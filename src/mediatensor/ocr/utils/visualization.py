@@ -466,8 +466,9 @@ def overlay(
         page: A `Page` or `KIEPage`, or the result of its method ``export``.
         image: The image of the page: array (H, W, 3) or tensor (3, H, W), uint8. By default, the image that ``page``
             contains.
-        text: Where to write the text. ``"beside"``: on a blank page to the right of the image, as wide as the image.
-            ``"above"``: above each box, for pages of few words, such as video frames. ``"none"``: nowhere.
+        text: Where to write the recognised text. ``"beside"`` writes it on a blank page to the right of the image, as
+            wide as the image. ``"above"`` writes it above each box, which suits pages of few words, such as video
+            frames. ``"none"`` writes no text.
         line_width: The width of outlines in pixels; ``None`` chooses it by the size of the page.
         font_family: The path of a font file, or the name of an installed font; see `get_font`.
         structure: Whether to draw regions, table cells and fields, if the page has any.

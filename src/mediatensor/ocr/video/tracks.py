@@ -112,9 +112,12 @@ class TextTrack:
 
     Attributes:
         text: The text; lines are separated by ``"\\n"``.
-        kind: ``"caption"`` (subtitles in the pixels, which stay in place for a while), ``"overlay"`` (logo,
-            clock, score, ticker), ``"scene"`` (text on objects that were filmed) or ``"slide"`` (text on a page, such
-            as a slide of a lecture).
+        kind: One of
+
+            * ``"caption"``: subtitles in the pixels, which stay in place for a while;
+            * ``"overlay"``: logo, clock, score, ticker;
+            * ``"scene"``: text on objects that were filmed;
+            * ``"slide"``: text on a page, such as a slide of a lecture.
         start_seconds: Time in seconds at which the first frame with the text is shown.
         end_seconds: Time in seconds at which the first frame without the text is shown.
         first_frame: Index of the first frame that shows the text, as in `VideoDecoder`.
@@ -178,7 +181,7 @@ class TextTrack:
 
     @property
     def num_frames(self) -> int:
-        """Number of frames that show the text."""
+        """Number of frames from ``first_frame`` to ``last_frame``, both included."""
         return self.last_frame - self.first_frame + 1
 
 

@@ -62,7 +62,7 @@ _END = object()
 
 
 class VideoTextPredictor(nn.Module):
-    """Reads the text of videos; created by `video_text_predictor`.
+    """Module that detects and recognises the text shown in videos; created by `video_text_predictor`.
 
     Args:
         det_predictor: Predictor that detects lines of text, from `detection_predictor`.
@@ -114,7 +114,7 @@ class VideoTextPredictor(nn.Module):
         def __call__(self, video: Any) -> VideoReading: ...
 
     def forward(self, video: Any) -> VideoReading:
-        """Read the text in a video. On a terminal, a progress bar is shown.
+        """Detect and recognise the text in a video. On a terminal, a progress bar is shown.
 
         Frames that cannot be decoded are skipped and listed in ``problems`` of the result. If a file is truncated, the
         result has the texts before the truncation.
