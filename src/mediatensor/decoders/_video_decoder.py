@@ -306,7 +306,8 @@ class VideoDecoder(Closing):
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
-            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of indices.
+            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of indices, or less
+            if ``on_error="skip"`` leaves frames out.
 
         Raises:
             OutOfRangeError: if an index is out of range.
@@ -404,7 +405,8 @@ class VideoDecoder(Closing):
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's
-            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times.
+            ``output_dtype``; ``pts_seconds`` and ``duration_seconds`` float64 (N,). N is the number of times, or less
+            if ``on_error="skip"`` leaves frames out.
 
         Raises:
             OutOfRangeError: if a time is outside [begin_stream_seconds, end_stream_seconds).
@@ -474,7 +476,7 @@ class VideoDecoder(Closing):
     # Data that the codec exports
 
     def get_frame_bytes(self) -> Tensor:
-        """Return the size of each compressed frame in bytes, int64 (N,), without decoding.
+        """Return the size of each compressed frame in bytes without decoding, as an int64 tensor (number of frames,).
 
         The size of a frame is the size of its packet. If an interlaced frame has one packet for each field, it is the
         size of both packets together. A packet without a visible frame, such as a hidden frame of VP8, counts for the
@@ -501,7 +503,7 @@ class VideoDecoder(Closing):
         """Return the codec's `MotionVectors` of the frames at ``indices``. H.264 and MPEG streams have them.
 
         The vectors refer to the upright frames before ``transforms``. The file is opened a second time, and the frames
-        are decoded on the CPU. The result always has vectors for each index: if a frame cannot be decoded, the call
+        are decoded on the CPU. The result always has an entry for each index: if a frame cannot be decoded, the call
         raises an error, whatever ``on_error`` is. FFmpeg does not export the vectors of the last frame of MPEG-1 and
         MPEG-2 streams, or of MPEG-4 streams with B frames.
 
