@@ -56,8 +56,8 @@ def read_pdf(
         pages: The pages to open: a number, a range, a slice or a sequence of numbers. Numbers start from 0; negative
             ones count from the end. ``None`` opens all pages.
         dpi: Resolution in pixels per inch, to use instead of ``scale``.
-        max_pixels: Limit on height times width of a rendered page. Accessing a larger page raises `PageError`; ``None``
-            means no limit.
+        max_pixels: Limit on height times width of a rendered page, by default about 179 million. Accessing a larger
+            page raises `PageError`; ``None`` means no limit.
         timeout_seconds: Maximum time in seconds for opening the file, and for rendering each page. If it is given,
             PDFium runs in a separate process, which all documents share. If a page takes too long or crashes this
             process, accessing the page raises `PageError`; the other pages can still be accessed. With ``None``, PDFium

@@ -129,8 +129,8 @@ def open_document(file: Any, *, max_pixels: int | None = MAX_PIXELS, **pdf_optio
 
     Args:
         file: A path, a URL, bytes, or a binary file object.
-        max_pixels: Limit on the pixels of a page or image. Accessing a larger page raises `PageError`; ``None`` means
-            no limit.
+        max_pixels: Limit on height times width of a page or image, by default about 179 million. Accessing a larger
+            page raises `PageError`; ``None`` means no limit.
         **pdf_options: Further arguments of `read_pdf`. They are ignored for images.
 
     Returns:

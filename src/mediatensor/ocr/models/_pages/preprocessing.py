@@ -496,6 +496,8 @@ class FlexiblePreProcessor(nn.Module):
     ) -> Iterator[PageBatch]:
         """Scale and normalise pages, and yield a `PageBatch` for pages that have the same size after scaling.
 
+        Pages are grouped by size, so batches do not follow the order of ``images``.
+
         Args:
             images: Tensors (3, H, W) of any size, uint8 or floats in [0, 1].
             device: The device to which pages are moved before scaling. With ``None``, they stay on their device, and

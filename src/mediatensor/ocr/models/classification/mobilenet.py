@@ -242,7 +242,7 @@ def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3
 def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Return a MobileNetV3-Small that classifies by how many degrees a word is rotated in a crop of 256 x 256 pixels.
 
-    The four classes are 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
+    The four classes are clockwise rotations by 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
 
     Takes the arguments of `mobilenet_v3_small`.
     """
@@ -252,7 +252,7 @@ def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any)
 def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Return a MobileNetV3-Small that classifies by how many degrees a page is rotated in a 512 x 512 image.
 
-    The four classes are 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
+    The four classes are clockwise rotations by 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
 
     Takes the arguments of `mobilenet_v3_small`.
     """

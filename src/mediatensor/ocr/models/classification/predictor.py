@@ -42,7 +42,7 @@ class OrientationPredictor(nn.Module):
         self.model: Any = None if model is None else check_network(model).eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place. Takes the arguments of ``torch.compile``."""
+        """Compile the network in place; no effect without a network. Takes the arguments of ``torch.compile``."""
         compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
@@ -54,8 +54,8 @@ class OrientationPredictor(nn.Module):
                 floats in [0, 1].
 
         Returns:
-            Three lists with one item for each image: the class (an index into 0, -90, 180, 90), the rotation in
-            degrees, and the confidence in [0, 1], rounded to two decimals.
+            A list of three lists, each with one item for each image: the class (an index into 0, -90, 180, 90), the
+            clockwise rotation in degrees, and the confidence in [0, 1], rounded to two decimals.
 
         Raises:
             InvalidArgumentError: An item is not an image.
@@ -110,7 +110,7 @@ class LinePageOrientation(nn.Module):
         self.detector, self.classifier = detector, classifier.eval()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile both networks in place. Takes the arguments of ``torch.compile``."""
+        """Compile the detector and the line classifier in place. Takes the arguments of ``torch.compile``."""
         self.detector.compile(*args, **kwargs)
         compile_network(self.classifier, *args, **kwargs)
 
@@ -123,8 +123,8 @@ class LinePageOrientation(nn.Module):
                 in [0, 1].
 
         Returns:
-            Three lists with one item for each page: the class (an index into 0, -90, 180, 90), the rotation in degrees,
-            and the confidence in [0, 1], rounded to two decimals.
+            A list of three lists, each with one item for each page: the class (an index into 0, -90, 180, 90), the
+            clockwise rotation in degrees, and the confidence in [0, 1], rounded to two decimals.
         """
         images = upload_images(as_images(inputs), next(self.classifier.parameters()).device)
         located = self.detector.locate(images, rotated=True)

@@ -60,8 +60,9 @@ def page_orientation_predictor(
     By default, the predictor detects the text lines of a page, and derives the orientation from them.
 
     Args:
-        arch: A network that classifies whole pages, in the forms that `crop_orientation_predictor` accepts. mediatensor
-            has no weights for such networks. ``None`` uses text lines.
+        arch: The name, the path of a checkpoint (``.pt``), or the model of a network that classifies whole pages, such
+            as ``"mobilenet_v3_small_page_orientation"``. No package contains weights for such networks. ``None`` uses
+            text lines.
         pretrained: Load weights from files on this machine; see `find_weights`.
         batch_size: Maximum number of pages in a batch.
         **kwargs: If ``disabled`` is true, the predictor returns 0 degrees for all pages. If ``arch`` is given, ``mean``

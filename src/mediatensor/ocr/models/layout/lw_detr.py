@@ -335,12 +335,17 @@ class LWDETRPostProcessor:
         return f"{type(self).__name__}(score_thresh={self.score_thresh}, iou_thresh={self.iou_thresh})"
 
     def __call__(self, logits: NDArray[np.floating[Any]], boxes: NDArray[np.floating[Any]]) -> list[Found]:
-        """Return labels, boxes and scores of the regions on each page, sorted by label and then by descending score.
+        """Select the regions on each page.
 
         Args:
             logits: The score of each query for each class, before the sigmoid, (N, Q, C).
-            boxes: The box of each query, (N, Q, 6): centre, width and height relative to the page, and sine and cosine
-                of its direction.
+            boxes: The box of each query, (N, Q, 6): x and y of its centre, its width and its height, all relative to
+                the page, and the sine and cosine of its direction.
+
+        Returns:
+            A list with three items for each page: a list of K labels (class indices); the boxes, a float32 array, which
+            is (K, 4), as xmin, ymin, xmax, ymax, or (K, 4, 2), the corners (x, y); and a list of K scores in [0, 1].
+            Regions are sorted by label, and then by descending score.
         """
         return [self._regions(*page) for page in zip(logits, boxes, strict=True)]
 

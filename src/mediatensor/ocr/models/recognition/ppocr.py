@@ -178,10 +178,10 @@ class Layer(nn.Module):
 
 
 class CtcLineRecognizer(nn.Module):
-    """Base class of text line recognisers with a CTC head.
+    """Base class of networks that recognise whole text lines, and are trained with CTC.
 
-    The head scores the characters at each step along the line, and CTC decodes the scores. Subclasses implement
-    `features`.
+    The last layer computes a score for each character at each step along the line. CTC best path decoding converts the
+    scores to text. Subclasses implement `features`.
     """
 
     cfg: dict[str, Any]

@@ -333,7 +333,8 @@ class TableCenterNet(nn.Module):
     Args:
         feat_extractor: Backbone that returns five feature maps of an image, at 1/2, 1/4, 1/8, 1/16 and 1/32 of its
             size.
-        heads: Number of channels of each output map, by name.
+        heads: Dictionary of the names of the output maps and their numbers of channels. The names are those that
+            `TableCenterNetPostProcessor` takes.
         head_conv: Number of channels of the layer before each output map.
         first_level: Index of the first feature map that is used.
         last_level: Index after the last feature map from which the outputs are computed. Coarser feature maps are only
@@ -417,8 +418,8 @@ class TableCenterNet(nn.Module):
 
         Args:
             x: Images (N, 3, H, W), normalized with the mean and std in ``cfg``; H and W must be multiples of 32.
-            target: The correct cells of each image, as a dictionary, to compute the loss. ``cells`` are relative to the
-                image: boxes (K, 4), as xmin, ymin, xmax, ymax, or corners (K, 4, 2), clockwise from the top left.
+            target: For each image, a dictionary of its correct cells, to compute the loss. ``cells`` are relative to
+                the image: boxes (K, 4), as xmin, ymin, xmax, ymax, or corners (K, 4, 2), clockwise from the top left.
                 ``logic`` are integers (K, 4): the first and last column and the first and last row of each cell,
                 counted from 0.
             return_model_output: Also return ``out_map``.
