@@ -71,16 +71,18 @@ def _rows(data: Tensor, key: Any, key_on_cpu: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class ReplacedFrame:
-    """A report about damage in a `Frame` or `FrameBatch`: a damaged frame or a hole.
+    """Describes damage that affects a `Frame` or `FrameBatch`: a damaged frame, or a hole where frames are missing.
 
-    There is a report for each frame that was left out or replaced because it is damaged or cannot be decoded. A hole is
-    a part of the stream where the codec returned no frames, so the missing frames have no index. The report of a hole
-    refers to the first frame after the hole. This frame is returned as usual, so ``used_index`` equals ``index``.
+    There is one object for each frame that was left out or replaced because it is damaged or cannot be decoded, and one
+    for each hole. In a hole, the codec returned no frames. The missing frames are not counted, so they have no index.
+    The object of a hole refers to the first frame after the hole. This frame is returned as usual, so ``used_index``
+    equals ``index``.
 
     Attributes:
         index: Index of the damaged frame in the stream; for a hole, of the first frame after the hole.
         reason: A sentence with the reason why the frame could not be decoded, or a description of the hole.
-        position: Position of the frame in the batch, counted from 0 over all leading dimensions of ``data``. With
+        position: Position of the frame in the batch, from 0. If ``data`` has several dimensions before those of a
+            frame, such as (clips, frames), the position counts through all of them. With
             ``on_error="skip"``, it is the position among all requested frames, including the frames left out.
         used_index: Index of the frame that was returned instead; ``None`` if the frame was left out.
         num_missing: For a hole, the number of packets for which the codec returned no frame; otherwise 0.

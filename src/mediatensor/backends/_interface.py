@@ -177,9 +177,9 @@ class DecodeBackend(ABC):
         """
 
     def surface(self, picture: Any, device: torch.device) -> Surface:
-        """Return a picture that this backend has decoded as a `Surface`, with its planes as tensors.
+        """Convert ``picture``, which this backend has decoded, to a `Surface`, whose planes are tensors on ``device``.
 
-        By default, this returns ``picture`` itself, which must then be a `Surface`.
+        This base method returns ``picture`` unchanged. Backends whose pictures are not `Surface` objects override it.
         """
         if not isinstance(picture, Surface):
             raise TypeError(f"The backend {self.name!r} must define surface() for {type(picture).__name__}.")

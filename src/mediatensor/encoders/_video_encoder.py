@@ -20,12 +20,12 @@ from ._session import batch_times, even_frame_rate, frame_rate_fraction, mean_fr
 class VideoEncoder:
     """Encodes frames to a video file, a tensor or a file object.
 
-    Frames on the CPU are encoded one by one without a copy. To add frames in chunks, or to add audio, use `Encoder`.
-    Its documentation also describes the colours and how files are written.
+    Frames on the CPU are read one by one from the given tensor, which is not copied. To add frames in chunks, or to add
+    audio, use `Encoder`. `Encoder` also describes the colour space of the video and how files are written.
 
     Args:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
-            CPU, unless ``codec`` names a hardware encoder.
+            CPU, unless the ``codec`` of `to_file` names a hardware encoder.
         frame_rate: Frames per second, required for a tensor. By default, the frames of a `FrameBatch` keep their times.
             Evenly spaced times stay exact; other times are rounded to 1/90000 second (in mkv and webm, to 1/1000). In
             the file, the first frame is at time 0.

@@ -245,7 +245,7 @@ class FrameIndex:
     @overload
     def index_at(self, seconds: Tensor) -> Tensor: ...
     def index_at(self, seconds: float | Tensor) -> int | Tensor:
-        """Return the index of the first frame that ends after a time.
+        """Return the index of the frame that is shown at a time: the first frame whose end is later than ``seconds``.
 
         For a time before the stream, the result is the first frame; for a time after its end, the last frame. For a
         time in a gap between two frames, the result is the frame after the gap, unlike in `frame_played_at`.
@@ -257,7 +257,7 @@ class FrameIndex:
             An int, or an int64 tensor with the shape of ``seconds``.
 
         Raises:
-            InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
+            InvalidArgumentError: if ``seconds`` is not a number or a tensor, or the stream has no frame.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder

@@ -254,7 +254,7 @@ class VideoReader:
         return {"data": data, "pts": pts_seconds}
 
     def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
-        """Move to a time, so that the next item begins with the first frame or audio sample at or after this time.
+        """Move to a time. ``next`` then returns the first frame, or the audio from the first sample, at or after it.
 
         Args:
             time_s: The time in seconds. A negative time means 0.

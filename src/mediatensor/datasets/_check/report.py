@@ -158,7 +158,8 @@ class DatasetReport:
         """Return a list of pairs (row number, `CheckedFile`) of the files whose worst finding has the given severity.
 
         Args:
-            severity: ``"bad"``, ``"look"`` or ``"note"``; ``None`` selects the files without findings.
+            severity: ``"bad"``, ``"look"`` (a person should look at the file) or ``"note"``, from worst to mildest.
+                ``None`` selects the files without findings.
 
         Example:
             >>> from mediatensor.datasets import check_dataset

@@ -84,12 +84,13 @@ class Recipe(ABC):
 
     @abstractmethod
     def open(self, item: Item) -> Opened:
-        """Open a file, and return an object with a method ``close``, such as a decoder.
+        """Open a file of the dataset, and return an object with a method ``close``, such as a decoder.
 
-        The dataset passes this object to `read` for each sample of the file, and closes it later.
+        Every recipe defines this method. The dataset passes the result to `read` for each sample of the file, and
+        closes it later.
 
-        An `InvalidArgumentError` means that the recipe has a wrong argument, so it is raised even if ``on_error`` of
-        the dataset is not ``"raise"``. If the file is at fault, raise another type of `mediatensor.errors`.
+        If the file is at fault, raise a type of `mediatensor.errors` other than `InvalidArgumentError`. The dataset
+        takes an `InvalidArgumentError` for a mistake in the recipe, and raises it whatever its ``on_error`` is.
         """
 
     @abstractmethod

@@ -186,8 +186,8 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     def can_resume(self) -> bool:
         """Whether an epoch can be resumed.
 
-        This requires that each row has the same position in every iteration. Rows of shards always do. For an
-        ``IterableDataset`` of torch as source, it is false.
+        This requires that each row has the same position in every pass. That is always so for rows of tar shards. The
+        property is false if the source is a ``torch.utils.data.IterableDataset``.
         """
         return not self._rows.divides_itself
 

@@ -28,7 +28,8 @@ class Item:
         source: A path or URL, the bytes of a file, or a part of a file (see `TarItems`).
         label: The label, of any type; ``None`` if the file has no label.
         name: Name of the file in batches and reports; by default, its path or URL.
-        extra: Mapping from the names of the other columns in the file's row of a manifest to their values.
+        extra: For a manifest (a table with a row for each file), the other columns of the file's row: a mapping from
+            column names to values.
         start_seconds: Start, in seconds, of the segment of the file from which clips are taken. ``None`` means the
             start of the file.
         end_seconds: End of this segment in seconds. ``None``, or a time after the end of the file, means the end of the

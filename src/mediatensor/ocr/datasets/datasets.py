@@ -68,7 +68,7 @@ class AbstractDataset(Nested, Dataset[Sample]):
         img_transforms, sample_transforms: The transforms. You can assign new ones at any time.
 
     Raises:
-        SourceNotFoundError: (a ValueError) The folder does not exist.
+        SourceNotFoundError: The folder does not exist. This is a ``ValueError``.
 
     Example:
         >>> from mediatensor.ocr.datasets.datasets import AbstractDataset
@@ -188,7 +188,7 @@ class VisionDataset(AbstractDataset):
         **kwargs: Arguments of `AbstractDataset` other than ``root``.
 
     Raises:
-        SourceNotFoundError: (a ValueError) Neither the file nor the folder exists.
+        SourceNotFoundError: Neither the file nor the folder exists. This is a ``ValueError``.
         OpenError: The archive is damaged, differs from the published one, or has members that are rejected: links,
             paths outside its folder, or too many files (4,000,000) or unpacked bytes (256 GiB, or 1 GiB plus 100 times
             the size of the archive).

@@ -177,7 +177,7 @@ class CharacterGenerator(_TextGenerator):
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or ``num_samples`` is negative.
-        SourceNotFoundError: (a ValueError) A font does not exist.
+        SourceNotFoundError: A font does not exist. This is a ``ValueError``.
 
     Example:
         >>> from mediatensor.ocr.datasets import CharacterGenerator
@@ -229,7 +229,7 @@ class WordGenerator(_TextGenerator):
 
     Raises:
         InvalidArgumentError: The vocabulary is empty, or a number of characters or samples is out of range.
-        SourceNotFoundError: (a ValueError) A font does not exist.
+        SourceNotFoundError: A font does not exist. This is a ``ValueError``.
 
     Example:
         >>> from mediatensor.ocr.datasets import WordGenerator

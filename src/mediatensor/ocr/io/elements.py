@@ -254,12 +254,17 @@ class Document(DocumentExportsMixin):
     def find(self, *texts: str | re.Pattern[str]) -> list[TextMatch]:
         """Find words, phrases and regular expressions in the text.
 
-        Words and phrases ignore case and line breaks, and match parts of words: ``"Meyer"`` is also found in "Meyers".
-        Any apostrophe matches all kinds of apostrophes. The same applies to quotes and dashes, and "ss" matches "ß".
-        Spaces are ignored between whole words: ``"DE893704"`` is also found in "DE89 3704", and ``"12"`` in the cells
-        "1" and "2". Regular expressions are searched unchanged, in text whose lines are joined by line breaks. Texts
-        next to each other, such as the cells of a row, are also searched with spaces between them. A word that is
-        divided at a line end is also searched as one word. Tables, fields and unread lines are included.
+        Words and phrases are compared as follows:
+
+        * Case and line breaks are ignored, and parts of words match: ``"Meyer"`` is also found in "Meyers".
+        * Any apostrophe matches all kinds of apostrophes. The same applies to quotes and dashes, and "ss" matches "ß".
+        * Several whole words match without the spaces between them: ``"DE893704"`` is found in "DE89 3704", and
+          ``"12"`` in two neighbouring cells "1" and "2".
+
+        Regular expressions are applied as they are, to text whose lines are separated by line breaks. In both cases,
+        neighbouring texts, such as the cells of a row, are also searched as one text with spaces between them, and a
+        word that is divided at a line end is also searched as one word. The search includes tables, fields, and lines
+        that were only partly read (`Page.unread`).
 
         Args:
             *texts: Words or phrases as ``str``, or regular expressions from ``re.compile``.

@@ -57,8 +57,8 @@ def read_img_as_numpy(
     Raises:
         SourceTypeError: (a TypeError) if ``file`` has an unsupported type.
         SourceNotFoundError: (a FileNotFoundError) if the file does not exist.
-        OpenError: (a ValueError) if the file is empty or not an image.
-        PageError: (a ValueError) if the image is damaged, incomplete or too large.
+        OpenError: if the file is empty or not an image. This is a ``ValueError``.
+        PageError: if the image is damaged, incomplete or too large. This is a ``ValueError``.
         InvalidArgumentError: if another argument is invalid.
         MissingDependencyError: if a package for the format is missing.
 
@@ -87,7 +87,7 @@ def read_img_as_tensor(img_path: Any, dtype: torch.dtype = torch.float32) -> Ten
         The image (3, H, W), RGB, of type ``dtype``.
 
     Raises:
-        InvalidArgumentError: (a ValueError) if ``dtype`` is not supported.
+        InvalidArgumentError: if ``dtype`` is not supported. This is a ``ValueError``.
         MediaTensorError: if the file cannot be read; see `read_img_as_numpy`.
 
     Example:

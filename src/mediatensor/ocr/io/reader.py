@@ -54,7 +54,7 @@ class DocumentFile:
         Raises:
             SourceTypeError: (a TypeError) if an element of ``files`` has an unsupported type.
             SourceNotFoundError: (a FileNotFoundError) if a file does not exist.
-            OpenError: (a ValueError) if a file is empty or not an image.
+            OpenError: if a file is empty or not an image. This is a ``ValueError``.
             InvalidArgumentError: if there are no files, or another argument is invalid.
             OutOfRangeError: if a number in ``pages`` is out of range.
             MissingDependencyError: if a package for the format is missing.

@@ -55,8 +55,9 @@ class Fit:
         scores: Scores of the best weights on the validation data, by name. ``"score"`` decides which weights are best:
             1 minus the character error rate (recogniser), F1 (detector) or the share of right classes (classifier).
         epochs: The log: a dict for each epoch. Its keys are ``epoch``, ``steps``, ``loss``, ``keep_loss``,
-            ``learning_rate``, ``seconds``, ``validation`` and ``keep``. The last two are scores by name, and ``keep``
-            is None without rehearsal data. Epoch 0 has the scores before training.
+            ``learning_rate``, ``seconds``, ``validation`` and ``keep``. ``validation`` and ``keep`` are scores by name,
+            on the validation data and on the rehearsal data (``None`` without such data). ``keep_loss`` is the loss on
+            the rehearsal data. Epoch 0 has the scores before training.
         best_epoch: Number of the epoch after which the weights were best; 0 if the initial network was never surpassed.
 
     Example:

@@ -348,8 +348,8 @@ class DetectionEvaluation(Evaluation):
         pages: A `PageScore` for each page, in the order of the dataset.
         iou_threshold: A true box and a found box match if their intersection over union is at least this value. Each
             box has at most one match.
-        mean_iou: The largest intersection over union of a found box with any true box, averaged over all found boxes.
-            None if no boxes were found.
+        mean_iou: Mean over all found boxes of the largest intersection over union with any true box. None if no boxes
+            were found.
         worst: A `WorstPage`, with image and boxes, for each of the pages with the most errors, worst first.
 
     Example:

@@ -117,7 +117,7 @@ class Captions(Sequence[TextTrack]):
         return f"Captions({len(self)} tracks, height={self._height}, width={self._width})"
 
     def render(self, format: SubtitleFormat = "srt", *, offset_seconds: float = 0.0) -> str:
-        """Return the contents of a subtitle file as text.
+        """Return the captions as a subtitle file, a string.
 
         Text that players would interpret as markup, such as ``<i>``, is changed so that it is displayed as it is.
         WebVTT and ASS have escapes for this; in addition, an invisible word joiner (U+2060) is added after each

@@ -139,7 +139,7 @@ class VideoReading:
         return Captions(chosen, height=max(self.height, 1), width=max(self.width, 1))
 
     def slides_document(self) -> Document:
-        """Return a `Document` with the slides as pages, which can be exported as searchable PDF, Markdown and so on.
+        """Return a `Document` with one page for each slide of the video, to export it as searchable PDF or Markdown.
 
         Example:
             >>> from mediatensor.ocr.video import VideoReading

@@ -350,7 +350,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         return document.pixels_per_point
 
     def origin(self, index: int) -> tuple[str, int]:
-        """Return (name, number): the name of the document of a page, and the page's number in this document, from 0.
+        """Return the name of the document that page ``index`` comes from, and the page's number in it (both from 0).
 
         Example:
             >>> from mediatensor.ocr import DocumentFile

@@ -209,7 +209,7 @@ class DocumentBuilder(BuilderSettings):
 class KIEDocumentBuilder(BuilderSettings):
     """Builds a `KIEDocument` from the recognised words of pages, grouped by class, for key information extraction.
 
-    Takes the arguments of `DocumentBuilder`. Only ``export_as_straight_boxes`` has an effect, because words are not
+    See `DocumentBuilder` for the arguments. Only ``export_as_straight_boxes`` has an effect, because words are not
     grouped into lines or blocks.
     """
 

@@ -54,9 +54,9 @@ class MAGC(nn.Module):
 
 
 def magc_resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-31 with global context attention (`MAGC`), the backbone of MASTER, in training mode.
+    """Return a ResNet-31 with global context attention (`MAGC`), the backbone of MASTER.
 
-    Takes the arguments of `resnet31`.
+    The network is in training mode. See `resnet31` for the arguments.
     """
     network = partial(ResNet, **RESNET31, attn_module=MAGC)
     return build_classifier(default_cfgs, "magc_resnet31", network, "13", pretrained, kwargs)

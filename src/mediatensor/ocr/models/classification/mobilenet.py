@@ -203,7 +203,9 @@ def _mobilenet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> MobileNet
 
 
 def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Small that classifies 32 x 32 images of characters, in training mode.
+    """Return a MobileNetV3-Small that classifies 32 x 32 images of characters.
+
+    The network is in training mode.
 
     Args:
         pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
@@ -221,20 +223,20 @@ def mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
 def mobilenet_v3_small_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Return a MobileNetV3-Small for images of text, in which later strides reduce only the height.
 
-    Takes the arguments of `mobilenet_v3_small`.
+    See `mobilenet_v3_small` for the arguments.
     """
     return _mobilenet("mobilenet_v3_small_r", pretrained, kwargs)
 
 
 def mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
-    """Return a MobileNetV3-Large that classifies characters. Takes the arguments of `mobilenet_v3_small`."""
+    """Return a MobileNetV3-Large that classifies characters. See `mobilenet_v3_small` for the arguments."""
     return _mobilenet("mobilenet_v3_large", pretrained, kwargs)
 
 
 def mobilenet_v3_large_r(pretrained: bool = False, **kwargs: Any) -> MobileNetV3:
     """Return a MobileNetV3-Large for images of text, in which later strides reduce only the height.
 
-    Takes the arguments of `mobilenet_v3_small`.
+    See `mobilenet_v3_small` for the arguments.
     """
     return _mobilenet("mobilenet_v3_large_r", pretrained, kwargs)
 
@@ -244,7 +246,7 @@ def mobilenet_v3_small_crop_orientation(pretrained: bool = False, **kwargs: Any)
 
     The four classes are clockwise rotations by 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
 
-    Takes the arguments of `mobilenet_v3_small`.
+    See `mobilenet_v3_small` for the arguments.
     """
     return _mobilenet("mobilenet_v3_small_crop_orientation", pretrained, kwargs)
 
@@ -254,6 +256,6 @@ def mobilenet_v3_small_page_orientation(pretrained: bool = False, **kwargs: Any)
 
     The four classes are clockwise rotations by 0, -90, 180 and 90 degrees, in the order of ``cfg["classes"]``.
 
-    Takes the arguments of `mobilenet_v3_small`.
+    See `mobilenet_v3_small` for the arguments.
     """
     return _mobilenet("mobilenet_v3_small_page_orientation", pretrained, kwargs)

@@ -224,37 +224,37 @@ RESNET31: dict[str, Any] = {
 
 
 def resnet18(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-18 that classifies 32 x 32 images of characters, in training mode.
+    """Return a ResNet-18 that classifies 32 x 32 images of characters.
 
-    Takes the arguments of `mobilenet_v3_small`, except ``dropout``.
+    The network is in training mode. See `mobilenet_v3_small` for the arguments; there is no ``dropout``.
     """
     network = partial(NamedResNet, (2, 2, 2, 2), False)
     return build_classifier(default_cfgs, "resnet18", network, "fc", pretrained, kwargs)
 
 
 def resnet34(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-34 that classifies characters. Takes the arguments of `resnet18`."""
+    """Return a ResNet-34 that classifies characters. See `resnet18` for the arguments."""
     network = partial(NamedResNet, (3, 4, 6, 3), False)
     return build_classifier(default_cfgs, "resnet34", network, "fc", pretrained, kwargs)
 
 
 def resnet50(pretrained: bool = False, **kwargs: Any) -> NamedResNet:
-    """Return a ResNet-50 that classifies characters. Takes the arguments of `resnet18`."""
+    """Return a ResNet-50 that classifies characters. See `resnet18` for the arguments."""
     network = partial(NamedResNet, (3, 4, 6, 3), True)
     return build_classifier(default_cfgs, "resnet50", network, "fc", pretrained, kwargs)
 
 
 def resnet31(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-31 that classifies characters, in training mode. It is the backbone of `SAR`.
+    """Return a ResNet-31 that classifies characters.
 
-    Takes the arguments of `mobilenet_v3_small` except ``dropout``. Also takes ``include_top``: if it is False, the
-    network returns features instead of scores.
+    The network is in training mode. It is the backbone of `SAR`. See `mobilenet_v3_small` for the arguments; there is
+    no ``dropout``. Also takes ``include_top``: if it is False, the network returns features instead of scores.
     """
     return build_classifier(default_cfgs, "resnet31", partial(ResNet, **RESNET31), "13", pretrained, kwargs)
 
 
 def resnet34_wide(pretrained: bool = False, **kwargs: Any) -> ResNet:
-    """Return a ResNet-34 with twice the usual number of channels. Takes the arguments of `resnet31`."""
+    """Return a ResNet-34 with twice the usual number of channels. See `resnet31` for the arguments."""
     network = partial(
         ResNet,
         num_blocks=(3, 4, 6, 3),

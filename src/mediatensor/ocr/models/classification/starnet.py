@@ -101,8 +101,9 @@ class StarNet(nn.Sequential, Classifier):
 
 
 def starnet_s3(pretrained: bool = False, **kwargs: Any) -> StarNet:
-    """Return a StarNet-S3 that classifies 32 x 32 images of characters, in training mode.
+    """Return a StarNet-S3 that classifies 32 x 32 images of characters.
 
-    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` can also be arguments of `StarNet`.
+    The network is in training mode. See `mobilenet_v3_small` for the arguments; there is no ``dropout``. ``**kwargs``
+    can also be arguments of `StarNet`.
     """
     return build_classifier(default_cfgs, "starnet_s3", StarNet, "5.3", pretrained, kwargs)

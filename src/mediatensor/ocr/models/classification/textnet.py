@@ -166,19 +166,19 @@ def _textnet(arch: str, pretrained: bool, kwargs: dict[str, Any]) -> TextNet:
 
 
 def textnet_tiny(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Tiny that classifies 32 x 32 images of characters, in training mode.
+    """Return a TextNet-Tiny that classifies 32 x 32 images of characters.
 
-    Takes the arguments of `mobilenet_v3_small` except ``dropout``. Also takes ``include_top``: if it is False, the
-    network returns features instead of scores.
+    The network is in training mode. See `mobilenet_v3_small` for the arguments; there is no ``dropout``. Also takes
+    ``include_top``: if it is False, the network returns features instead of scores.
     """
     return _textnet("textnet_tiny", pretrained, kwargs)
 
 
 def textnet_small(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Small that classifies characters. Takes the arguments of `textnet_tiny`."""
+    """Return a TextNet-Small that classifies characters. See `textnet_tiny` for the arguments."""
     return _textnet("textnet_small", pretrained, kwargs)
 
 
 def textnet_base(pretrained: bool = False, **kwargs: Any) -> TextNet:
-    """Return a TextNet-Base that classifies characters. Takes the arguments of `textnet_tiny`."""
+    """Return a TextNet-Base that classifies characters. See `textnet_tiny` for the arguments."""
     return _textnet("textnet_base", pretrained, kwargs)

@@ -50,9 +50,10 @@ class VGG(Classifier):
 
 
 def vgg16_bn_r(pretrained: bool = False, **kwargs: Any) -> VGG:
-    """Return docTR's VGG-16 with batch normalization, which classifies 32 x 32 images of characters, in training mode.
+    """Return docTR's VGG-16 with batch normalization, which classifies 32 x 32 images of characters.
 
-    It differs from the original VGG-16: all pooling layers but the first two reduce only the height, and a single
-    linear layer computes the scores. Takes the arguments of `mobilenet_v3_small`, except ``dropout``.
+    The network is in training mode. It differs from the original VGG-16: all pooling layers but the first two reduce
+    only the height, and a single linear layer computes the scores. See `mobilenet_v3_small` for the arguments; there is
+    no ``dropout``.
     """
     return build_classifier(default_cfgs, "vgg16_bn_r", VGG, "classifier", pretrained, kwargs)

@@ -341,14 +341,15 @@ def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str
 
 
 def vip_tiny(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """Return the tiny VIP network, which classifies images of characters, in training mode.
+    """Return the tiny VIP network, which classifies images of characters.
 
-    Takes the arguments of `mobilenet_v3_small`, except ``dropout``. ``**kwargs`` can also be arguments of `VIPNet`.
+    The network is in training mode. See `mobilenet_v3_small` for the arguments; there is no ``dropout``. ``**kwargs``
+    can also be arguments of `VIPNet`.
     """
     return _vip("vip_tiny", partial(VIPNet, 192, (64, 128, 256), (3, 3, 3), (2, 4, 8), (3, 4, 4)), pretrained, kwargs)
 
 
 def vip_base(pretrained: bool = False, **kwargs: Any) -> VIPNet:
-    """Return the base VIP network. Takes the arguments of `vip_tiny`."""
+    """Return the base VIP network. See `vip_tiny` for the arguments."""
     network = partial(VIPNet, 256, (128, 256, 384), (3, 6, 9), (4, 8, 12), (4, 4, 4))
     return _vip("vip_base", network, pretrained, kwargs)

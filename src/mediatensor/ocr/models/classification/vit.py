@@ -118,15 +118,16 @@ def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict
 
 
 def vit_s(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Return a small vision transformer with 12 layers, 6 heads and 384 feature channels, in training mode.
+    """Return a small vision transformer with 12 layers, 6 heads and 384 feature channels.
 
-    It classifies images of characters, and is the backbone of the small ViTSTR and of PARSeq.
+    The network is in training mode. It classifies images of characters, and is the backbone of the small ViTSTR and of
+    PARSeq.
 
-    Takes the arguments of `mobilenet_v3_small`. ``**kwargs`` can also be arguments of `VisionTransformer`.
+    See `mobilenet_v3_small` for the arguments. ``**kwargs`` can also be arguments of `VisionTransformer`.
     """
     return _vit("vit_s", pretrained, 384, 6, kwargs)
 
 
 def vit_b(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
-    """Return a base vision transformer with 12 layers, 12 heads and 768 channels. Takes the arguments of `vit_s`."""
+    """Return a base vision transformer: 12 layers, 12 heads and 768 channels. See `vit_s` for the arguments."""
     return _vit("vit_b", pretrained, 768, 12, kwargs)

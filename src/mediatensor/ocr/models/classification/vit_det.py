@@ -214,13 +214,14 @@ def _vit_det(arch: str, d_model: int, pretrained: bool, kwargs: dict[str, Any]) 
 
 
 def vit_det_s(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Return a small `VisionDetectionTransformer`, in training mode. It has 10 layers, 12 heads and 192 channels.
+    """Return a small `VisionDetectionTransformer`.
 
-    Takes the arguments of `mobilenet_v3_small`. ``**kwargs`` can also be arguments of `VisionDetectionTransformer`.
+    The network is in training mode. It has 10 layers, 12 heads and 192 channels. See `mobilenet_v3_small` for the
+    arguments. ``**kwargs`` can also be arguments of `VisionDetectionTransformer`.
     """
     return _vit_det("vit_det_s", 192, pretrained, kwargs)
 
 
 def vit_det_m(pretrained: bool = False, **kwargs: Any) -> VisionDetectionTransformer:
-    """Return a medium `VisionDetectionTransformer`, with 384 channels. Takes the arguments of `vit_det_s`."""
+    """Return a medium `VisionDetectionTransformer`, with 384 channels. See `vit_det_s` for the arguments."""
     return _vit_det("vit_det_m", 384, pretrained, kwargs)

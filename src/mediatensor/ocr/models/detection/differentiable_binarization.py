@@ -158,7 +158,8 @@ class DBNet(SegmentationDetector):
         Args:
             features: The result of `features`.
             logits: The result of `logits`.
-            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
         """
         return self.compute_loss(logits, self.thresh_head(features), target)
 
@@ -168,8 +169,8 @@ class DBNet(SegmentationDetector):
         """Create the maps that the network is trained to predict for a batch of images.
 
         Args:
-            target: For each image, a dictionary of class names and boxes relative to the image: (K, 4), as xmin, ymin,
-                xmax, ymax, or four corners (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
             output_shape: Number of classes, height and width of the maps.
 
         Returns:
@@ -196,13 +197,14 @@ class DBNet(SegmentationDetector):
         Args:
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
             thresh_map: Scores of thresholds before the sigmoid, (N, classes, H, W).
-            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
             gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
                 classified with confidence.
             alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 
         Returns:
-            The loss, a scalar tensor. It is 0 if no pixel counts, for example because no class is annotated.
+            The loss, a scalar tensor. It is 0 if all pixels are ignored, for example because no class is annotated.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, text_mask, thresholds, thresholds_mask = (
@@ -241,7 +243,9 @@ _build = partial(build_detector, DBNet, default_cfgs, RESNET_LAYERS, _HEAD)
 
 
 def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Return a DBNet with a ResNet-34 backbone, in training mode.
+    """Return a DBNet with a ResNet-34 backbone.
+
+    The network is in training mode.
 
     Args:
         pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
@@ -255,12 +259,12 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
 
 
 def db_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Return a DBNet with a ResNet-50 backbone. Takes the arguments of `db_resnet34`."""
+    """Return a DBNet with a ResNet-50 backbone. See `db_resnet34` for the arguments."""
     return _build("db_resnet50", resnet50, pretrained, pretrained_backbone, kwargs)
 
 
 def db_mobilenet_v3_large(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> DBNet:
-    """Return a DBNet with a MobileNetV3-Large backbone. Takes the arguments of `db_resnet34`."""
+    """Return a DBNet with a MobileNetV3-Large backbone. See `db_resnet34` for the arguments."""
 
     def make_backbone(is_pretrained: bool) -> nn.Module:
         return mobilenet_v3_large(is_pretrained).features

@@ -80,8 +80,8 @@ class FAST(SegmentationDetector):
         feat_extractor: The backbone, which returns four feature maps, at 1/4, 1/8, 1/16 and 1/32 of the images' height
             and width.
         dropout_prob: Dropout probability before the last layer.
-        pooling_size: Determines by how many pixels kernels are enlarged to the size of the text; must be a multiple of
-            4.
+        pooling_size: Size of the max pooling that enlarges the predicted text kernels to whole text regions, in pixels;
+            must be a multiple of 4.
 
     Example:
         >>> import torch
@@ -148,7 +148,8 @@ class FAST(SegmentationDetector):
         Args:
             features: Not used.
             logits: The result of `logits`.
-            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
         """
         return self.compute_loss(logits, target)
 
@@ -158,8 +159,8 @@ class FAST(SegmentationDetector):
         """Create the maps that the network is trained to predict for a batch of images.
 
         Args:
-            target: For each image, a dictionary of class names and boxes relative to the image: (K, 4), as xmin, ymin,
-                xmax, ymax, or four corners (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
             output_shape: Number of classes, height and width of the maps.
 
         Returns:
@@ -177,10 +178,11 @@ class FAST(SegmentationDetector):
 
         Args:
             out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
-            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
 
         Returns:
-            The loss, a scalar tensor. It is 0 if no pixel counts, for example because no class is annotated.
+            The loss, a scalar tensor. It is 0 if all pixels are ignored, for example because no class is annotated.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, mask, kernels = (
@@ -225,18 +227,18 @@ _build = partial(build_detector, FAST, default_cfgs, ("3", "4", "5", "6"), _HEAD
 
 
 def fast_tiny(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST text detector with a TextNet-Tiny backbone, in training mode.
+    """Return a FAST text detector with a TextNet-Tiny backbone.
 
-    Takes the arguments of `db_resnet34`, but ``**kwargs`` are arguments of `FAST`.
+    The network is in training mode. See `db_resnet34` for the arguments; ``**kwargs`` are passed to `FAST`.
     """
     return _build("fast_tiny", textnet_tiny, pretrained, pretrained_backbone, kwargs)
 
 
 def fast_small(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST text detector with a TextNet-Small backbone. Takes the arguments of `fast_tiny`."""
+    """Return a FAST text detector with a TextNet-Small backbone. See `fast_tiny` for the arguments."""
     return _build("fast_small", textnet_small, pretrained, pretrained_backbone, kwargs)
 
 
 def fast_base(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> FAST:
-    """Return a FAST text detector with a TextNet-Base backbone. Takes the arguments of `fast_tiny`."""
+    """Return a FAST text detector with a TextNet-Base backbone. See `fast_tiny` for the arguments."""
     return _build("fast_base", textnet_base, pretrained, pretrained_backbone, kwargs)

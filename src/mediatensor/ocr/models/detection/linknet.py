@@ -137,7 +137,8 @@ class LinkNet(SegmentationDetector):
         Args:
             features: Not used.
             logits: The result of `logits`.
-            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
         """
         return self.compute_loss(logits, target)
 
@@ -147,8 +148,8 @@ class LinkNet(SegmentationDetector):
         """Create the maps that the network is trained to predict for a batch of images.
 
         Args:
-            target: For each image, a dictionary of class names and boxes relative to the image: (K, 4), as xmin, ymin,
-                xmax, ymax, or four corners (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
             output_shape: Number of classes, height and width of the maps.
 
         Returns:
@@ -165,13 +166,14 @@ class LinkNet(SegmentationDetector):
 
         Args:
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
-            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
             gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
                 classified with confidence.
             alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
 
         Returns:
-            The loss, a scalar tensor. It is 0 if no pixel counts, for example because no class is annotated.
+            The loss, a scalar tensor. It is 0 if all pixels are ignored, for example because no class is annotated.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         drawn, known = self.build_target(target, shape)
@@ -196,18 +198,18 @@ _build = partial(build_detector, LinkNet, default_cfgs, RESNET_LAYERS, _HEAD)
 
 
 def linknet_resnet18(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet text detector with a ResNet-18 backbone, in training mode.
+    """Return a LinkNet text detector with a ResNet-18 backbone.
 
-    Takes the arguments of `db_resnet34`, but ``**kwargs`` are arguments of `LinkNet`.
+    The network is in training mode. See `db_resnet34` for the arguments; ``**kwargs`` are passed to `LinkNet`.
     """
     return _build("linknet_resnet18", resnet18, pretrained, pretrained_backbone, kwargs)
 
 
 def linknet_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet text detector with a ResNet-34 backbone. Takes the arguments of `linknet_resnet18`."""
+    """Return a LinkNet text detector with a ResNet-34 backbone. See `linknet_resnet18` for the arguments."""
     return _build("linknet_resnet34", resnet34, pretrained, pretrained_backbone, kwargs)
 
 
 def linknet_resnet50(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> LinkNet:
-    """Return a LinkNet text detector with a ResNet-50 backbone. Takes the arguments of `linknet_resnet18`."""
+    """Return a LinkNet text detector with a ResNet-50 backbone. See `linknet_resnet18` for the arguments."""
     return _build("linknet_resnet50", resnet50, pretrained, pretrained_backbone, kwargs)

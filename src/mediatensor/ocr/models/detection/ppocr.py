@@ -151,7 +151,8 @@ class PPOCRDetector(Detector):
         Args:
             features: Not used.
             logits: The result of `logits`, (N, 1, H, W).
-            target: For each image, a dictionary of class names and boxes relative to the image, (K, 4) or (K, 4, 2).
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
         """
         maps = draw_targets(target, self.class_names, (logits.shape[2], logits.shape[3]), shrink_ratio=0.4)
         text = torch.from_numpy(maps.kernel).to(logits)

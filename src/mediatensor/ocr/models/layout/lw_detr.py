@@ -495,8 +495,8 @@ class LWDETR(nn.Module):
             input: Pages (N, 3, H, W), normalized with the mean and std in ``cfg``. H and W must be multiples of 64,
                 and H * W at least 256 * ``num_queries``.
             masks: True in the page and False in its padding, bool (N, H, W); ``None`` if there is no padding.
-            target: The annotated regions, to compute the loss: for each page, a dictionary of class names and boxes
-                relative to the page. Boxes are (K, 4), as xmin, ymin, xmax, ymax, or four corners (K, 4, 2).
+            target: The annotated regions, to compute the loss: for each page, a dictionary that maps class names
+                to boxes relative to the page. Boxes are (K, 4), as xmin, ymin, xmax, ymax, or four corners (K, 4, 2).
             return_model_output: Return ``logits`` even if there is a target.
             return_preds: Return ``preds`` and ``logits`` even if there is a target.
 
@@ -649,7 +649,9 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
 
 
 def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Return the small `LWDETR`, which has 15 million parameters, in training mode.
+    """Return the small `LWDETR`, which has 15 million parameters.
+
+    The network is in training mode.
 
     Args:
         pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
@@ -671,7 +673,7 @@ def lw_detr_s(pretrained: bool = False, **kwargs: Any) -> LWDETR:
 
 
 def lw_detr_m(pretrained: bool = False, **kwargs: Any) -> LWDETR:
-    """Return the medium `LWDETR`, which has 29 million parameters. Takes the arguments of `lw_detr_s`.
+    """Return the medium `LWDETR`, which has 29 million parameters. See `lw_detr_s` for the arguments.
 
     docTR does not publish weights for this network.
     """

@@ -99,7 +99,9 @@ def _crnn(arch: str, pretrained: bool, backbone: Callable[..., nn.Module], kwarg
 
 
 def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Return a CRNN with a VGG-16 backbone, docTR's default text recogniser, in training mode.
+    """Return a CRNN with a VGG-16 backbone, docTR's default text recogniser.
+
+    The network is in training mode.
 
     Args:
         pretrained: Load docTR's weights from a file on this machine; see `find_weights`. If ``vocab`` is not the
@@ -115,10 +117,10 @@ def crnn_vgg16_bn(pretrained: bool = False, **kwargs: Any) -> CRNN:
 
 
 def crnn_mobilenet_v3_small(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Return a CRNN with a small MobileNetV3, the smallest and fastest CRNN. Takes the arguments of `crnn_vgg16_bn`."""
+    """Return the smallest and fastest CRNN (MobileNetV3-Small). See `crnn_vgg16_bn` for the arguments."""
     return _crnn("crnn_mobilenet_v3_small", pretrained, mobilenet_v3_small_r, kwargs)
 
 
 def crnn_mobilenet_v3_large(pretrained: bool = False, **kwargs: Any) -> CRNN:
-    """Return a CRNN with a large MobileNetV3. Takes the arguments of `crnn_vgg16_bn`."""
+    """Return a CRNN with a large MobileNetV3. See `crnn_vgg16_bn` for the arguments."""
     return _crnn("crnn_mobilenet_v3_large", pretrained, mobilenet_v3_large_r, kwargs)

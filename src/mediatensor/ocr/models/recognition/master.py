@@ -222,9 +222,9 @@ class MASTER(RecognitionModel):
 
 
 def master(pretrained: bool = False, **kwargs: Any) -> MASTER:
-    """Return a MASTER recogniser whose backbone is a ResNet-31 with global context attention, in training mode.
+    """Return a MASTER recogniser whose backbone is a ResNet-31 with global context attention.
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``**kwargs`` are arguments of `MASTER`.
+    The network is in training mode. See `crnn_vgg16_bn` for the arguments; ``**kwargs`` are passed to `MASTER`.
     """
 
     def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:

@@ -316,10 +316,11 @@ class PARSeq(RecognitionModel):
 
 
 def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
-    """Return a PARSeq recogniser whose backbone is a small vision transformer (ViT-S), in training mode.
+    """Return a PARSeq recogniser whose backbone is a small vision transformer (ViT-S).
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `PARSeq`. ``kwargs`` can also contain
-    ``patch_size``: the height and width in pixels of the backbone's patches, by default (4, 8).
+    The network is in training mode. See `crnn_vgg16_bn` for the arguments; ``kwargs`` are passed to `PARSeq`.
+    ``kwargs`` can also contain ``patch_size``: the height and width in pixels of the backbone's patches, by default (4,
+    8).
     """
 
     def network(features: nn.Module, **options: Any) -> PARSeq:

@@ -297,11 +297,11 @@ class CtcLineRecognizer(nn.Module):
         return self.head, BLANK + 1
 
     def features(self, x: Tensor) -> Tensor:
-        """Compute the features of each step along lines, (N, T, width), which are the input of the last layer.
+        """Compute the input of the last layer: (N, T, features), with T steps along each text line.
 
         Args:
             x: Images of text lines, (N, 3, 48, W), with channels in the order BGR, normalised with the mean and std in
-                ``cfg``. W must be a multiple of 8. There are T = W / ``step_pixels`` steps.
+                ``cfg``. W must be a multiple of 8. A step is ``step_pixels`` wide, so T is W / ``step_pixels``.
         """
         raise NotImplementedError
 

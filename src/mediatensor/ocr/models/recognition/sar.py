@@ -219,9 +219,9 @@ class SAR(RecognitionModel):
 
 
 def sar_resnet31(pretrained: bool = False, **kwargs: Any) -> SAR:
-    """Return a SAR recogniser with a ResNet-31 backbone, in training mode.
+    """Return a SAR recogniser with a ResNet-31 backbone.
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `SAR`.
+    The network is in training mode. See `crnn_vgg16_bn` for the arguments; ``kwargs`` are passed to `SAR`.
     """
 
     def make_features(is_pretrained: bool, _: Sequence[int]) -> nn.Module:

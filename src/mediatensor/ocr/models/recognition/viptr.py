@@ -64,9 +64,9 @@ class VIPTR(CTCModel):
 
 
 def viptr_tiny(pretrained: bool = False, **kwargs: Any) -> VIPTR:
-    """Return a VIPTR recogniser whose backbone is the tiny VIP network, in training mode.
+    """Return a VIPTR recogniser whose backbone is the tiny VIP network.
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `VIPTR`.
+    The network is in training mode. See `crnn_vgg16_bn` for the arguments; ``kwargs`` are passed to `VIPTR`.
     """
 
     def make_features(is_pretrained: bool, shape: Sequence[int]) -> nn.Module:

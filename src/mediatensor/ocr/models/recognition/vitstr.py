@@ -120,17 +120,18 @@ def _vitstr(
 
 
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Return a ViTSTR recogniser whose backbone is a small vision transformer (ViT-S), in training mode.
+    """Return a ViTSTR recogniser whose backbone is a small vision transformer (ViT-S).
 
-    Takes the arguments of `crnn_vgg16_bn`, but ``kwargs`` are arguments of `ViTSTR`. ``kwargs`` can also contain
-    ``patch_size``: the height and width in pixels of the backbone's patches, by default (4, 8).
+    The network is in training mode. See `crnn_vgg16_bn` for the arguments; ``kwargs`` are passed to `ViTSTR`.
+    ``kwargs`` can also contain ``patch_size``: the height and width in pixels of the backbone's patches, by default (4,
+    8).
     """
     return _vitstr("vitstr_small", pretrained, vit_s, 384, kwargs)
 
 
 def vitstr_base(pretrained: bool = False, **kwargs: Any) -> ViTSTR:
-    """Return a ViTSTR recogniser whose backbone is a base vision transformer (ViT-B), in training mode.
+    """Return a ViTSTR recogniser whose backbone is a base vision transformer (ViT-B).
 
-    Takes the arguments of `vitstr_small`.
+    The network is in training mode. See `vitstr_small` for the arguments.
     """
     return _vitstr("vitstr_base", pretrained, vit_b, 768, kwargs)

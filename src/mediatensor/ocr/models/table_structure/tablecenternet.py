@@ -462,7 +462,9 @@ class TableCenterNet(nn.Module):
 
 
 def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, **kwargs: Any) -> TableCenterNet:
-    """Return a `TableCenterNet` with a StarNet-S3 backbone and 7 million parameters, in training mode.
+    """Return a `TableCenterNet` with a StarNet-S3 backbone and 7 million parameters.
+
+    The network is in training mode.
 
     Args:
         pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
