@@ -16,13 +16,15 @@ import argparse
 import random
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from mediatensor.datasets import MediaDataset
 from mediatensor.ocr.drawing import LANGUAGES, Face, find_faces, random_text, texts_of
 from mediatensor.ocr.models import ppocr_v6_small_reco
 from mediatensor.ocr.models._networks.weights import Checkpoint, read_checkpoint, save_checkpoint
@@ -51,7 +53,8 @@ def texts_of_kind(kind: str) -> dict[str, list[str]]:
     return {heading.split()[0]: lines for heading, lines in named.items() if heading.split()[1] == kind}
 
 
-def _letters(texts: Sequence[str]) -> set[str]:
+def letters_of(texts: Sequence[str]) -> set[str]:
+    """Return all letters of texts, as capitals and as small letters."""
     return {sign for text in texts for form in (text, text.upper(), text.lower()) for sign in form if sign.isalpha()}
 
 
@@ -67,6 +70,16 @@ def parted_faces(faces: Sequence[Face], letters: str) -> tuple[list[str], list[s
         [file for file in files if not re.search(HELD_OUT, file)],
         [file for file in files if re.search(HELD_OUT, file)],
     )
+
+
+def files_to_learn(faces: Sequence[Face], alphabets: Iterable[str]) -> list[str]:
+    """Return font files to learn from: those with all letters of at least one alphabet."""
+    return sorted({file for letters in alphabets for file in parted_faces(faces, letters)[0]})
+
+
+def english_words(path: Path) -> list[str]:
+    """Return the ASCII words of a word list, or no words if the file does not exist."""
+    return [w for w in path.read_text(encoding="utf-8").split() if w.isascii()] if path.exists() else []
 
 
 def _mixed_words(source: random.Random, words: Sequence[str], most: int) -> str:
@@ -87,7 +100,7 @@ def _new_texts(texts: Mapping[str, Sequence[str]], num_texts: int) -> list[str]:
         elif chance < 0.6:
             line = _mixed_words(source, " ".join(known).split(), 8)
         elif chance < 0.72:
-            letters = sorted(_letters(known))
+            letters = sorted(letters_of(known))
             words = ["".join(source.choices(letters, k=source.randint(2, 9))) for _ in range(source.randint(1, 4))]
             line = " ".join(words)
         else:
@@ -96,9 +109,9 @@ def _new_texts(texts: Mapping[str, Sequence[str]], num_texts: int) -> list[str]:
     return lines
 
 
-def _latin_texts(words: Sequence[str], num_texts: int) -> list[str]:
+def latin_texts(words: Sequence[str], num_texts: int, seed: int = 4) -> list[str]:
     """Return lines in Latin letters: English words, numbers and codes, and random lines in all languages."""
-    source = random.Random(4)
+    source = random.Random(seed)
     latin = [language for language in LANGUAGES if "".join(texts_of(language)) and _is_latin(texts_of(language))]
     lines = []
     for _ in range(num_texts):
@@ -122,7 +135,7 @@ def _is_latin(texts: Sequence[str]) -> bool:
 def _train(args: argparse.Namespace) -> None:
     texts = texts_of_kind("learn")
     languages = {
-        language: _letters([*texts[language], *scored]) for language, scored in texts_of_kind("scored").items()
+        language: letters_of([*texts[language], *scored]) for language, scored in texts_of_kind("scored").items()
     }
     model = ppocr_v6_small_reco(pretrained=True)
     kept = {c for c in model.characters if len(c) == 1 and (c in _SIGNS or (c.isalpha() and c < "\u0250"))}
@@ -130,13 +143,10 @@ def _train(args: argparse.Namespace) -> None:
     start = args.output / "start.pt"
     save_checkpoint(start, Checkpoint(ARCH, model.state_dict(), list(model.characters)))
     allowed = kept.union(_SIGNS, *languages.values())
-    words = [w for w in args.words.read_text(encoding="utf-8").split() if w.isascii()] if args.words.exists() else []
-    drawn = _new_texts(texts, 30_000) + _latin_texts(words, 20_000)
+    drawn = _new_texts(texts, 30_000) + latin_texts(english_words(args.words), 20_000)
     lines = [line for line in drawn if allowed.issuperset(line)]
     # A face draws a line only if it has all of its characters. Faces without Cyrillic draw Greek, and the reverse.
-    to_learn = sorted(
-        {file for letters in languages.values() for file in parted_faces(find_faces(), "".join(letters))[0]}
-    )
+    to_learn = files_to_learn(find_faces(), map("".join, languages.values()))
     print(f"{len(lines)} texts, {len(to_learn)} faces, {len(allowed)} characters", flush=True)
     fit(
         start,
@@ -148,64 +158,94 @@ def _train(args: argparse.Namespace) -> None:
         batch_size=args.batch_size,
         learning_rate=args.learning_rate,
         amp=True,
-        report=lambda epoch: print(
-            f"epoch {epoch['epoch']}: {100 * epoch['validation']['character_error_rate']:.2f} % of the characters "
-            f"wrong, {time.process_time():.0f} s CPU",
-            flush=True,
-        ),
+        report=print_epoch,
     )
+
+
+def print_epoch(epoch: Mapping[str, Any]) -> None:
+    """Print the score after an epoch of a training."""
+    rate = 100 * epoch["validation"]["character_error_rate"]
+    print(f"epoch {epoch['epoch']}: {rate:.2f} % of the characters wrong, {time.process_time():.0f} s CPU", flush=True)
+
+
+def half_weights(weights: Mapping[str, Tensor], unchanged: Collection[str] = ()) -> dict[str, Tensor]:
+    """Return weights in half precision, except integers and those named in ``unchanged``."""
+    return {
+        name: value.half() if value.is_floating_point() and name not in unchanged else value
+        for name, value in weights.items()
+    }
 
 
 def _ship(args: argparse.Namespace) -> None:
     trained = read_checkpoint(args.output / "script_reader.pt")
-    halves = {name: value.half() if value.is_floating_point() else value for name, value in trained.state_dict.items()}
     card = {
         "base": f"{ARCH}, by the PaddlePaddle authors, Apache-2.0",
         "texts": "sentences of mediatensor, English words of SCOWL",
         "made by": "python -m benchmarks.calibration.script_reader",
         **{name: trained.card[name] for name in ("task", "epoch", "scores", "torch")},
     }
-    save_checkpoint(args.to, replace(trained, state_dict=halves, card=card))
+    save_checkpoint(args.to, replace(trained, state_dict=half_weights(trained.state_dict), card=card))
     print(f"{args.to}: {args.to.stat().st_size / 1e6:.1f} MB")
 
 
 def _score(args: argparse.Namespace) -> None:
     readers, texts, faces = built_in_readers(args.model), texts_of_kind("scored"), find_faces()
-    rows: list[dict[str, Any]] = []
+    rows = []
     for script, languages in SCRIPTS.items():
         for language in languages:
-            fonts = parted_faces(faces, "".join(_letters(texts[language])))[1]
+            fonts = parted_faces(faces, "".join(letters_of(texts[language])))[1]
             lines = drawn_lines(args.scored, texts=texts[language], fonts=fonts, seed=11)
-            for name, model in (("default", ARCH), ("reader of scripts", readers[script])):
-                found = evaluate(model, lines, task="recognition")
-                row = {"language": language, "reader": name, "faces": len(fonts)}
-                rows.append(
-                    {**row, "characters wrong": 100 * (found.cer or 0), "lines right": 100 * (found.exact or 0)}
-                )
-                print(rows[-1], flush=True)
+            compared = {"default": ARCH, "reader of scripts": readers[script]}
+            rows += score_readers(language, len(fonts), lines, compared)
+    report_scores(args, "ocr_script_reader", rows)
+
+
+def score_readers(
+    language: str, num_faces: int, lines: MediaDataset, readers: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return a row of scores for each recogniser, in percent of the characters and of the lines."""
+    rows = []
+    for name, model in readers.items():
+        found = evaluate(model, lines, task="recognition")
+        row = {"language": language, "reader": name, "faces": num_faces}
+        rows.append({**row, "characters wrong": 100 * (found.cer or 0), "lines right": 100 * (found.exact or 0)})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def report_scores(args: argparse.Namespace, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows of `score_readers` as a table, and write them to the output folder."""
     notes = {"lines of each language": str(args.scored), "threads": str(torch.get_num_threads()), **machine_stamp()}
     table = markdown_table(
         ["language", "reader", "characters wrong", "lines without an error"],
         [(r["language"], r["reader"], f"{r['characters wrong']:.2f} %", f"{r['lines right']:.1f} %") for r in rows],
         2,
     )
-    write_report(args.output, "ocr_script_reader", {"rows": rows, "notes": notes}, f"{table}\n\n{fact_list(notes)}\n")
+    write_report(args.output, name, {"rows": rows, "notes": notes}, f"{table}\n\n{fact_list(notes)}\n")
     print(table)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.script_reader", description=__doc__)
-    parser.add_argument("what", choices=("train", "ship", "score"))
+def training_parser(
+    module: str, description: str | None, actions: Sequence[str], rate: float
+) -> argparse.ArgumentParser:
+    """Return a parser with the options of trainings; ``rate`` is the default learning rate."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.calibration.{module}", description=description)
+    parser.add_argument("what", choices=actions)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--lines", type=int, default=4000, metavar="N", help="drawn lines of an epoch")
     parser.add_argument("--epochs", type=int, default=12, metavar="N")
     parser.add_argument("--batch-size", type=int, default=16, metavar="N")
-    parser.add_argument("--learning-rate", type=float, default=4e-4, metavar="X")
+    parser.add_argument("--learning-rate", type=float, default=rate, metavar="X")
     parser.add_argument(
         "--words", type=Path, default=Path("/usr/share/dict/words"), metavar="FILE", help="English words to learn"
     )
     parser.add_argument("--scored", type=int, default=150, metavar="N", help="lines of each language to score")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = training_parser("script_reader", __doc__, ("train", "ship", "score"), 4e-4)
     parser.add_argument("--model", type=Path, default=FILE, metavar="FILE", help="the checkpoint to score")
     parser.add_argument("--to", type=Path, default=FILE, metavar="FILE", help="where ship writes the weights")
     args = parser.parse_args(arguments)

@@ -144,7 +144,7 @@ def _panels(accuracies: Sequence[Accuracy], speeds: Sequence[SpeedRow]) -> list[
     return lines
 
 
-def _accuracy_table(rows: Sequence[Accuracy]) -> str:
+def accuracy_table(rows: Sequence[Accuracy]) -> str:
     head = ["pages", "reader", "detection R / P / F1", "end to end, raw R / P / F1", "caseless F1", "alnum F1"]
     head += ["bag, raw F1", "caseless F1", "alnum F1", "page CER", "line CER", "lines exact"]
     lines = []
@@ -214,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stamp |= {"threads": str(effort.num_threads), "rounds": f"{repeats}, each in a new process after a warm-up page"}
     stamp |= {"shorter side for detectors": "as each library has it" if effort.side is None else str(effort.side)}
     notes += [f"{reader}: the text differs between rounds" for reader, run in runs.items() if not run.is_stable]
-    tables = [_accuracy_table(accuracies), _speed_table(speeds, runs)]
+    tables = [accuracy_table(accuracies), _speed_table(speeds, runs)]
     text = f"{fact_list(stamp, notes)}\n\nIn percent; sums over all pages of a set.\n\n{tables[0]}\n\n{tables[1]}\n"
     print(text)
     document = {"machine": stamp, "accuracy": [asdict(row) for row in accuracies], "notes": notes}

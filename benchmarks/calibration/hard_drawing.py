@@ -1,0 +1,168 @@
+"""Draw lines that are hard to read: bitonal scans, faxes, thermal prints, typewriters, dot matrix printers and stamps.
+
+`draw_hard_line` also returns the same line in clean print, with the letters in the same places.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageChops, ImageDraw, ImageFilter
+
+from mediatensor.ocr.drawing import Face, LineLook, draw_line, random_look
+from mediatensor.ocr.drawing._damage import damaged, papered, random_damage
+from mediatensor.ocr.drawing._faces import random_face
+
+#: Kinds of print with their weights.
+KINDS = {"bitonal": 49, "receipt": 17, "scan": 14, "camera": 6, "dots": 6, "screen": 5, "stamp": 3}
+_TYPEWRITER = re.compile(r"mono|courier|typewriter|cursor|cousine|consol|fixed", re.IGNORECASE)
+_STAMP_INKS = ((40, 60, 150), (160, 30, 50), (90, 40, 130), (30, 90, 70))
+_RESAMPLING = (Image.Resampling.BOX, Image.Resampling.BILINEAR, Image.Resampling.BICUBIC)
+
+
+@dataclass(frozen=True, eq=False)
+class HardLine:
+    """A hard line.
+
+    Attributes:
+        image: uint8 (H, W, 3), RGB.
+        clean: uint8 (h, w, 3), the same line in black on white, larger, without damage, rules and other lines.
+        text: The text of both.
+        kind: One of `KINDS`.
+        face: The font face of the text.
+    """
+
+    image: NDArray[np.uint8]
+    clean: NDArray[np.uint8]
+    text: str
+    kind: str
+    face: Face
+
+
+def draw_hard_line(rng: random.Random, texts: Sequence[str], faces: Sequence[Face]) -> HardLine:
+    """Draw one of the texts in one of the faces. At least one face must have ASCII letters."""
+    kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+    is_typed = kind == "dots" or rng.random() < 0.4
+    typed = [face for face in faces if _TYPEWRITER.search(face.name)] if is_typed else []
+    face = None
+    while face is None:
+        text = rng.choice(texts)
+        face = random_face(rng, text, typed or faces)
+    em_px = 2 ** rng.uniform(3.3, 4.9)
+    drawn_em_px = round(max(40, min(64, 3 * em_px)))
+    plain = _plain_look(rng, drawn_em_px, is_typed)
+    clean = draw_line(text, rng, face=face, look=plain).image
+    crowded = _crowded_look(rng, plain, kind, [other for other in rng.choices(texts, k=2) if face.has(other)])
+    drawn = Image.fromarray(draw_line(text, rng, face=face, look=crowded).image)
+    ink = _add_rules(ImageChops.invert(drawn.convert("L")), rng)
+    if kind == "dots":
+        ink = _dot_matrix(ink, drawn_em_px, rng)
+    elif kind == "stamp" or (is_typed and rng.random() < 0.5):
+        ink = _uneven(ink, drawn_em_px, rng)
+    size = (max(8, round(ink.width * em_px / drawn_em_px)), max(8, round(ink.height * em_px / drawn_em_px)))
+    image = _bitonal(ink, size, rng) if kind == "bitonal" else _printed(ink, size, kind, em_px, rng)
+    return HardLine(np.array(image), clean, text, kind, face)
+
+
+def _plain_look(rng: random.Random, em_px: float, is_typed: bool) -> LineLook:
+    across, down = ([rng.triangular(-0.04, high, 0.13) for _ in range(2)] for high in (0.5, 0.38))
+    return LineLook(
+        em_px=em_px,
+        margins=(across[0], down[0], across[1], down[1]),
+        tracking=rng.uniform(-0.04, 0.12) if is_typed and rng.random() < 0.5 else 0.0,
+        slant=rng.choice([0.1, 0.18, -0.06]) if rng.random() < 0.05 else 0.0,
+        stretch=rng.uniform(0.8, 1.25) if rng.random() < 0.25 else 1.0,
+        turn=rng.gauss(0, 0.5),
+    )
+
+
+def _crowded_look(rng: random.Random, plain: LineLook, kind: str, others: Sequence[str]) -> LineLook:
+    """Add a rule and the lines above and below. Neither moves the letters."""
+    above, below = (rng.choice(others) if others and rng.random() < 0.2 else "" for _ in range(2))
+    return replace(
+        plain,
+        above=above,
+        below=below,
+        leading=rng.uniform(1.0, 1.35),
+        rule=rng.choice(["underline", "dotted", "strike"]) if rng.random() < 0.12 else "",
+        weight_px=rng.choice([1, 1, 2]) if kind == "bitonal" and rng.random() < 0.3 else 0,
+    )
+
+
+def _add_rules(ink: Image.Image, rng: random.Random) -> Image.Image:
+    """Add the rules of a form: lines across the whole image below, above, before or after the text."""
+    width, height, thickness = ink.width, ink.height, max(1, round(rng.uniform(0.02, 0.07) * ink.height))
+    pen = ImageDraw.Draw(ink)
+    for chance, first, last in ((0.17, 0.72, 1.0), (0.12, 0.0, 0.15)):
+        if rng.random() < chance:
+            y = round(rng.uniform(first, last) * height)
+            pen.line((0, y, width, y + rng.choice([0, 0, 1])), fill=255, width=thickness)
+    if rng.random() < 0.08:
+        x = round(rng.uniform(0, 0.1) * height)
+        x = rng.choice([x, width - 1 - x])
+        pen.line((x, 0, x, height), fill=255, width=thickness)
+    return ink
+
+
+def _levels(ink: Image.Image) -> NDArray[np.float32]:
+    return np.asarray(ink, np.float32)
+
+
+def _as_image(levels: NDArray[np.float32]) -> Image.Image:
+    return Image.fromarray(levels.clip(0, 255).astype(np.uint8))
+
+
+def _lumps(size: tuple[int, int], cell_px: float, rng: random.Random) -> NDArray[np.float32]:
+    """Return noise of standard deviation 1 that varies smoothly over ``cell_px`` pixels."""
+    cells = [max(2, round(length / cell_px)) for length in reversed(size)]
+    noise = np.random.default_rng(rng.getrandbits(32)).standard_normal(cells, dtype=np.float32)
+    return _levels(Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC))
+
+
+def _uneven(ink: Image.Image, em_px: float, rng: random.Random) -> Image.Image:
+    """Imitate a stamp or a worn ribbon: parts of the letters have less ink."""
+    shares = 0.85 + rng.uniform(0.1, 0.4) * _lumps(ink.size, em_px * rng.uniform(0.2, 0.8), rng)
+    return _as_image(_levels(ink) * shares.clip(0.15, 1))
+
+
+def _dot_matrix(ink: Image.Image, em_px: float, rng: random.Random) -> Image.Image:
+    pitch = max(2, round(em_px / rng.uniform(7, 11)))
+    y, x = np.mgrid[: ink.height, : ink.width] % pitch - (pitch - 1) / 2
+    dots = 1.25 - np.hypot(x, y) / (pitch * rng.uniform(0.5, 0.75))
+    return _as_image(_levels(ink) * dots.clip(rng.uniform(0, 0.6), 1).astype(np.float32))
+
+
+def _bitonal(ink: Image.Image, size: tuple[int, int], rng: random.Random) -> Image.Image:
+    """Imitate a fax or a scan with 1 bit per pixel, often at a higher resolution than the page's image."""
+    step = rng.choice([1, 1, 1.3, 1.5, 2, 2, 3])
+    fine = (round(size[0] * step), round(size[1] * step))
+    if rng.random() < 0.2:
+        ink = ink.filter(ImageFilter.MinFilter(3))
+    levels = _levels(
+        ink.resize(fine, rng.choice(_RESAMPLING[:2])).filter(ImageFilter.GaussianBlur(rng.uniform(0, 0.7)))
+    )
+    levels = levels + rng.triangular(0, 30, 4) * _lumps(fine, 1, rng) + rng.triangular(0, 40, 8) * _lumps(fine, 5, rng)
+    is_black = levels > rng.triangular(55, 150, 95)
+    if rng.random() < 0.3:
+        is_black |= np.random.default_rng(rng.getrandbits(32)).random(levels.shape) < rng.uniform(0.001, 0.012)
+    page = Image.fromarray(np.where(is_black, 0, 255).astype(np.uint8)).resize(size, rng.choice(_RESAMPLING))
+    if rng.random() < 0.05:
+        page = ImageChops.invert(page)
+    steps = (("jpeg", rng.uniform(30, 80)),) if rng.random() < 0.1 else ()
+    return damaged(page.convert("RGB"), steps, rng)
+
+
+def _printed(ink: Image.Image, size: tuple[int, int], kind: str, em_px: float, rng: random.Random) -> Image.Image:
+    """Print the ink on paper, then damage the image as suits the kind."""
+    style = "scan" if kind in ("dots", "stamp") else kind
+    look = random_look(rng, style)
+    page = papered(size, look.paper, look.texture, rng)
+    page.paste(
+        rng.choice(_STAMP_INKS) if kind == "stamp" else look.ink, (0, 0), ink.resize(size, rng.choice(_RESAMPLING))
+    )
+    return damaged(page, random_damage(rng, style, 1.3 * em_px), rng)

@@ -1,0 +1,342 @@
+"""Train the default recogniser further on Latin lines that are hard to read, so that it forgets nothing.
+
+``python -m benchmarks.calibration.hard_lines train -o FOLDER``
+
+Almost half of the lines are hard (`hard_drawing`); the rest are usual drawn lines in all languages of the recogniser.
+The network learns the texts of both with CTC. A second loss ties its scores to those of the frozen default recogniser:
+on usual lines strongly, and on hard lines to its scores for the same line in clean print. The last layer and the last
+normalisation stay unchanged. The same command resumes an interrupted training.
+
+``blend`` writes the default weights plus a share of the difference, in half precision. ``score`` compares the blend
+with the default recogniser on drawn lines in font families that were not used for training, and with ``--pages`` on
+pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from mediatensor.datasets import Item, Sample, Skipped
+from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.drawing import LANGUAGES, find_faces, texts_of
+from mediatensor.ocr.models import load_checkpoint, ocr_predictor, ppocr_v6_small_reco
+from mediatensor.ocr.models._networks.weights import Checkpoint, read_checkpoint, save_checkpoint
+from mediatensor.ocr.training import DrawnLines, drawn_lines
+from mediatensor.ocr.training._drawn import _DrawnLineRecipe, _Faces
+from mediatensor.ocr.training._loop import FitSettings, Training
+from mediatensor.ocr.training._recognition import Recognition, TextBatch, TextBatches
+from mediatensor.ocr.utils._page_images import resized
+
+from ..shared.reports import write_report
+from .hard_drawing import draw_hard_line
+from .script_reader import (
+    ARCH,
+    english_words,
+    files_to_learn,
+    half_weights,
+    latin_texts,
+    letters_of,
+    parted_faces,
+    print_epoch,
+    report_scores,
+    score_readers,
+    training_parser,
+)
+
+TRAINED, BLEND = "trained.pt", "blend.pt"
+# Languages of usual lines: Chinese and Japanese, which hard lines do not have, are a third of them.
+_EAST_ASIAN, _FREQUENT = ("zh-Hans", "zh-Hant", "ja", "ja"), ("de", "fr", "es", "it", "pt", "nl", "pl", "cs")
+_SCORED = ("en", "de", "fr", "es", "it", "pl", "zh-Hans", "ja")
+_LATIN = "AZaz09"
+# Layers that stay unchanged: the classifier of scripts and the letter counts were fitted to them.
+_FROZEN = ("norm.weight", "norm.bias", "head.weight", "head.bias")
+# Share of hard lines. Wider lines are not used.
+_HARD_SHARE, _MAX_WIDTH = 0.47, 544
+# Weights of the losses on (usual, hard) lines. Weaker distillation forgets: Japanese and Italian became worse.
+_CTC_WEIGHTS, _DISTILL_WEIGHTS = (0.5, 1.0), (8.0, 2.0)
+# Lines with a greater loss per character are left out. They are usually unreadable.
+_MAX_CTC = 1.5
+_NUM_DISTILLED = 12
+_NUM_VALIDATED = 200
+
+
+@dataclass(frozen=True)
+class _Recipe(_DrawnLineRecipe):
+    """Draws hard lines, and usual lines as in `drawn_lines`. ``Sample.extra["clean"]`` is the line in clean print."""
+
+    hard_texts: tuple[str, ...]
+    hard_fonts: tuple[str, ...]
+    hard_share: float
+
+    def read(self, opened: _Faces, item: Item, part: int) -> Sample:
+        rng = random.Random(random.getrandbits(64))
+        is_hard = rng.random() < self.hard_share
+        while True:
+            if is_hard:
+                line = draw_hard_line(rng, self.hard_texts, find_faces(self.hard_fonts))
+                image, clean, text = _as_tensor(line.image), _as_tensor(line.clean), line.text
+            else:
+                usual = super().read(opened, item, part)
+                image = clean = usual.image
+                text = usual.label
+            width = max(round(48 * image.shape[2] / image.shape[1]), 8)
+            if width <= _MAX_WIDTH:
+                image, clean = (resized(picture, (48, width)) for picture in (image, clean))
+                return Sample(image=image, label=text, extra={"clean": clean})
+
+
+def _as_tensor(image: np.ndarray) -> Tensor:
+    return torch.from_numpy(image).permute(2, 0, 1).contiguous()
+
+
+def hard_lines(
+    num_lines: int,
+    *,
+    texts: Sequence[str],
+    fonts: Sequence[str],
+    languages: Sequence[str],
+    characters: str,
+    seed: int,
+    hard_share: float = 1.0,
+) -> DrawnLines:
+    """Return a dataset of lines of which a share is hard.
+
+    Args:
+        num_lines: Number of lines of an epoch.
+        texts: Texts of the hard lines.
+        fonts: Font files. Hard lines only use those with Latin letters.
+        languages: Languages of the usual lines. A language that occurs twice is twice as frequent.
+        characters: The characters that may occur.
+        seed: Random seed.
+        hard_share: Share of hard lines.
+    """
+    latin = tuple(face.file for face in find_faces(fonts) if face.has(_LATIN))
+    if not latin:
+        raise InvalidArgumentError(f"fonts={[*fonts]} has no face with Latin letters; install fonts, or name them")
+    known = frozenset(characters)
+    hard = tuple(text for text in texts if text.strip() and known.issuperset(text))
+    recipe = _Recipe(
+        languages=tuple(languages), characters=None, texts=(), style="mixed", fonts=tuple(fonts),
+        drawn_characters=known, hard_texts=hard, hard_fonts=latin, hard_share=hard_share,
+    )  # fmt: skip
+    return DrawnLines(num_lines, recipe, seed=seed)
+
+
+@dataclass(frozen=True)
+class _PairedBatches:
+    """Puts lines and the same lines in clean print in batches, in the same order."""
+
+    batches: TextBatches
+
+    def __call__(self, samples: list[Sample | Skipped]) -> list[tuple[TextBatch, TextBatch]]:
+        rows = [sample for sample in samples if isinstance(sample, Sample)]
+        clean = [replace(row, image=row.extra["clean"]) for row in rows]
+        return list(zip(self.batches([*rows]), self.batches([*clean]), strict=True))
+
+
+class _Learner(Recognition):
+    """Trains a recogniser with CTC and with distillation of the initial network; see the module."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model, distils=True)
+        self._classes = {character: index + 1 for index, character in enumerate(model.characters)}
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name not in _FROZEN)
+
+    def collator(self, batch_size: int) -> Callable[[list[Sample | Skipped]], list[Any]]:
+        return _PairedBatches(super().collator(batch_size))
+
+    def loss(self, model: Any, batch: tuple[TextBatch, TextBatch], share: float = 1.0) -> Tensor:
+        line, clean = batch
+        scores = self._scores(model, line)
+        sums = scores.logsumexp(-1, keepdim=True)
+        steps = (-(-(~line.data[:, 0, 0].isnan()).sum(1) // model.step_pixels)).to(scores.device)
+        with torch.no_grad():
+            known = self._scores(self._teacher, clean)
+        same = line.data.nan_to_num() == clean.data.nan_to_num()
+        is_usual = same.flatten(1).all(1).to(scores.device)
+        texts = zip(known.argmax(-1), steps.tolist(), line.texts, strict=True)
+        is_known = torch.tensor([self._read(best[:stop]) == text for best, stop, text in texts], device=scores.device)
+        ctc = self._ctc(scores, sums, steps, line.texts)
+        is_readable = ctc.detach() < _MAX_CTC
+        # The default recogniser is no model for lines that it misreads even in clean print.
+        is_taught = is_usual | (is_known & is_readable)
+        ctc_weights = torch.where(is_usual, *_CTC_WEIGHTS) * is_readable
+        distill_weights = torch.where(is_usual, *_DISTILL_WEIGHTS) * is_taught
+        return (ctc_weights * ctc + distill_weights * _divergence(scores - sums, known, steps)).mean()
+
+    def _scores(self, model: Any, batch: TextBatch) -> Tensor:
+        features = model.features(self._inputs(batch))
+        with torch.autocast(features.device.type, enabled=False):
+            scores: Tensor = F.linear(features.float(), model.head.weight, model.head.bias)
+        return scores
+
+    def _read(self, classes: Tensor) -> str:
+        return "".join(self.model.characters[number - 1] for number in classes.unique_consecutive().tolist() if number)
+
+    def _ctc(self, scores: Tensor, sums: Tensor, steps: Tensor, texts: Sequence[str]) -> Tensor:
+        """Return the CTC loss per character of each line, (N,)."""
+        used = sorted({self._classes[character] for text in texts for character in text})
+        places = {number: index + 1 for index, number in enumerate(used)}
+        labels = torch.tensor([places[self._classes[c]] for text in texts for c in text], device=scores.device)
+        lengths = torch.tensor([len(text) for text in texts], device=scores.device)
+        logarithms = (scores[..., [0, *used]] - sums).transpose(0, 1)
+        losses = F.ctc_loss(logarithms, labels, steps, lengths, reduction="none", zero_infinity=True)
+        return losses / lengths
+
+
+def _divergence(logarithms: Tensor, known: Tensor, steps: Tensor) -> Tensor:
+    """Return the mean divergence of each line (Kullback and Leibler, 1951) from the scores ``known``, (N,).
+
+    It compares the most probable classes one by one, and all other classes as one.
+    """
+    top = known.topk(_NUM_DISTILLED, -1)
+    wanted = (top.values - known.logsumexp(-1, keepdim=True)).exp()
+    found = logarithms.gather(-1, top.indices)
+    others_wanted, others_found = ((1 - shares.sum(-1)).clamp_min(1e-6) for shares in (wanted, found.exp()))
+    of_steps = (wanted * ((wanted + 1e-8).log() - found)).sum(-1) + others_wanted * (others_wanted / others_found).log()
+    is_line = torch.arange(of_steps.shape[1], device=steps.device) < steps[:, None]
+    return (of_steps * is_line).sum(1) / steps
+
+
+class _Training(Training):
+    def __init__(self, settings: FitSettings, start: Checkpoint, train: DrawnLines, validation: DrawnLines, path: Path):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        super().__init__(settings, start, 0, train, validation, None, path, device, amp=True, num_workers=0)
+        self.learner = _Learner(self.model)
+        self.loader = self._loader(train, 0)
+
+
+def _train(args: argparse.Namespace) -> None:
+    model = ppocr_v6_small_reco(pretrained=True)
+    languages = sorted(set(model.languages) & set(LANGUAGES) - set(_EAST_ASIAN))
+    alphabets = {language: "".join(letters_of(texts_of(language))) for language in (*languages, *set(_EAST_ASIAN))}
+    fonts = files_to_learn(find_faces(args.fonts), [_LATIN, *alphabets.values()])
+    # 35 % Chinese and Japanese, 15 % English; frequent languages and all languages are a quarter each.
+    usual = [*17 * _EAST_ASIAN, *30 * ("en",), *6 * _FREQUENT, *languages]
+    texts = latin_texts(english_words(args.words), 20_000)
+
+    def lines(num_lines: int, seed: int) -> DrawnLines:
+        return hard_lines(
+            num_lines, texts=texts, fonts=fonts, languages=usual, characters=model.vocab, seed=seed,
+            hard_share=_HARD_SHARE,
+        )  # fmt: skip
+
+    settings = FitSettings(
+        arch=ARCH, pretrained=True, vocab=None, extend_vocab=False, epochs=args.epochs, batch_size=args.batch_size,
+        learning_rate=args.learning_rate, weight_decay=0.0, warmup=0.05, ema_decay=0.998, clip_norm=2.0,
+        keep_weight=0.0, blend=1.0, patience=None, augment=False, page_size=None, crop_size=None, seed=args.seed,
+        num_rows=args.lines, num_kept_rows=0,
+    )  # fmt: skip
+    torch.manual_seed(args.seed)
+    start = Checkpoint(ARCH, model.state_dict(), list(model.characters))
+    print(f"{len(fonts)} faces", flush=True)
+    train, validation = lines(args.lines, 2 * args.seed), lines(_NUM_VALIDATED, 2 * args.seed + 1)
+    training = _Training(settings, start, train, validation, args.output / TRAINED)
+    training.resume()
+    training.run(120, print_epoch)
+
+
+def blended(default: dict[str, Tensor], trained: dict[str, Tensor], alpha: float) -> dict[str, Tensor]:
+    """Return ``default + alpha * (trained - default)``, in half precision except for the small frozen layers."""
+    weights = {
+        name: value.lerp(trained[name], alpha) if value.is_floating_point() else value
+        for name, value in default.items()
+    }
+    # Script classifiers are found by the exact values of these layers.
+    return half_weights(weights, unchanged=("norm.weight", "norm.bias", "head.bias"))
+
+
+def _blend(args: argparse.Namespace) -> None:
+    model, trained = ppocr_v6_small_reco(pretrained=True), read_checkpoint(args.output / TRAINED)
+    weights = blended(model.state_dict(), dict(trained.state_dict), args.alpha)
+    card = {
+        "base": f"{ARCH}, by the PaddlePaddle authors, Apache-2.0",
+        "texts": "sentences of mediatensor, English words of SCOWL",
+        "made by": "python -m benchmarks.calibration.hard_lines",
+        "alpha": args.alpha,
+        **{name: trained.card[name] for name in ("task", "epoch", "scores", "torch")},
+    }
+    file = args.model or args.output / BLEND
+    save_checkpoint(file, replace(trained, state_dict=weights, card=card))
+    checksum = hashlib.sha256(file.read_bytes()).hexdigest()
+    print(f"{file}: epoch {card['epoch']}, {file.stat().st_size / 1e6:.1f} MB, SHA-256 {checksum}")
+
+
+def _score(args: argparse.Namespace) -> None:
+    readers = {
+        "default": ppocr_v6_small_reco(pretrained=True),
+        "blend": load_checkpoint(args.model or args.output / BLEND),
+    }
+    if args.pages:
+        _score_pages(args, readers)
+        return
+    faces, rows = find_faces(args.fonts), []
+    for language in _SCORED:
+        fonts = parted_faces(faces, "".join(letters_of(texts_of(language))))[1]
+        if not fonts:
+            print(f"{language}: no held-out font has its letters", flush=True)
+            continue
+        lines = drawn_lines(args.scored, languages=[language], fonts=fonts, seed=11)
+        rows += score_readers(language, len(fonts), lines, readers)
+    fonts = parted_faces(faces, _LATIN)[1]
+    texts = latin_texts(english_words(args.words), 20_000, seed=5)
+    hard = hard_lines(
+        args.scored, texts=texts, fonts=fonts, languages=["en"], characters=readers["default"].vocab, seed=11
+    )
+    report_scores(args, "ocr_hard_lines", rows + score_readers("hard lines", len(fonts), hard, readers))
+
+
+def _score_pages(args: argparse.Namespace, readers: dict[str, Any]) -> None:
+    from ..text.ocr import accuracy_table, measure_accuracy
+    from ..text.ocr_readers import to_words
+    from ..text.ocr_truth import load_sets
+
+    rows = []
+    for name, pages in load_sets(args.pages, args.limit, args.known).items():
+        for reader, model in readers.items():
+            predictor = ocr_predictor(reco_arch=model, pretrained=True)
+            images = (np.asarray(Image.open(page.image).convert("RGB")) for page in pages)
+            rows.append(
+                measure_accuracy(name, reader, pages, [to_words(predictor([image]).pages[0]) for image in images])
+            )
+            print(accuracy_table(rows[-1:]), flush=True)
+    write_report(
+        args.output, "ocr_hard_lines_pages", {"rows": [asdict(row) for row in rows]}, f"{accuracy_table(rows)}\n"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = training_parser("hard_lines", __doc__, ("train", "blend", "score"), 2.3e-5)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: 0)")
+    parser.add_argument(
+        "--fonts", nargs="+", metavar="PATH", help="font files and folders (default: those of this machine)"
+    )
+    parser.add_argument("--alpha", type=float, default=0.5, metavar="X", help="share of the difference (default: 0.5)")
+    parser.add_argument(
+        "--model", type=Path, metavar="FILE", help=f"the blend to write or to score (default: {BLEND} in the folder)"
+    )
+    parser.add_argument("--pages", nargs="+", type=Path, metavar="FOLDER", help="score pages, see benchmarks.text.ocr")
+    parser.add_argument("--known", type=Path, metavar="FILE", help="list of images that are scored separately")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first pages of each set")
+    args = parser.parse_args(arguments)
+    args.output.mkdir(parents=True, exist_ok=True)
+    {"train": _train, "blend": _blend, "score": _score}[args.what](args)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,118 @@
+"""Hard lines are reproducible and legible to their teacher, and a tiny training writes a blend that loads."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.calibration import hard_lines, script_reader
+from benchmarks.calibration.hard_drawing import KINDS, HardLine, draw_hard_line
+from benchmarks.calibration.hard_lines import _divergence, blended, main
+from PIL import Image, ImageChops
+
+from mediatensor.ocr.drawing import Face, find_faces
+from mediatensor.ocr.models import load_checkpoint, ppocr_v6_small_reco
+from ocr_onnx_sessions import require_weights
+
+TEXTS = ["Total 12.50", "Date: 3/14/97", "INVOICE No. 4711"]
+
+
+def faces() -> tuple[Face, ...]:
+    matplotlib = pytest.importorskip("matplotlib", reason="brings fonts")
+    folder = Path(matplotlib.get_data_path(), "fonts", "ttf")
+    return find_faces([folder / "DejaVuSans.ttf", folder / "DejaVuSansMono.ttf"])
+
+
+def draw(seed: int) -> HardLine:
+    return draw_hard_line(random.Random(seed), TEXTS, faces())
+
+
+def test_same_seed_draws_same_line_of_each_kind() -> None:
+    lines = [draw(seed) for seed in range(60)]
+    assert {line.kind for line in lines} == set(KINDS)
+    for seed in range(0, 60, 6):
+        again = draw(seed)
+        assert again.text == lines[seed].text
+        assert np.array_equal(again.image, lines[seed].image)
+        assert np.array_equal(again.clean, lines[seed].clean)
+    assert len({line.image.tobytes() for line in lines}) == len(lines)
+
+
+def likeness(line: HardLine, shift_px: int = 0) -> float:
+    """Return the correlation of the two images, after moving the clean one. Its sign is for inverted lines."""
+    clean = Image.fromarray(line.clean).convert("L")
+    hard = Image.fromarray(line.image).convert("L").resize(clean.size)
+    moved = ImageChops.offset(clean, shift_px, 0)
+    return abs(float(np.corrcoef(np.asarray(hard).ravel(), np.asarray(moved).ravel())[0, 1]))
+
+
+def test_letters_are_at_the_same_places_in_both_images() -> None:
+    lines = [draw(seed) for seed in range(40)]
+    assert np.median([likeness(line) for line in lines]) > 0.6
+    # Letters have an em of 40 to 64 pixels in clean lines.
+    assert sum(likeness(line) > max(likeness(line, -6), likeness(line, 6)) for line in lines) >= 38
+
+
+def test_dataset_skips_unknown_characters_and_keeps_usual_lines_unchanged() -> None:
+    def rows(hard_share: float) -> list[object]:
+        dataset = hard_lines.hard_lines(
+            6, texts=["Total 5", "Preis 5 €"], fonts=[face.file for face in faces()], languages=["en"],
+            characters="Total 5 abcdefghijklmnopqrstuvwxyz", seed=3, hard_share=hard_share,
+        )  # fmt: skip
+        return [dataset[row] for row in range(6)]
+
+    hard, usual = rows(1.0), rows(0.0)
+    assert {row.label for row in hard} == {"Total 5"}
+    assert not any(torch.equal(row.image, row.extra["clean"]) for row in hard)
+    assert all(torch.equal(row.image, row.extra["clean"]) for row in usual)
+    assert all(torch.equal(row.image, again.image) for row, again in zip(hard, rows(1.0), strict=True))
+    assert all(row.image.shape[1] == 48 and row.image.shape == row.extra["clean"].shape for row in hard + usual)
+
+
+def test_divergence_equals_the_formula_and_ignores_padding() -> None:
+    generator = torch.Generator().manual_seed(1)
+    known, found = torch.randn(2, 2, 5, 13, generator=generator)
+    # Of 13 classes, the 12 most probable and the only other one: no class is merged.
+    expected = torch.nn.functional.kl_div(
+        found.log_softmax(-1), known.log_softmax(-1), reduction="none", log_target=True
+    ).sum(-1)
+    divergence = _divergence(found.log_softmax(-1), known, torch.tensor([5, 3]))
+    torch.testing.assert_close(divergence, torch.stack([expected[0].mean(), expected[1, :3].mean()]), atol=1e-4, rtol=0)
+
+
+def test_blend_interpolates_and_keeps_small_layers_exact() -> None:
+    default = {"stem": torch.tensor([1.0, 3.0]), "norm.weight": torch.tensor([0.1]), "count": torch.tensor(7)}
+    trained = {"stem": torch.tensor([2.0, 1.0]), "norm.weight": torch.tensor([0.1]), "count": torch.tensor(7)}
+    weights = blended(default, trained, 0.25)
+    assert weights["stem"].dtype == torch.float16
+    assert weights["stem"].tolist() == [1.25, 2.5]
+    assert torch.equal(weights["norm.weight"], default["norm.weight"])
+    assert weights["count"] == 7
+
+
+@pytest.mark.slow
+def test_a_tiny_training_blends_and_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_weights()
+    monkeypatch.setattr(script_reader, "HELD_OUT", "DejaVuSansMono")
+    monkeypatch.setattr(hard_lines, "_NUM_VALIDATED", 4)
+    monkeypatch.setattr(hard_lines, "_SCORED", ("en",))
+    options = ["-o", str(tmp_path), "--fonts", *(face.file for face in faces())]
+    assert main(["train", *options, "--lines", "8", "--epochs", "1", "--batch-size", "4"]) == 0
+    # Training only writes the epoch with the best score. Here, that may be the start.
+    assert main(["blend", *options]) == 0
+    file = tmp_path / "blend.pt"
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in capsys.readouterr().out
+    model, default = load_checkpoint(file), ppocr_v6_small_reco(pretrained=True)
+    assert model.characters == default.characters
+    assert model.script_classifier is not None
+    assert torch.equal(model.norm.weight, default.norm.weight)
+    assert main(["score", *options, "--scored", "1"]) == 0
+    report = (tmp_path / "ocr_hard_lines.md").read_text("utf-8")
+    assert "| hard lines | blend |" in report
+    assert "| en | default |" in report
