@@ -49,7 +49,11 @@ def num_subtitles(path: Path) -> int:
         return sum(packet.size > 0 for packet in source.demux(subtitles=0))
 
 
-@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    # The short run takes every second file, because some need ten seconds.
+    "path",
+    [pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (n % 2)) for n, path in enumerate(_FILES)],
+)
 def test_texts_lie_within_the_video(path: Path, predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pictures = times_of_pictures(path)
     if not pictures:
