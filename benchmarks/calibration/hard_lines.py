@@ -30,7 +30,7 @@ from torch import Tensor
 
 from mediatensor.datasets import Item, Sample, Skipped
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.drawing import LANGUAGES, find_faces, texts_of
+from mediatensor.ocr.drawing import LANGUAGES, Face, find_faces, texts_of
 from mediatensor.ocr.models import load_checkpoint, ocr_predictor, ppocr_v6_small_reco
 from mediatensor.ocr.models._networks.weights import Checkpoint, read_checkpoint, save_checkpoint
 from mediatensor.ocr.training import DrawnLines, drawn_lines
@@ -48,9 +48,11 @@ from .script_reader import (
     half_weights,
     latin_texts,
     letters_of,
+    model_card,
     parted_faces,
     print_epoch,
     report_scores,
+    run_action,
     score_readers,
     training_parser,
 )
@@ -73,6 +75,11 @@ _NUM_VALIDATED = 200
 
 
 @dataclass(frozen=True)
+class _HardFaces(_Faces):
+    hard: tuple[Face, ...]
+
+
+@dataclass(frozen=True)
 class _Recipe(_DrawnLineRecipe):
     """Draws hard lines, and usual lines as in `drawn_lines`. ``Sample.extra["clean"]`` is the line in clean print."""
 
@@ -80,12 +87,15 @@ class _Recipe(_DrawnLineRecipe):
     hard_fonts: tuple[str, ...]
     hard_share: float
 
-    def read(self, opened: _Faces, item: Item, part: int) -> Sample:
+    def open(self, item: Item) -> _HardFaces:
+        return _HardFaces(super().open(item).faces, find_faces(self.hard_fonts))
+
+    def read(self, opened: _HardFaces, item: Item, part: int) -> Sample:
         rng = random.Random(random.getrandbits(64))
         is_hard = rng.random() < self.hard_share
         while True:
             if is_hard:
-                line = draw_hard_line(rng, self.hard_texts, find_faces(self.hard_fonts))
+                line = draw_hard_line(rng, self.hard_texts, opened.hard)
                 image, clean, text = _as_tensor(line.image), _as_tensor(line.clean), line.text
             else:
                 usual = super().read(opened, item, part)
@@ -262,13 +272,7 @@ def blended(default: dict[str, Tensor], trained: dict[str, Tensor], alpha: float
 def _blend(args: argparse.Namespace) -> None:
     model, trained = ppocr_v6_small_reco(pretrained=True), read_checkpoint(args.output / TRAINED)
     weights = blended(model.state_dict(), dict(trained.state_dict), args.alpha)
-    card = {
-        "base": f"{ARCH}, by the PaddlePaddle authors, Apache-2.0",
-        "texts": "sentences of mediatensor, English words of SCOWL",
-        "made by": "python -m benchmarks.calibration.hard_lines",
-        "alpha": args.alpha,
-        **{name: trained.card[name] for name in ("task", "epoch", "scores", "torch")},
-    }
+    card = model_card("hard_lines", trained, alpha=args.alpha)
     file = args.model or args.output / BLEND
     save_checkpoint(file, replace(trained, state_dict=weights, card=card))
     checksum = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -320,7 +324,8 @@ def _score_pages(args: argparse.Namespace, readers: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    parser = training_parser("hard_lines", __doc__, ("train", "blend", "score"), 2.3e-5)
+    actions = {"train": _train, "blend": _blend, "score": _score}
+    parser = training_parser("hard_lines", __doc__, actions, 2.3e-5)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: 0)")
     parser.add_argument(
         "--fonts", nargs="+", metavar="PATH", help="font files and folders (default: those of this machine)"
@@ -332,10 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pages", nargs="+", type=Path, metavar="FOLDER", help="score pages, see benchmarks.text.ocr")
     parser.add_argument("--known", type=Path, metavar="FILE", help="list of images that are scored separately")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first pages of each set")
-    args = parser.parse_args(arguments)
-    args.output.mkdir(parents=True, exist_ok=True)
-    {"train": _train, "blend": _blend, "score": _score}[args.what](args)
-    return 0
+    return run_action(parser, actions, arguments)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import argparse
 import random
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -176,14 +176,20 @@ def half_weights(weights: Mapping[str, Tensor], unchanged: Collection[str] = ())
     }
 
 
-def _ship(args: argparse.Namespace) -> None:
-    trained = read_checkpoint(args.output / "script_reader.pt")
-    card = {
+def model_card(module: str, trained: Checkpoint, **facts: object) -> dict[str, object]:
+    """Return the card of weights that a module of this package trained from the default recogniser."""
+    return {
         "base": f"{ARCH}, by the PaddlePaddle authors, Apache-2.0",
         "texts": "sentences of mediatensor, English words of SCOWL",
-        "made by": "python -m benchmarks.calibration.script_reader",
+        "made by": f"python -m benchmarks.calibration.{module}",
+        **facts,
         **{name: trained.card[name] for name in ("task", "epoch", "scores", "torch")},
     }
+
+
+def _ship(args: argparse.Namespace) -> None:
+    trained = read_checkpoint(args.output / "script_reader.pt")
+    card = model_card("script_reader", trained)
     save_checkpoint(args.to, replace(trained, state_dict=half_weights(trained.state_dict), card=card))
     print(f"{args.to}: {args.to.stat().st_size / 1e6:.1f} MB")
 
@@ -226,7 +232,7 @@ def report_scores(args: argparse.Namespace, name: str, rows: Sequence[Mapping[st
 
 
 def training_parser(
-    module: str, description: str | None, actions: Sequence[str], rate: float
+    module: str, description: str | None, actions: Iterable[str], rate: float
 ) -> argparse.ArgumentParser:
     """Return a parser with the options of trainings; ``rate`` is the default learning rate."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.calibration.{module}", description=description)
@@ -243,15 +249,25 @@ def training_parser(
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    parser = training_parser("script_reader", __doc__, ("train", "ship", "score"), 4e-4)
-    parser.add_argument("--model", type=Path, default=FILE, metavar="FILE", help="the checkpoint to score")
-    parser.add_argument("--to", type=Path, default=FILE, metavar="FILE", help="where ship writes the weights")
+def run_action(
+    parser: argparse.ArgumentParser,
+    actions: Mapping[str, Callable[[argparse.Namespace], None]],
+    arguments: Sequence[str] | None,
+) -> int:
+    """Parse the command line, make the output folder, and run the action that the command line names."""
     args = parser.parse_args(arguments)
     args.output.mkdir(parents=True, exist_ok=True)
-    {"train": _train, "ship": _ship, "score": _score}[args.what](args)
+    actions[args.what](args)
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    actions = {"train": _train, "ship": _ship, "score": _score}
+    parser = training_parser("script_reader", __doc__, actions, 4e-4)
+    parser.add_argument("--model", type=Path, default=FILE, metavar="FILE", help="the checkpoint to score")
+    parser.add_argument("--to", type=Path, default=FILE, metavar="FILE", help="where ship writes the weights")
+    return run_action(parser, actions, arguments)
 
 
 if __name__ == "__main__":
