@@ -17,7 +17,6 @@ import argparse
 import importlib
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,12 +32,12 @@ from mediatensor.ocr import models, ocr_predictor
 
 from ..shared.machine import machine_stamp
 from ..shared.options import add_output, make_parser
-from ..shared.reports import fact_list, say, write_report
+from ..shared.reports import say, write_report
 from .ocr_numbers import draw_invoices
 from .ocr_readers import to_words
 from .ocr_scores import Word, page_errors, score_words
 from .ocr_truth import TruePage, draw_pages, load_sets
-from .rules import changed, changes_of, count_decisions, effect_text, remember, rule_table, time_limit
+from .rules import Change, Figures, changes_of, count_decisions, effect_on, measure_changes, remember, rules_report
 
 # Modules of rules, in the order of their steps on a page. A change in a module leaves the results of all earlier steps
 # as they are: boxes of the detector, then images of lines, then scores of the recogniser.
@@ -98,8 +97,6 @@ _NUM_INVOICES = 3
 _PATIENCE = 10
 # Figures of which more is better, and less is better.
 _MORE, _LESS = ("words right",), ("words invented", "characters wrong")
-
-Figures = dict[str, int]
 
 
 @dataclass
@@ -220,12 +217,9 @@ def _figures(page: _Page, words: Sequence[Word]) -> Figures:
     }
 
 
-def _changes(
-    options: argparse.Namespace, reader: _Reader, pages: Sequence[_Page]
-) -> Iterator[tuple[str, str, Any, int]]:
-    """Yield the area, the rule, its change and its number of decisions. Small changes are last."""
+def _changes(options: argparse.Namespace, reader: _Reader, pages: Sequence[_Page]) -> Iterator[tuple[str, Change, int]]:
+    """Yield each rule, its change and its number of decisions."""
     modules = {area: importlib.import_module(f"{models.__name__}.{name}") for area, name in _AREAS.items()}
-    found: list[tuple[str, str, Any, int]] = []
     for area in options.areas:
         module = modules[area]
         reader.area = area
@@ -240,8 +234,7 @@ def _changes(
                 if owners[0] is not module:  # imported from another module
                     continue
                 values = [(owner, name, values[0][2]) for owner in owners]
-            found.append((area, rule, (label, values), decisions[rule.partition(".")[2], label]))
-    yield from sorted(found, key=lambda change: change[2][0] in ("x 0.7", "x 1.4"))
+            yield rule, (label, values), decisions[rule.partition(".")[2], label]
 
 
 def _sweep(reader: _Reader, pages: Sequence[_Page], options: argparse.Namespace) -> dict[str, Any]:
@@ -259,66 +252,26 @@ def _sweep(reader: _Reader, pages: Sequence[_Page], options: argparse.Namespace)
             total[name] += count
     seconds = sum(page.seconds for page in pages)
     say(f"{base}, {seconds:.1f} s for each change")
-    rows: list[dict[str, Any]] = []
-    inert: set[tuple[str, str]] = set()
-    for area, rule, change, decisions in _changes(options, reader, order):
-        label = change[0]
-        if label in ("x 0.7", "x 1.4") and ({(rule, "0"), (rule, "x 10^6")} <= inert or options.removal):
-            continue  # neither limit has an effect, so values in between have none
-        reader.area = area
-        try:
-            with changed(change), time_limit(60 + _PATIENCE * seconds):
-                effect: Any = _effect(reader, order, options.enough)
-        except Exception as error:  # an impossible change
-            effect = type(error).__name__
-        if not effect:
-            inert.add((rule, label))
-        rows.append({"rule": rule, "change": label, "effect": effect, "decisions": decisions})
-        say(f"{rule} {label} ({decisions}) {effect_text(effect, 'pages')}")
+
+    def read_again(page: _Page) -> Figures | None:
+        words, content = reader.read(page)
+        if content == page.content:
+            return None
+        return page.figures if words == page.words else _figures(page, words)
+
+    def measure(rule: str) -> dict[str, Figures]:
+        reader.area = areas[rule.partition(".")[0]]
+        return effect_on(order, read_again, more=_MORE, less=_LESS, enough=options.enough)
+
+    areas = {name.rpartition(".")[2]: area for area, name in _AREAS.items()}
+    rows = measure_changes(
+        _changes(options, reader, order), measure, "pages", seconds=60 + _PATIENCE * seconds, removal=options.removal
+    )
     return {"schema": 1, "machine": machine_stamp(), "base": base, "rows": rows}
 
 
-def _effect(reader: _Reader, pages: Sequence[_Page], enough: int | None) -> dict[str, Figures]:
-    """Return the differences of the figures of each set, with the number of pages that differ in any way."""
-    effect: dict[str, Counter[str]] = {}
-    lost = 0
-    for page in pages:
-        counts = effect.setdefault(page.set, Counter())
-        if enough is not None and lost >= enough:
-            counts["not read"] += 1
-            continue
-        words, content = reader.read(page)
-        if content == page.content:
-            continue
-        counts["differ"] += 1
-        if words != page.words:
-            for name, count in _figures(page, words).items():
-                change = count - page.figures[name]
-                counts[name] += change
-                lost += max(0, -change if name in _MORE else change if name in _LESS else 0)
-    return {
-        name: {key: count for key, count in counts.items() if count}
-        for name, counts in effect.items()
-        if counts["differ"]
-    }
-
-
 def _to_markdown(document: Mapping[str, Any]) -> str:
-    lines = ["# Rules of reading", "", (__doc__ or "").partition("``.\n\n")[2].strip(), ""]
-    names = list(document["base"])
-    lines += [f"| figure | {' | '.join(names)} |", f"| --- |{' ---: |' * len(names)}"]
-    for figure in document["base"][names[0]]:
-        lines.append(f"| {figure} | {' | '.join(str(document['base'][name][figure]) for name in names)} |")
-    note = "Effects are differences of these counts. *Differ* is the number of pages whose results differ in any way."
-    lines += ["", f"{note} Unnamed sets do not change.", ""]
-    places = {row["rule"]: place for place, row in reversed(list(enumerate(document["rows"])))}
-    rows = []
-    for row in sorted(document["rows"], key=lambda row: places[row["rule"]]):
-        label = row["change"]
-        if label in ("false", "true") or label.startswith("without"):
-            label += f" ({row['decisions']} decisions)"
-        rows.append((row["rule"], label, effect_text(row["effect"], "pages")))
-    return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])
+    return rules_report("Rules of reading", __doc__, document["base"], document, "pages")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -18,19 +18,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ..shared.reports import fact_list, say
+
 __all__ = [
     "Change",
+    "Figures",
     "changed",
     "changes_of",
     "conditions_of",
     "count_decisions",
-    "effect_text",
+    "effect_on",
+    "measure_changes",
     "remember",
     "rule_table",
+    "rules_report",
     "time_limit",
 ]
 
@@ -39,7 +44,11 @@ Change = tuple[str, list[tuple[Any, str, Any]]]
 # Where a node of code has a part: the name of the attribute, and the place in it, if it is a list.
 Slot = tuple[str, int | None]
 
+# Counts by name.
+Figures = dict[str, int]
+
 FACTORS = {"0": 0.0, "x 0.7": 0.7, "x 1.4": 1.4, "x 10^6": 1e6}
+_SMALL = ("x 0.7", "x 1.4")
 
 
 def changes_of(
@@ -279,7 +288,126 @@ def remember(results: dict[bytes, Any], inputs: Iterable[Any], compute: Callable
     return results[key]
 
 
-def effect_text(effect: Any, unit: str) -> str:
+class Measured(Protocol):
+    """Something that is read again after each change, such as a page, and what it counts without any change."""
+
+    set: str
+    figures: Figures
+
+
+MeasuredT = TypeVar("MeasuredT", bound=Measured)
+
+
+def effect_on(
+    items: Iterable[MeasuredT],
+    read: Callable[[MeasuredT], Figures | None],
+    *,
+    more: Sequence[str],
+    less: Sequence[str],
+    enough: int | None,
+) -> dict[str, Figures]:
+    """Read all items after a change, and return the differences of the figures of each set that changes.
+
+    The figures "differ" and "not read" are the numbers of items whose results differ, and of items left out because
+    ``enough`` was lost before.
+
+    Args:
+        items: The items, those that are read first at the beginning.
+        read: Reads an item. It returns the item's figures, or ``None`` if the result does not differ in any way.
+        more: Figures of which more is better.
+        less: Figures of which less is better.
+        enough: Stop reading once this many counts are lost; ``None`` reads all items.
+    """
+    effect: dict[str, Counter[str]] = {}
+    lost = 0
+    for item in items:
+        counts = effect.setdefault(item.set, Counter())
+        if enough is not None and lost >= enough:
+            counts["not read"] += 1
+            continue
+        figures = read(item)
+        if figures is None:
+            continue
+        counts["differ"] += 1
+        for name, count in figures.items():
+            change = count - item.figures[name]
+            counts[name] += change
+            lost += max(0, -change if name in more else change if name in less else 0)
+    return {
+        name: {key: count for key, count in counts.items() if count}
+        for name, counts in effect.items()
+        if counts["differ"]
+    }
+
+
+def measure_changes(
+    changes: Iterable[tuple[str, Change, int]],
+    measure: Callable[[str], dict[str, Figures]],
+    unit: str,
+    *,
+    seconds: float,
+    removal: bool = False,
+) -> list[dict[str, Any]]:
+    """Make the changes one by one, and return a row for each: rule, change, effect and number of decisions.
+
+    Small changes are last. They are left out if neither limit of the number has an effect, because then values in
+    between have none. If a change is impossible, its effect is the name of the error.
+
+    Args:
+        changes: Each rule, its change, and how often the rule was decided.
+        measure: Returns the effect of the change that is made now, see `effect_on`. It gets the rule.
+        unit: The items, in the plural.
+        seconds: Time limit for each change.
+        removal: Leave out all small changes.
+    """
+    rows: list[dict[str, Any]] = []
+    inert: set[tuple[str, str]] = set()
+    for rule, change, decisions in sorted(changes, key=lambda entry: entry[1][0] in _SMALL):
+        label = change[0]
+        if label in _SMALL and (removal or {(rule, "0"), (rule, "x 10^6")} <= inert):
+            continue
+        try:
+            with changed(change), time_limit(seconds):
+                effect: Any = measure(rule)
+        except Exception as error:
+            effect = type(error).__name__
+        if not effect:
+            inert.add((rule, label))
+        rows.append({"rule": rule, "change": label, "effect": effect, "decisions": decisions})
+        say(f"{rule} {label} ({decisions}) {_effect_text(effect, unit)}")
+    return rows
+
+
+def rules_report(
+    title: str, module: str | None, base: Mapping[str, Figures], document: Mapping[str, Any], unit: str
+) -> str:
+    """Return the report of a sweep in Markdown.
+
+    Args:
+        title: The heading.
+        module: Docstring of the module, whose text after the first sentence becomes the description.
+        base: The figures of each set without any change.
+        document: ``"rows"`` of `measure_changes`, and the ``"machine"``.
+        unit: The items, in the plural.
+    """
+    lines = [f"# {title}", "", (module or "").partition("``.\n\n")[2].strip(), ""]
+    names = list(base)
+    lines += [f"| figure | {' | '.join(names)} |", f"| --- |{' ---: |' * len(names)}"]
+    for figure in base[names[0]]:
+        lines.append(f"| {figure} | {' | '.join(str(base[name][figure]) for name in names)} |")
+    note = f"Effects are differences of these counts. *Differ* is the number of {unit} whose results differ in any way."
+    lines += ["", f"{note} Unnamed sets do not change.", ""]
+    places = {row["rule"]: place for place, row in reversed(list(enumerate(document["rows"])))}
+    rows = []
+    for row in sorted(document["rows"], key=lambda row: places[row["rule"]]):
+        label = row["change"]
+        if label in ("false", "true") or label.startswith("without"):
+            label += f" ({row['decisions']} decisions)"
+        rows.append((row["rule"], label, _effect_text(row["effect"], unit)))
+    return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])
+
+
+def _effect_text(effect: Any, unit: str) -> str:
     """Return one line for an effect: the differences of the figures of each set, or the name of an error.
 
     The figures "differ" and "not read" are numbers of items that the ``unit`` names, such as clips.

@@ -38,8 +38,8 @@ from mediatensor.ocr.video import VideoReading
 
 from ..shared.machine import machine_stamp
 from ..shared.options import add_output, make_parser
-from ..shared.reports import fact_list, say, write_report
-from .rules import changed, changes_of, count_decisions, effect_text, remember, rule_table, time_limit
+from ..shared.reports import say, write_report
+from .rules import Change, Figures, changes_of, count_decisions, effect_on, measure_changes, remember, rules_report
 from .video_text_clips import draw_clip, drawn_plans
 from .video_text_readers import to_reading
 from .video_text_scores import score_clip
@@ -64,8 +64,6 @@ _PATIENCE = 6
 # Figures of which more is better, and less is better.
 _MORE = ("exact", "starts near", "ends near", "slides found", "slides read", "steps right")
 _LESS = ("characters wrong", "missed", "invented", "kinds wrong", "slides false")
-
-Figures = dict[str, int]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -274,62 +272,26 @@ def _sweep(predictor: Any, sets: Mapping[str, Sequence[_Clip]], options: argpars
     seconds = sum(clip.seconds for clip in order)
     base = {name: _total([clip.figures for clip in clips]) for name, clips in sets.items()}
     say(f"{base}, {seconds:.1f} s for each change")
-    rows: list[dict[str, Any]] = []
-    document = {"schema": 1, "machine": machine_stamp(), "base": base, "rows": rows,
-                "clips": {name: [clip.name for clip in clips] for name, clips in sets.items()}}  # fmt: skip
-    changes: list[tuple[str, Any]] = []
-    decisions: Counter[tuple[str, str]] = Counter()
+    changes: list[tuple[str, Change, int]] = []
     for module in _modules():
         short = module.__name__.rpartition(".")[2]
         if short.strip("_") in options.areas:
             measures = [partial(_read, predictor, clip) for clip in order]
-            counted = count_decisions(module, measures, conditions=options.conditions)
-            decisions.update({(f"{short}.{name}", label): count for (name, label), count in counted.items()})
-            changes += changes_of(module, conditions=options.conditions, steps=_STEPS)
-    inert: set[tuple[str, str]] = set()
-    # Small changes are last.
-    for rule, change in sorted(changes, key=lambda change: change[1][0] in ("x 0.7", "x 1.4")):
-        label = change[0]
-        if label in ("x 0.7", "x 1.4") and {(rule, "0"), (rule, "x 10^6")} <= inert:
-            continue  # neither limit has an effect, so values in between have none
-        _Clip.reads_otherwise = "FrameReader" in rule or "MOST_PIXELS" in rule
-        try:
-            with changed(change), time_limit(1 + _PATIENCE * seconds):
-                effect = _effect(predictor, order, options.enough)
-        except Exception as error:  # an impossible change
-            effect = type(error).__name__
-        if not effect:
-            inert.add((rule, label))
-        rows.append({"rule": rule, "change": label, "effect": effect, "decisions": decisions[rule, label]})
-        say(f"{rule} {label} ({decisions[rule, label]}) {effect_text(effect, 'clips')}")
-    return document
+            decisions = count_decisions(module, measures, conditions=options.conditions)
+            for rule, change in changes_of(module, conditions=options.conditions, steps=_STEPS):
+                changes.append((rule, change, decisions[rule.partition(".")[2], change[0]]))
 
-
-def _effect(predictor: Any, clips: Sequence[_Clip], enough: int | None) -> dict[str, Figures]:
-    """Return the differences of the figures of each set.
-
-    The counts "differ" and "not read" are of the clips whose results differ, and of those left out because ``enough``
-    was lost before.
-    """
-    effect: dict[str, Counter[str]] = {}
-    lost = 0
-    for clip in clips:
-        counts = effect.setdefault(clip.set, Counter())
-        if enough is not None and lost >= enough:
-            counts["not read"] += 1
-            continue
+    def read_again(clip: _Clip) -> Figures | None:
         reading = _read(predictor, clip)
-        if _content(reading) != _content(clip.reading):
-            counts["differ"] += 1
-            for name, count in _figures(clip, reading).items():
-                change = count - clip.figures[name]
-                counts[name] += change
-                lost += max(0, -change if name in _MORE else change if name in _LESS else 0)
-    return {
-        name: {key: count for key, count in counts.items() if count}
-        for name, counts in effect.items()
-        if counts["differ"]
-    }
+        return None if _content(reading) == _content(clip.reading) else _figures(clip, reading)
+
+    def measure(rule: str) -> dict[str, Figures]:
+        _Clip.reads_otherwise = "FrameReader" in rule or "MOST_PIXELS" in rule
+        return effect_on(order, read_again, more=_MORE, less=_LESS, enough=options.enough)
+
+    rows = measure_changes(changes, measure, "clips", seconds=1 + _PATIENCE * seconds)
+    return {"schema": 1, "machine": machine_stamp(), "base": base, "rows": rows,
+            "clips": {name: [clip.name for clip in clips] for name, clips in sets.items()}}  # fmt: skip
 
 
 def _content(reading: VideoReading) -> tuple[Any, ...]:
@@ -341,22 +303,8 @@ def _content(reading: VideoReading) -> tuple[Any, ...]:
 
 
 def _to_markdown(document: Mapping[str, Any]) -> str:
-    lines = ["# Rules of text in video", "", (__doc__ or "").partition("``.\n\n")[2].strip(), ""]
-    names = list(document["base"])
-    lines += [f"| figure | {' | '.join(names)} |", f"| --- |{' ---: |' * len(names)}"]
-    lines += [f"| clips | {' | '.join(str(len(document['clips'][name])) for name in names)} |"]
-    for figure in document["base"][names[0]]:
-        lines.append(f"| {figure} | {' | '.join(str(document['base'][name][figure]) for name in names)} |")
-    places = {row["rule"]: place for place, row in reversed(list(enumerate(document["rows"])))}
-    note = "Effects are differences of these counts. *Differ* is the number of clips whose results differ in any way."
-    lines += ["", f"{note} Unnamed sets do not change.", ""]
-    rows = []
-    for row in sorted(document["rows"], key=lambda row: places[row["rule"]]):
-        label = row["change"]
-        if label in ("false", "true") or label.startswith("without"):
-            label += f" ({row['decisions']} decisions)"
-        rows.append((row["rule"], label, effect_text(row["effect"], "clips")))
-    return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])
+    base = {name: {"clips": len(document["clips"][name]), **figures} for name, figures in document["base"].items()}
+    return rules_report("Rules of text in video", __doc__, base, document, "clips")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
