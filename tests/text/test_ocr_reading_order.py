@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr._reading_order.geometry import component_roots
 from mediatensor.ocr.models.reading_order import (
     ReadingOrderPredictor,
     assign_layout_labels,
@@ -187,6 +189,30 @@ def test_too_many_boxes_are_read_in_rows() -> None:
     boxes = np.stack([columns / 100, rows / 200, columns / 100 + 0.008, rows / 200 + 0.004], axis=1)
     mixed = np.random.default_rng(0).permutation(len(boxes))
     assert mixed[sort_reading_order(boxes[mixed])].tolist() == list(range(len(boxes)))
+
+
+def test_connected_boxes_are_found_whatever_their_order() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        number = int(rng.integers(1, 20))
+        links = rng.integers(0, number, (int(rng.integers(0, 25)), 2))
+        connected = np.eye(number, dtype=bool)
+        connected[links[:, 0], links[:, 1]] = True
+        for _ in range(number):  # everything that can be reached in as many steps as there are boxes
+            connected = (connected | connected.T) @ (connected | connected.T)
+        assert component_roots(number, links).tolist() == connected.argmax(axis=1).tolist()
+
+
+def test_time_for_connected_boxes_hardly_depends_on_their_order() -> None:
+    rising = np.arange(5_000)
+    falling = np.concatenate([[0], rising[:0:-1]])
+    seconds = []
+    for chain in (rising, falling):
+        before = time.process_time()
+        for _ in range(3):
+            assert not component_roots(len(chain), np.stack([chain[:-1], chain[1:]], axis=1)).any()
+        seconds.append(time.process_time() - before)
+    assert seconds[1] < 50 * seconds[0] + 0.05
 
 
 def test_overlapping_boxes_are_ordered() -> None:

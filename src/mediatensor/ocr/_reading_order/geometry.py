@@ -220,10 +220,13 @@ def component_roots(number: int, links: np.ndarray) -> np.ndarray:
     """
     roots = np.arange(number)
     while True:
+        # Link the roots, and not only the nodes: otherwise, a long chain in a bad order takes a round for each node.
+        ends = roots[links]
         lowest = roots.copy()
-        np.minimum.at(lowest, links, roots[links[:, ::-1]])
-        lowest = lowest[lowest]
-        if (lowest == roots).all():
+        np.minimum.at(lowest, ends, ends[:, ::-1])
+        while not np.array_equal(further := lowest[lowest], lowest):
+            lowest = further
+        if np.array_equal(lowest, roots):
             return roots
         roots = lowest
 
