@@ -561,11 +561,12 @@ def make_pre_processor(
 ) -> PreProcessor:
     """Create a preprocessor for a network with the configuration ``cfg``.
 
-    If ``options`` contains ``mean`` or ``std``, these take precedence over the values in ``cfg``. An error is raised
-    for all other options.
+    If ``options`` contains ``mean`` or ``std``, these take precedence over the values in ``cfg``, unless they are
+    ``None``. An error is raised for all other options.
     """
-    scales = {name: options.pop(name) if name in options else cfg[name] for name in ("mean", "std")}
+    given = {name: options.pop(name, None) for name in ("mean", "std")}
     refuse_unknown(options)
+    scales = {name: cfg[name] if value is None else value for name, value in given.items()}
     return PreProcessor(
         cfg["input_shape"][1:],
         batch_size,
