@@ -10,9 +10,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from ...errors import InvalidArgumentError
+from ..utils._page_images import image_tools
 from ..utils.geometry import min_area_rect
 from ._pages.preprocessing import get_language
-from .detection._boxes import image_tools
 
 __all__ = [
     "estimate_orientation",

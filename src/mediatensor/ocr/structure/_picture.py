@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from ...errors import InvalidArgumentError
+from ..utils._page_images import image_tools
 from ._page import Boxes, PageContent
-from ._picture_rules import find_rules, image_tools, painted
+from ._picture_rules import find_rules, painted
 
 # Larger images are reduced to about this many pixels.
 _MAX_PIXELS = 2_600_000

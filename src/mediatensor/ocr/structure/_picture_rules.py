@@ -9,18 +9,17 @@ closely above and below it.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...errors import MissingDependencyError
 from .._reading_order.geometry import component_roots
+from ..utils._page_images import image_tools
 from ._page import Boxes
 
-__all__ = ["find_rules", "image_tools", "join_lines", "painted"]
+__all__ = ["find_rules", "join_lines", "painted"]
 
 # Pixels in a block: four in the image, which is reduced to half its width.
 _BLOCK = 8
@@ -89,18 +88,6 @@ def join_lines(lines: NDArray[np.float64], em: float, min_length: float) -> Boxe
     last = np.append(starts[1:], len(y)) - 1
     pieces = _Segments(left[starts], ends[last], y[starts], np.zeros(len(starts)), thickness[starts] / 2)
     return _join_parts(pieces, em, min_length)
-
-
-def image_tools() -> ModuleType:
-    """Return ``scipy.ndimage``, or raise `MissingDependencyError`."""
-    try:
-        from scipy import ndimage
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Finding rules and pictures needs SciPy: pip install "mediatensor[ocr]" brings it.'
-        ) from error
-    tools: ModuleType = ndimage
-    return tools
 
 
 def painted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from ...errors import InvalidArgumentError
+from ...errors import InvalidArgumentError, MissingDependencyError
 
 # Outputs are computed in tiles of this size, so that a whole page is never held as floats.
 _TILE = 1024
@@ -447,3 +448,13 @@ def resized(image: Tensor, size: tuple[int, int], mode: str = "bilinear") -> Ten
     else:
         result = F.interpolate(source, size=size, mode=mode)[0]
     return result.round_().clamp_(0, 255).to(torch.uint8) if exact else result
+
+
+def image_tools() -> ModuleType:
+    """Import ``scipy.ndimage``, or raise an error that says what to install."""
+    try:
+        from scipy import ndimage
+    except ImportError:
+        raise MissingDependencyError('Reading pages needs SciPy: pip install "mediatensor[ocr]".') from None
+    tools: ModuleType = ndimage
+    return tools

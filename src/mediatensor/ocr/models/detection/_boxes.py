@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import MissingDependencyError
+from ...utils._page_images import image_tools
 
 # Pages have fewer regions than this. A noise map has ten times as many, and each region slows down all later stages.
 # Beyond this limit only the largest regions are kept.
@@ -106,16 +105,6 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
     for target, source in _shift_pixels(opened, grown):
         target |= source
     return opened
-
-
-def image_tools() -> ModuleType:
-    """Import ``scipy.ndimage``, or raise an error that says what to install."""
-    try:
-        from scipy import ndimage
-    except ImportError:
-        raise MissingDependencyError('Finding text needs SciPy: pip install "mediatensor[ocr]".') from None
-    tools: ModuleType = ndimage
-    return tools
 
 
 def find_regions(bitmap: NDArray[np.bool_]) -> Regions:

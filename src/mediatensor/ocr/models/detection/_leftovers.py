@@ -34,8 +34,8 @@ import PIL.Image
 import PIL.ImageDraw
 from numpy.typing import NDArray
 
+from ...utils._page_images import image_tools
 from ...utils.geometry import boxes_around
-from ._boxes import image_tools
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
