@@ -355,7 +355,7 @@ def available_backends() -> tuple[str, ...]:
 
 
 def get_backend(name: str) -> DecodeBackend:
-    """Return the decode backend with a name.
+    """Return the decode backend that has the given name.
 
     Args:
         name: One of the names that `available_backends` returns.

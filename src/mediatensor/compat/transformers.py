@@ -216,7 +216,9 @@ def read_video(
     timeout_seconds: float | None = None,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
-    """Read the frames that a function selects, like the functions in ``transformers.video_utils.VIDEO_DECODERS``.
+    """Read the frames whose indices a function chooses.
+
+    Arguments and results are those of the functions in ``transformers.video_utils.VIDEO_DECODERS``.
 
     Args:
         video_path: A path or URL, the bytes of a file, or a file object, which is read to its end.

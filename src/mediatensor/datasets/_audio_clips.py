@@ -61,8 +61,8 @@ class AudioClips(MediaDataset):
         source: Paths, a folder, a manifest, or rows of a Hugging Face dataset; see `as_items`.
         sampler: Function that takes an `AudioDecoder` and returns an `AudioSamplesBatch` of clips: one of
             `mediatensor.samplers` with its arguments bound by ``functools.partial``, or your own function. Your own
-            function may also return `AudioSamples`. To read whole files or whole segments, use
-            ``AudioDecoder.get_all_samples``. The default is `audio_clips_at_random_timestamps` with
+            function may also return `AudioSamples`. The sampler ``AudioDecoder.get_all_samples`` reads the whole file,
+            or the whole part of it that a row names. The default is `audio_clips_at_random_timestamps` with
             ``seconds_per_clip``. A file that is shorter than a clip is padded with silence;
             ``Sample.num_valid_samples`` is then the number of samples before the padding.
         seconds_per_clip: Length of a clip in seconds, for the default sampler.
@@ -71,9 +71,9 @@ class AudioClips(MediaDataset):
         num_channels: Number of channels of the clips; ``None`` keeps the channels of each file.
         downmix: How to mix to fewer channels. ``"mean"`` takes the mean. ``"sum"`` mixes like torchcodec, where the
             mono mix of stereo is 1.414 times the mean. See `AudioDecoder`.
-        keep_clip_dimension: If ``False``, the sampler must return one clip, and a sample has `AudioSamples` (channels,
-            samples). If ``True``, the sampler may return several clips, and a sample has `AudioSamplesBatch` (clips,
-            channels, samples).
+        keep_clip_dimension: If ``False``, the sampler must return one clip, and ``Sample.audio`` is an `AudioSamples`
+            with ``data`` of shape (channels, time). If ``True``, the sampler may return several clips, and
+            ``Sample.audio`` is an `AudioSamplesBatch` with ``data`` of shape (clips, channels, time).
         transform: Function that takes the audio of a sample and returns new audio or a tensor. A tensor of the same
             shape replaces the samples. A tensor of another shape, such as (channels, mels, frames) from
             `LogMelSpectrogram`, counts as features, which are stored in ``Sample.features``. ``Sample.audio`` is then

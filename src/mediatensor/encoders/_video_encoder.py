@@ -21,7 +21,7 @@ class VideoEncoder:
     """Encodes frames to a video file, a tensor or a file object.
 
     Frames on the CPU are read one by one from the given tensor, which is not copied. To add frames in chunks, or to add
-    audio, use `Encoder`. `Encoder` also describes the colour space of the video and how files are written.
+    audio, use `Encoder`. Its documentation also says which colour space videos have and how files are written.
 
     Args:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the

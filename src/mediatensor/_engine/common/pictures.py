@@ -131,8 +131,8 @@ class Surface:
             left, ..., 0 unspecified (treated as centre). Used only if the frame is resized and converted to RGB
             in one pass.
         is_interlaced: Whether the picture consists of two interlaced fields.
-        orientation: How to turn the picture upright, as stored with the picture: whether to transpose it and then flip
-            it. A backend can leave out an orientation that only the container stores.
+        orientation: The transposition and the flips that turn the picture upright, if they are stored with the picture.
+            A backend can leave out an orientation that only the container stores.
         reading: Function that returns a context manager. In its ``with`` block, the planes can be read and converted on
             the current stream of their device.
     """

@@ -140,8 +140,9 @@ def sort_reading_order(
     """Sort the elements of a page, such as lines or paragraphs, in reading order.
 
     An element follows the elements above it in the same column and the earlier elements of its row. Among the elements
-    that could be next, the one that continues the column or row comes first. If layout labels are given, headers come
-    first, footnotes and footers come last, and captions come next to their figure.
+    that could be next, one below the last element comes first if the page has columns of text, then one in its row,
+    then one in its column, then the topmost. If layout labels are given, headers come first, footnotes and footers come
+    last, and captions come next to their figure.
 
     >>> from mediatensor.ocr.models.reading_order import sort_reading_order
     >>> right, title, left = ((0.55, 0.2), (0.9, 0.8)), ((0.1, 0.05), (0.9, 0.15)), ((0.1, 0.2), (0.45, 0.8))

@@ -482,9 +482,9 @@ def rotate_boxes(
         angle: Angle in degrees, between -90 and 90.
         orig_shape: (height, width) of the page; further items, such as channels, are ignored.
         min_angle: Boxes are not rotated if ``angle`` is less than this many degrees away from -90, 0 or 90.
-        target_shape: (height, width) of the image to which the result is relative; by default ``orig_shape``. It must
-            have the same centre as the page. For example, it can be the page without the padding that
-            ``rotate_image(expand=True)`` added. Ignored if the boxes are not rotated.
+        target_shape: (height, width) of the image to which the result is relative; by default ``orig_shape``. Both
+            images must have the same centre. If ``orig_shape`` is that of a page which ``rotate_image(expand=True)``
+            has padded, ``target_shape`` can be that of the page before. Ignored if the boxes are not rotated.
 
     Returns:
         Relative corners (N, 4, 2), even if the boxes are not rotated. They are not clipped to [0, 1].

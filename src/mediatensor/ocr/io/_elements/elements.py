@@ -510,11 +510,11 @@ class Line(Element):
         """The probability that all words of the line were read correctly, in [0, 1]; 0.0 if there are no words.
 
         For a single word, it is the confidence of this word. For several words, it is more than the product of their
-        confidences: words of one line tend to be all right or all wrong. The higher the confidence of any word, the
-        higher the result.
+        confidences, because the words of a line are often either all correct or all wrong. The higher the confidence
+        of any word, the higher the result.
 
-        The result is a probability only if the confidences of the words are probabilities. They are with the default
-        recogniser, but not with docTR's architectures.
+        The result is a probability only if the confidences of the words are probabilities. Those of the default
+        recogniser are probabilities; those of docTR's architectures are not.
         """
         return line_confidence(word.confidence for word in self.words)
 

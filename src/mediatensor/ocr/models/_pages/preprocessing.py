@@ -198,8 +198,8 @@ class Placement:
 
         Args:
             boxes: Axis-aligned boxes (N, 4), as xmin, ymin, xmax, ymax; or four corners (x, y) for each box, (N, 4, 2).
-                Boxes with scores are also accepted: (N, 5) with the score in the last column, or (N, 5, 2) with the
-                score in the last row. Scores do not change.
+                Scores can follow the coordinates, as in (N, 5) and (N, 5, 2): the fifth value, or the fifth pair, of
+                each box is returned unchanged.
 
         Returns:
             A new array of the same shape.

@@ -146,7 +146,7 @@ class DBNet(SegmentationDetector):
         """Return scores of text before the sigmoid, (N, classes, H, W).
 
         Args:
-            features: The result of `features` for images (N, 3, H, W).
+            features: The result of the method `features` for images (N, 3, H, W).
             size: Not used, because the scores have four times the size of the features.
         """
         scores: torch.Tensor = self.prob_head(features)
@@ -156,7 +156,7 @@ class DBNet(SegmentationDetector):
         """Compute the threshold map from ``features``, and return the result of `compute_loss`, a scalar.
 
         Args:
-            features: The result of `features`.
+            features: The result of the method `features`.
             logits: The result of `logits`.
             target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
                 four corners (K, 4, 2), in fractions of the image's width and height.

@@ -129,7 +129,7 @@ class FAST(SegmentationDetector):
         """Return scores of kernels (shrunken text) before the sigmoid, (N, classes, H, W).
 
         Args:
-            features: The result of `features` for images (N, 3, H, W).
+            features: The result of the method `features` for images (N, 3, H, W).
             size: Height and width of the images, to which the scores are enlarged.
         """
         return F.interpolate(self.prob_head(features), size=size, mode="bilinear")

@@ -125,7 +125,7 @@ class LinkNet(SegmentationDetector):
         """Return scores of text before the sigmoid, (N, classes, H, W).
 
         Args:
-            features: The result of `features` for images (N, 3, H, W).
+            features: The result of the method `features` for images (N, 3, H, W).
             size: Not used, because the scores have four times the size of the features.
         """
         scores: torch.Tensor = self.classifier(features)

@@ -317,7 +317,7 @@ class CtcLineRecognizer(nn.Module):
         probable other character is returned instead.
 
         Args:
-            features: The result of `features`, (N, T, width).
+            features: The result of the method `features`, (N, T, width).
 
         Returns:
             An object with the characters of all lines, concatenated. Its attributes are NumPy arrays with an element
@@ -330,7 +330,7 @@ class CtcLineRecognizer(nn.Module):
         """Find the most probable class of each step in the result of `features`. Repetitions are not merged.
 
         Args:
-            features: The result of `features`, (N, T, width).
+            features: The result of the method `features`, (N, T, width).
 
         Returns:
             Three tensors (N, T) on the device of ``features``: the probability of the most probable class, float32; the
@@ -360,7 +360,7 @@ class CtcLineRecognizer(nn.Module):
         punctuation.
 
         Args:
-            features: The result of `features`.
+            features: The result of the method `features`.
 
         Returns:
             A pair: log probabilities relative to the most probable of the four characters, float16 (N, T, 4), and the
@@ -428,12 +428,13 @@ class CtcLineRecognizer(nn.Module):
         return texts
 
     def compute_loss(self, features: Tensor, target: Sequence[str]) -> Tensor:
-        """Return the CTC loss (Graves et al., 2006) per character, averaged over lines, a scalar.
+        """Return the CTC loss (Graves et al., 2006), a scalar tensor.
 
-        The loss of a line is 0, without a gradient, if its text is too long for the number of steps.
+        The loss of each line is divided by its number of characters. The result is the mean over the lines. A line
+        whose text is too long for the number of steps counts as 0 and has no gradient.
 
         Args:
-            features: The result of `features`, (N, T, width).
+            features: The result of the method `features`, (N, T, width).
             target: The correct text of each of the N lines.
 
         Raises:

@@ -87,7 +87,7 @@ class RecognitionPredictor(nn.Module):
         return self.read(as_images(crops), **kwargs)
 
     def read(self, images: Sequence[Tensor], **kwargs: Any) -> list[tuple[str, float]]:
-        """Recognise the text of crops like `forward`, but without checking them.
+        """Recognise the text of crops that are known to be valid images; `forward` checks them first.
 
         Args:
             images: Tensors (3, H, W), uint8 or floats in [0, 1].
