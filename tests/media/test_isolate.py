@@ -214,6 +214,16 @@ def test_a_hang_ends_with_all_that_it_started(tmp_path: Path) -> None:
         wait_until_gone(wait_for_pid(tmp_path / "pid"))
 
 
+def test_a_crash_while_the_trace_is_written_is_a_timeout() -> None:
+    # At the time limit, Python reads the frames of running threads, so it sometimes crashes.
+    with (
+        IsolatedWorker(timeout_seconds=0.2) as worker,
+        pytest.raises(IsolatedWorkerError, match=r"within 0\.2 seconds") as caught,
+    ):
+        worker.run(work.sleep_with_damaged_names)
+    assert caught.value.reason == "timeout"
+
+
 # The end of the program
 
 

@@ -56,6 +56,21 @@ def crash() -> None:
     ctypes.string_at(0)
 
 
+def sleep_with_damaged_names() -> None:
+    """Sleep in a function whose name and file are not objects, so that nobody can write a stack trace."""
+
+    def wait() -> None:
+        time.sleep(1000)
+
+    code = wait.__code__
+    names = id(code.co_filename), id(code.co_name)
+    words = (ctypes.c_size_t * (sys.getsizeof(code) // ctypes.sizeof(ctypes.c_size_t))).from_address(id(code))
+    for number, word in enumerate(words):
+        if word in names:
+            words[number] = 8
+    wait()
+
+
 def process_id(seconds: float = 0) -> int:
     time.sleep(seconds)
     return os.getpid()

@@ -30,7 +30,9 @@ GRACE_SECONDS = 1.0
 MAX_TEXT_BYTES = 1 << 14
 
 _END_SECONDS = 5.0
-_TIME_IS_UP = "Timeout ("  # start of the trace of a process that ended itself at the time limit
+# Start of the trace of a process that ended itself at the time limit. Its other threads run while Python writes the
+# trace, so Python can read freed memory and crash after this start.
+_TIME_IS_UP = "Timeout ("
 _LOOK_SECONDS = 0.005
 
 # Processes that this process has started. Processes that its parent started before a fork are not included.
@@ -124,9 +126,9 @@ class Process:
             time.sleep(_LOOK_SECONDS)
         _kill(self._process)  # also ends its children
         status = self._process.wait()
+        if self._trace().startswith(_TIME_IS_UP):
+            return self.error(limit.what_failed, "timeout")
         if status >= 0:
-            if self._trace().startswith(_TIME_IS_UP):
-                return self.error(limit.what_failed, "timeout")
             return self.error(f"ended with status {status}", "crash")
         hint = ", which the system does when memory runs out" if -status == signal.SIGKILL else ""
         return self.error(f"was ended by {_signal_name(-status)}{hint}", "crash")
