@@ -47,12 +47,15 @@ from mediatensor.errors import (
     TooManyFailuresError,
 )
 from mediatensor.samplers import (
+    audio_clips_at_random_timestamps,
     audio_clips_at_regular_timestamps,
+    audio_video_clips_at_random_timestamps,
     clips_at_random_indices,
     clips_at_random_timestamps,
     clips_at_regular_indices,
     clips_at_regular_timestamps,
     clips_at_scenes,
+    sample_frames,
 )
 from mediatensor.transforms import LogMelSpectrogram, RandomCrop, RandomHorizontalFlip, Resize, ToFloat
 from training_set import FPS, count_openings, linear_decode, make_videos
@@ -653,6 +656,57 @@ def test_on_error_does_not_hide_invalid_arguments(
         make(videos, on_error=on_error, **options)[0]
 
 
+@pytest.mark.parametrize(
+    ("make", "sampler", "options", "message"),
+    [
+        (VideoClips, clips_at_random_indices, {"num_frames_per_clip": 0}, "num_frames_per_clip"),
+        (VideoClips, clips_at_regular_indices, {"sampling_range_start": 0.5}, "sampling_range_start"),
+        (VideoClips, clips_at_random_timestamps, {"policy": "nope"}, "policy"),
+        (VideoClips, clips_at_random_timestamps, {"seconds_between_frames": 0}, "seconds_between_frames"),
+        (
+            VideoClips,
+            clips_at_regular_timestamps,
+            {"seconds_between_clip_starts": 1, "num_frames_per_clip": -1},
+            "num_frames_per_clip",
+        ),
+        (VideoClips, clips_at_regular_timestamps, {}, "seconds_between_clip_starts"),
+        (VideoClips, clips_at_scenes, {"placement": "nope"}, "placement"),
+        (VideoClips, sample_frames, {}, "at least one limit"),
+        (VideoClips, sample_frames, {"fps": 0}, "fps"),
+        (VideoClips, sample_frames, {"max_frames": 2, "multiple_of": 4}, "max_frames"),
+        (VideoClips, sample_frames, {"max_tokens": 2, "tokens_per_frame": 4}, "max_tokens"),
+        (AudioClips, audio_clips_at_random_timestamps, {"seconds_per_clip": 0}, "seconds_per_clip"),
+        (
+            AudioClips,
+            audio_clips_at_regular_timestamps,
+            {
+                "seconds_between_clip_starts": 1,
+                "seconds_per_clip": 1,
+                "sampling_range_start": 2,
+                "sampling_range_end": 1,
+            },
+            "sampling_range_start",
+        ),
+        (VideoAudioClips, audio_video_clips_at_random_timestamps, {"seconds_per_clip": 1, "fps": -1}, "fps"),
+        (VideoAudioClips, audio_video_clips_at_random_timestamps, {"seconds_per_clip": 1, "typo": 1}, "typo"),
+    ],
+)
+def test_datasets_check_arguments_of_their_samplers_before_reading(
+    make: Any, sampler: Any, options: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        make([tmp_path / "missing.mp4"], partial(sampler, **options), on_error="skip")
+
+
+def test_errors_about_arguments_have_a_public_type(videos: list[Path]) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        VideoClips(videos, decoder_options={"device": "nope"})[0]
+    assert caught.type is InvalidArgumentError
+    with pytest.raises(InvalidArgumentError) as caught:
+        VideoClips(videos, not_a_clip, on_error="skip")[0]
+    assert caught.type is InvalidArgumentError
+
+
 def test_on_error_skips_files_that_do_not_fit_the_arguments(videos: list[Path]) -> None:
     too_long = partial(clips_at_regular_indices, num_frames_per_clip=1000, policy="error", sampling_range_end=1)
     assert isinstance(VideoClips(videos, too_long, on_error="skip")[0], Skipped)
@@ -728,10 +782,18 @@ def test_iterating_leaves_torchs_generator_alone(videos: list[Path]) -> None:
     ("make", "sampler", "options"),
     [
         (VideoClips, partial(clips_at_regular_indices, num_clips=1), {}),
-        (VideoClips, partial(partial(clips_at_regular_timestamps), num_clips=1), {"transform": ToFloat()}),
+        (
+            VideoClips,
+            partial(partial(clips_at_regular_timestamps), seconds_between_clip_starts=1),
+            {"transform": ToFloat()},
+        ),
         (VideoClips, partial(clips_at_scenes, num_frames_per_clip=2), {"keep_clip_dimension": True}),
         (VideoClips, VideoDecoder.get_all_frames, {"decoder_options": {"transforms": [Resize((8, 8))]}}),
-        (AudioClips, partial(audio_clips_at_regular_timestamps, seconds_per_clip=0.1), {}),
+        (
+            AudioClips,
+            partial(audio_clips_at_regular_timestamps, seconds_between_clip_starts=1, seconds_per_clip=0.1),
+            {},
+        ),
         (AudioClips, AudioDecoder.get_all_samples, {"transform": LogMelSpectrogram()}),
     ],
 )

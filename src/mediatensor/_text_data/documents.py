@@ -20,7 +20,7 @@ from .._engine.common.checks import function, options_dict, path_text, real_numb
 from .._engine.common.messages import progress
 from .._engine.images.decoding import MAX_PIXELS
 from ..datasets._rows.dataset import MediaDataset, check_dataset_options
-from ..datasets._rows.recipe import MisuseError, Recipe
+from ..datasets._rows.recipe import Recipe, misuse
 from ..datasets._rows.samples import Sample
 from ..datasets._sources import limits
 from ..datasets._sources.dispatch import as_items
@@ -81,7 +81,7 @@ def apply_image_transform(transform: Callable[[Tensor], Tensor] | None, image: T
         result = transform(image)
     if not isinstance(result, Tensor) or result.ndim != 3:
         got = f"of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
-        raise MisuseError(f"The transform must return a tensor (C, H, W) (got {got}).")
+        raise misuse(f"The transform must return a tensor (C, H, W) (got {got}).")
     return result
 
 

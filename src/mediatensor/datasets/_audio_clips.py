@@ -22,8 +22,8 @@ from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
-from ..samplers import audio_video_clips_at_random_timestamps
-from ..samplers._audio_clips import ClipPolicy, check_audio_video_clips
+from ..samplers import audio_clips_at_random_timestamps, audio_video_clips_at_random_timestamps
+from ..samplers._audio_clips import ClipPolicy
 from ..samplers._random import uses_row_random
 from ..transforms._decoder_transforms import check_decoder_transforms
 from ._rows.captions import CaptionPlace, CaptionTrack, Tokenizer, add_token_ids, check_caption_places, find_captions
@@ -34,16 +34,16 @@ from ._rows.clips import (
     call_sampler,
     check_is_one,
     check_rows_differ,
+    check_sampler,
     effective_fps,
     position_of,
     ready_for_rows,
     redraw_transforms,
     segment_of,
     sound_fields,
-    sound_sampler,
 )
 from ._rows.dataset import MediaDataset, check_dataset_options
-from ._rows.recipe import LeftOut, MisuseError, Recipe, errors_as_misuse
+from ._rows.recipe import LeftOut, Recipe, errors_as_misuse, misuse
 from ._rows.samples import SILENT_SPANS, Sample
 from ._sources.dispatch import as_items
 from ._sources.items import Item, checked_classes
@@ -121,7 +121,7 @@ class AudioClips(MediaDataset):
     ) -> None:
         check_dataset_options(self, dataset_options)
         if sampler is None:
-            sampler = sound_sampler(seconds_per_clip)
+            sampler = partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds_per_clip)
         form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
         options = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         recipe = AudioRecipe(sampler, keep_clip_dimension, transform, options)
@@ -145,7 +145,7 @@ class AudioRecipe(Recipe):
     decoder_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        function("sampler", self.sampler)
+        check_sampler(self.sampler)
         function("transform", self.transform)
         check_output_format(self.decoder_options.get("sample_rate"), self.decoder_options.get("num_channels"))
         check_downmix(self.decoder_options.get("downmix", "sum"))
@@ -160,9 +160,7 @@ class AudioRecipe(Recipe):
         if isinstance(clips, AudioSamples):
             return Sample(**sound_fields(self.transform, clips))
         if not isinstance(clips, AudioSamplesBatch):
-            raise MisuseError(
-                f"The sampler must return an AudioSamplesBatch or AudioSamples (got {type(clips).__name__})."
-            )
+            raise misuse(f"The sampler must return an AudioSamplesBatch or AudioSamples (got {type(clips).__name__}).")
         if self.keep_clip_dimension:
             return Sample(**sound_fields(self.transform, clips))
         check_is_one(len(clips))
@@ -285,7 +283,6 @@ class VideoAudioClips(MediaDataset):
     ) -> None:
         check_dataset_options(self, dataset_options)
         if sampler is None:
-            check_audio_video_clips(seconds_per_clip, fps, num_clips, policy)
             sampler = partial(
                 audio_video_clips_at_random_timestamps,
                 seconds_per_clip=seconds_per_clip,
@@ -324,7 +321,7 @@ class VideoAudioRecipe(Recipe):
     missing: MissingPolicy = "error"
 
     def __post_init__(self) -> None:
-        function("sampler", self.sampler)
+        check_sampler(self.sampler)
         function("transform", self.transform)
         function("audio_transform", self.audio_transform)
         function("tokenizer", self.tokenizer)
@@ -456,7 +453,7 @@ def _rescale_silent_spans(clip: AudioVideoClip, sound: Sound | None) -> tuple[tu
 def _check_clips(given: Any) -> list[AudioVideoClip]:
     clips = [given] if isinstance(given, AudioVideoClip) else given
     if not isinstance(clips, list | tuple) or not all(isinstance(clip, AudioVideoClip) for clip in clips) or not clips:
-        raise MisuseError(
+        raise misuse(
             f"The sampler must return an AudioVideoClip or a list of them, at least one (got {type(given).__name__})."
         )
     return list(clips)

@@ -25,6 +25,7 @@ from ._rows.clips import (
     box_column,
     call_sampler,
     check_rows_differ,
+    check_sampler,
     effective_fps,
     frames_sampler,
     position_of,
@@ -133,7 +134,7 @@ class VideoRecipe(Recipe):
     decoder_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        function("sampler", self.sampler)
+        check_sampler(self.sampler)
         function("transform", self.transform)
         check_decoder_transforms(self.decoder_options.get("transforms"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from operator import methodcaller
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from .._engine.common.checks import items_of, options_dict, whole_number
 from .._engine.pyav.audio import Downmix
 from ..datasets._audio_clips import AudioRecipe
 from ..datasets._lerobot_clips import LeRobotClips, LeRobotRecipe
-from ..datasets._rows.clips import frames_sampler, sound_sampler
+from ..datasets._rows.clips import frames_sampler
 from ..datasets._rows.recipe import RowSpec
 from ..datasets._rows.samples import FRAME_BOX, Sample
 from ..datasets._video_clips import VideoRecipe
 from ..decoders import AudioDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..frames import AudioSamples, AudioSamplesBatch, FrameBatch
+from ..samplers import audio_clips_at_random_timestamps
 from ._columns import AnyColumn, Column, ListColumn, RowMapper, TextColumn, row_numbers
 
 
@@ -170,7 +171,9 @@ class AudioReader(RowMapper):
         **options: Any,
     ) -> None:
         if sampler is None:
-            sampler = methodcaller("get_all_samples") if seconds_per_clip is None else sound_sampler(seconds_per_clip)
+            sampler = AudioDecoder.get_all_samples
+            if seconds_per_clip is not None:
+                sampler = partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds_per_clip)
         form = {"sample_rate": sample_rate, "num_channels": num_channels, "downmix": downmix}
         decoder = form | options_dict("decoder_options", decoder_options, AudioDecoder)
         columns = [

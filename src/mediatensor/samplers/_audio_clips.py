@@ -22,6 +22,7 @@ from ._index_clips import as_clips, check_decoder, check_not_empty, check_num_cl
 from ._random import planned_by, sampling_generator
 from ._time_clips import (
     check_positive_seconds,
+    check_range,
     check_range_end,
     check_range_start,
     clock_of,
@@ -214,6 +215,7 @@ def _plan_audio(
     if not (isinstance(policy, str) and policy in get_args(AudioPolicy)):
         supported = ", ".join(map(repr, get_args(AudioPolicy)))
         raise InvalidArgumentError(f"Invalid policy ({policy}). Supported values for audio are {supported}.")
+    check_range(sampling_range_start, sampling_range_end)
     check_decoder(decoder, "get_samples_played_in_ranges", made_by="AudioDecoder")
     stream_begin = decoder.metadata.begin_stream_seconds
     stream_end = _stream_end(decoder, is_needed=sampling_range_end is None)
@@ -321,8 +323,13 @@ def _plan_audio_video(
     num_clips: int = 1,
     policy: ClipPolicy = "pad",
 ) -> _AudioVideoPlan:
+    seconds_per_clip = check_positive_seconds("seconds_per_clip", seconds_per_clip)
+    num_clips = check_num_clips(num_clips)
+    if policy not in get_args(ClipPolicy):
+        raise InvalidArgumentError(f"policy must be 'pad' or 'error' (got {policy!r}).")
+    if fps is not None and not len(frame_rate_times(0.0, seconds_per_clip, fps)):
+        raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
     check_decoder(decoder, "video", "audio", made_by="AudioVideoDecoder")
-    seconds_per_clip, num_clips = check_audio_video_clips(seconds_per_clip, fps, num_clips, policy)
     metadata = decoder.video.metadata
     begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
     if end is None or not end > begin:
@@ -407,26 +414,11 @@ def audio_video_clips_at_random_timestamps(
     ]
 
 
-def check_audio_video_clips(
-    seconds_per_clip: float, fps: float | None, num_clips: int, policy: ClipPolicy
-) -> tuple[float, int]:
-    """Check the arguments, and return ``seconds_per_clip`` and ``num_clips`` as numbers."""
-    seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
-    number = check_num_clips(num_clips)
-    if policy not in get_args(ClipPolicy):
-        raise InvalidArgumentError(f"policy must be 'pad' or 'error' (got {policy!r}).")
-    if fps is not None:
-        frame_rate_times(0.0, seconds, fps)
-    return seconds, number
-
-
 def _frames_at_rate(
     decoder: AudioVideoDecoder, starts: list[float], seconds_per_clip: float, fps: float, end: float
 ) -> list[FrameBatch]:
     """Return the frames of each clip, resampled to ``fps``. After the video's ``end``, the last frame is repeated."""
     steps = frame_rate_times(0.0, seconds_per_clip, fps)
-    if not len(steps):
-        raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
     clock = clock_of(decoder.video, 1 / fps)
     exact_end = clock.exact_end(end) - tolerance_of(decoder.video)
     clips = []

@@ -54,28 +54,34 @@ def _plan(
         )
     unit = whole_number("multiple_of", multiple_of, at_least=1)
     check_frames(unit, f"multiple_of ({unit})")
-    total = check_num_frames(decoder, "get_frames_at")
-    count = total
-    if fps is not None:
-        count = min(count, _count_at_rate(decoder, fps))
-    # A short video or a low rate can give fewer frames than one multiple. Then frames are repeated, within the budgets.
-    count = max(unit, count)
+    rate = None if fps is None else _positive_number("fps", fps)
+    budget: float = math.inf
     if max_frames is not None:
         budget = whole_number("max_frames", max_frames, at_least=1, or_none=True)
         if budget < unit:
             raise InvalidArgumentError(f"max_frames ({budget}) must be at least multiple_of ({unit}).")
-        count = min(count, budget)
-    if max_tokens is not None:
-        count = min(count, _count_within_tokens(decoder, max_tokens, tokens_per_frame, unit))
+    if max_tokens is not None and not callable(tokens_per_frame):
+        budget = min(budget, _count_within_tokens(max_tokens, tokens_per_frame, unit))
+    total = check_num_frames(decoder, "get_frames_at")
+    if max_tokens is not None and callable(tokens_per_frame):
+        tokens = tokens_per_frame(*_frame_size(decoder))
+        budget = min(budget, _count_within_tokens(max_tokens, tokens, unit))
+    count = total if rate is None else min(total, _count_at_rate(decoder, rate))
+    # A short video or a low rate can give fewer frames than one multiple. Then frames are repeated, within the budgets.
+    count = int(min(max(unit, count), budget))
     count = count // unit * unit
     check_frames(count, f"sample_frames of a video of {total} frames")
     return _FramesPlan(_even_indices(decoder, total, count))
 
 
-def _count_at_rate(decoder: VideoDecoder, fps: Any) -> int:
-    rate = finite_number("fps", fps)
-    if not rate > 0:
-        raise InvalidArgumentError(f"fps must be positive (got {shown(fps)}).")
+def _positive_number(name: str, value: Any) -> float:
+    number = finite_number(name, value)
+    if not number > 0:
+        raise InvalidArgumentError(f"{name} must be positive (got {shown(value)}).")
+    return number
+
+
+def _count_at_rate(decoder: VideoDecoder, rate: float) -> int:
     metadata = decoder.metadata
     begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
     if begin is None or end is None:
@@ -85,20 +91,20 @@ def _count_at_rate(decoder: VideoDecoder, fps: Any) -> int:
     return math.floor(min((end - begin + _ROUNDING_SECONDS) * rate, 2.0**53))
 
 
-def _count_within_tokens(decoder: VideoDecoder, max_tokens: Any, tokens_per_frame: Any, unit: int) -> int:
+def _frame_size(decoder: VideoDecoder) -> tuple[int, int]:
+    access = access_to(decoder)
+    if access is None:
+        raise SourceTypeError(
+            "A function as tokens_per_frame needs the frame size, which only a mediatensor.decoders.VideoDecoder "
+            f"has (got {shown(decoder)}). Pass the number of tokens instead."
+        )
+    size: tuple[int, int] = access.frame_size()
+    return size
+
+
+def _count_within_tokens(max_tokens: Any, tokens_per_frame: Any, unit: int) -> int:
     budget = whole_number("max_tokens", max_tokens, at_least=1, or_none=True)
-    each = tokens_per_frame
-    if callable(tokens_per_frame):
-        access = access_to(decoder)
-        if access is None:
-            raise SourceTypeError(
-                "A function as tokens_per_frame needs the frame size, which only a mediatensor.decoders.VideoDecoder "
-                f"has (got {shown(decoder)}). Pass the number of tokens instead."
-            )
-        each = tokens_per_frame(*access.frame_size())
-    tokens = finite_number("tokens_per_frame", each)
-    if not tokens > 0:
-        raise InvalidArgumentError(f"tokens_per_frame must be positive (got {shown(each)}).")
+    tokens = _positive_number("tokens_per_frame", tokens_per_frame)
     if budget < unit * tokens:
         raise InvalidArgumentError(
             f"max_tokens ({shown(max_tokens)}) must be at least {unit * tokens:g}, the tokens of {unit} frame"

@@ -62,14 +62,11 @@ def _plan_by_index(
     length = check_clip_length(num_frames_per_clip)
     step = check_positive_integer("num_indices_between_frames", num_indices_between_frames)
     check_policy(policy)
+    start = check_integer("sampling_range_start", sampling_range_start)
+    end = None if sampling_range_end is None else check_integer("sampling_range_end", sampling_range_end)
     num_frames = check_num_frames(decoder, "get_frames_at")
     span = step * (length - 1) + 1
-    start, end = _range_of_indices(
-        check_integer("sampling_range_start", sampling_range_start),
-        None if sampling_range_end is None else check_integer("sampling_range_end", sampling_range_end),
-        num_frames=num_frames,
-        span=span,
-    )
+    start, end = _range_of_indices(start, end, num_frames=num_frames, span=span)
     starts = choose_starts(start, end, num_clips)
     check_frames(num_clips * length, f"{num_clips} clips of {length} frames")
     clips = (range(first, min(first + span, num_frames), step) for first in starts)

@@ -215,8 +215,11 @@ def _plan_by_time(
     """Choose the times of frames; ``choose_starts`` returns the starts of clips for the sampling range (start, end)."""
     length = check_clip_length(num_frames_per_clip)
     check_policy(policy)
+    if seconds_between_frames is not None:
+        seconds_between_frames = check_positive_seconds("seconds_between_frames", seconds_between_frames)
+    check_range(sampling_range_start, sampling_range_end)
     check_num_frames(decoder, "get_frames_played_at")
-    step = _seconds_between_frames(decoder, seconds_between_frames)
+    step = _usual_step(decoder) if seconds_between_frames is None else seconds_between_frames
     clock = clock_of(decoder, (seconds_between_clip_starts or 0.0) if length == 1 else step)
     step = clock.exact_step(step)
     stream_begin = _from_metadata(decoder, "begin_stream_seconds", "stream begin")
@@ -249,9 +252,7 @@ def _from_metadata(decoder: VideoDecoder, name: str, description: str) -> float:
     return float(value)
 
 
-def _seconds_between_frames(decoder: VideoDecoder, seconds_between_frames: float | None) -> float:
-    if seconds_between_frames is not None:
-        return check_positive_seconds("seconds_between_frames", seconds_between_frames)
+def _usual_step(decoder: VideoDecoder) -> float:
     average_fps = _from_metadata(decoder, "average_fps", "average fps")
     if not 0 < average_fps < math.inf:
         raise InvalidArgumentError(
@@ -354,10 +355,20 @@ def check_positive_seconds(name: str, value: Any) -> float:
     return seconds
 
 
+def check_range(start: Any, end: Any) -> None:
+    """Check the arguments of a sampling range, as far as this is possible without the times of a stream."""
+    if start is not None:
+        start = check_seconds("sampling_range_start", start)
+    if end is not None:
+        end = check_seconds("sampling_range_end", end)
+    if start is not None and end is not None:
+        check_not_empty(start, end)
+
+
 def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> float:
     if start is None:
         return stream_begin
-    first = check_seconds("sampling_range_start", start)
+    first = float(start)
     # All comparisons are written so that NaN makes them false.
     if not first >= stream_begin:
         raise InvalidArgumentError(f"sampling_range_start ({first}) must be at least {stream_begin}, the stream start.")
@@ -367,7 +378,7 @@ def check_range_start(start: Any, *, stream_begin: float, stream_end: float) -> 
 
 
 def check_range_end(end: Any, *, stream_begin: float, stream_end: float) -> float:
-    seconds = check_seconds("sampling_range_end", end)
+    seconds = float(end)
     if not seconds >= stream_begin:
         raise InvalidArgumentError(f"sampling_range_end ({seconds}) must be at least {stream_begin}, the stream start.")
     return min(seconds, stream_end)

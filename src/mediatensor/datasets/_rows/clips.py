@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, SupportsIndex, TypeVar
@@ -13,27 +13,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ... import samplers
 from ..._engine.common import checks, stages
 from ..._engine.metadata import AudioStreamMetadata, VideoStreamMetadata
 from ...decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ...decoders._access import AudioAccess, VideoAccess, access_to
-from ...errors import InvalidArgumentError, OutOfRangeError
+from ...errors import InvalidArgumentError, OutOfRangeError, SourceTypeError
 from ...frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch
 from ...samplers import (
-    audio_clips_at_random_timestamps,
     audio_clips_at_regular_timestamps,
     clips_at_random_indices,
     clips_at_regular_indices,
     clips_at_regular_timestamps,
     clips_at_scenes,
 )
-from ...samplers._index_clips import check_clip_length, check_positive_integer
 from ...samplers._random import first_position, global_random, random_for, unwrap_partial
-from ...samplers._time_clips import check_positive_seconds
 from ...transforms import CenterCrop, Letterbox, LogMelSpectrogram, Normalize, Pad, Resize, ToFloat
 from .._sources.items import Item
 from .._sources.rows import advice_on_segments, segment_columns
-from .recipe import MisuseError
+from .recipe import misuse
 from .samples import FRAME_BOX
 
 Sound = AudioSamples | AudioSamplesBatch
@@ -52,18 +50,25 @@ _TRANSFORMS_WITHOUT_DRAWS = (CenterCrop, Letterbox, LogMelSpectrogram, Normalize
 # Samplers
 
 
+def check_sampler(sampler: Any) -> None:
+    """Raise an error if ``sampler`` is not a function, or binds a wrong argument to a built-in sampler.
+
+    For such an argument, reading would fail on every file.
+    """
+    function = unwrap_partial(checks.function("sampler", sampler))[0]
+    if function in map(vars(samplers).get, samplers.__all__):
+        # Samplers check their arguments first. Only if these are valid, they raise an error about the decoder.
+        with suppress(SourceTypeError):
+            sampler(None)
+
+
 def frames_sampler(num_frames_per_clip: int, num_indices_between_frames: int) -> Callable[[Any], FrameBatch]:
-    """Return the default sampler of `VideoClips`. Invalid arguments raise an error here, before any file is read."""
+    """Return the default sampler of `VideoClips`."""
     return partial(
         clips_at_random_indices,
-        num_frames_per_clip=check_clip_length(num_frames_per_clip),
-        num_indices_between_frames=check_positive_integer("num_indices_between_frames", num_indices_between_frames),
+        num_frames_per_clip=num_frames_per_clip,
+        num_indices_between_frames=num_indices_between_frames,
     )
-
-
-def sound_sampler(seconds_per_clip: float) -> Callable[[Any], AudioSamplesBatch]:
-    seconds = check_positive_seconds("seconds_per_clip", seconds_per_clip)
-    return partial(audio_clips_at_random_timestamps, seconds_per_clip=seconds)
 
 
 def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transforms: Any) -> None:
@@ -157,12 +162,12 @@ def apply_frames_transform(transform: Callable[[Any], Any] | None, frames: Frame
         try:
             return replace(frames, data=result)
         except ValueError as error:
-            raise MisuseError(
+            raise misuse(
                 f"The transform returned a tensor whose shape does not match the times of the frames: {error} "
                 "Return a FrameBatch with new times, or keep the leading dimensions."
             ) from None
     if not isinstance(result, FrameBatch):
-        raise MisuseError(f"The transform must return a FrameBatch or a tensor (got {type(result).__name__}).")
+        raise misuse(f"The transform must return a FrameBatch or a tensor (got {type(result).__name__}).")
     return result
 
 
@@ -189,9 +194,7 @@ def sound_fields(
             return {"features": result, "extra": columns}
         result = type(sound)(**{**vars(sound), "data": result})
     if not isinstance(result, type(sound)):
-        raise MisuseError(
-            f"The transform must return {type(sound).__name__} or a tensor (got {type(result).__name__})."
-        )
+        raise misuse(f"The transform must return {type(sound).__name__} or a tensor (got {type(result).__name__}).")
     return {"audio": result, "num_valid_samples": _num_valid_after(sound, num_valid_samples, result)}
 
 
@@ -208,7 +211,7 @@ def _num_valid_after(before: Sound, num_valid_samples: int | None, after: Sound)
 def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
     """Return the only clip in the result of a sampler, (T, C, H, W). With ``keep``, return the result unchanged."""
     if not isinstance(clips, FrameBatch):
-        raise MisuseError(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
+        raise misuse(f"The sampler must return a FrameBatch (got {type(clips).__name__}).")
     if keep or clips.data.ndim != 5:
         return clips
     check_is_one(len(clips))
@@ -217,7 +220,7 @@ def without_clip_dimension(clips: Any, *, keep: bool) -> FrameBatch:
 
 def check_is_one(num_clips: int) -> None:
     if num_clips != 1:
-        raise MisuseError(f"The sampler returned {num_clips} clips. Return one clip, or set keep_clip_dimension=True.")
+        raise misuse(f"The sampler returned {num_clips} clips. Return one clip, or set keep_clip_dimension=True.")
 
 
 def effective_fps(frames: FrameBatch) -> float:

@@ -38,19 +38,26 @@ class LeftOut(StreamError):
         self.reason = reason
 
 
-class MisuseError(InvalidArgumentError):
-    """A mistake of the caller, such as an invalid decoder option. It is raised whatever ``on_error`` is."""
+# Attribute of errors about a mistake of the caller, such as an invalid decoder option. They are raised whatever
+# ``on_error`` is.
+_MISUSE = "_is_misuse"
+
+
+def misuse(message: str) -> InvalidArgumentError:
+    """Return an error that is raised whatever ``on_error`` is."""
+    error = InvalidArgumentError(message)
+    setattr(error, _MISUSE, True)
+    return error
 
 
 @contextmanager
 def errors_as_misuse() -> Iterator[None]:
-    """Convert an `InvalidArgumentError` that a ``with`` block raises to a `MisuseError`."""
+    """Mark an `InvalidArgumentError` that a ``with`` block raises as one that is raised whatever ``on_error`` is."""
     try:
         yield
-    except MisuseError:
-        raise
     except InvalidArgumentError as error:
-        raise MisuseError(str(error)) from error
+        setattr(error, _MISUSE, True)
+        raise
 
 
 class Opened(Protocol):
@@ -305,7 +312,7 @@ class RowReader:
 
         Raises:
             MediaTensorError, OSError: if the file cannot be read and ``on_error`` is ``"raise"``.
-            MisuseError: if the recipe has a wrong argument, whatever ``on_error`` is.
+            InvalidArgumentError: if the recipe has a wrong argument, whatever ``on_error`` is.
             DeviceError: if the files need a CUDA device and this process was forked, whatever ``on_error`` is.
             TooManyFailuresError: if too many consecutive files failed.
         """
@@ -389,7 +396,7 @@ class RowReader:
 
 
 def _fails_for_all_files(error: Exception) -> bool:
-    return isinstance(error, MisuseError) or (isinstance(error, DeviceError) and has_lost_cuda())
+    return getattr(error, _MISUSE, False) or (isinstance(error, DeviceError) and has_lost_cuda())
 
 
 def _failure(spec: RowSpec, error: Exception, action: Literal["skipped", "replaced"]) -> Failure:
