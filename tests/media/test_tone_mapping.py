@@ -216,6 +216,23 @@ def test_peak_comes_from_the_metadata(parameters: str, peak: float) -> None:
     assert_close(torch.stack(frames), expected_light(values, PQ, "bt2390", peak=peak))
 
 
+@pytest.mark.parametrize("container", ["hevc", "mpegts"])
+def test_peak_can_change_within_a_file(container: str) -> None:
+    parts = [("", 1000), (MASTERED, 4000), (f"{MASTERED}:max-cll=600,400", 600), ("", 1000)]
+    files, lights = [], []
+    for parameters, peak in parts:
+        files.append(encoded("libx265", "yuv420p10le", PQ, container=container, parameters=parameters))
+        values = (rgb_of(io.BytesIO(files[-1])) / (255 * 256)).clip(0, 1)
+        lights.append(expected_light(values, PQ, "bt2390", peak=peak))
+    joined, light = b"".join(files), np.concatenate(lights)
+    for seed, num_threads in enumerate((None, 1, 3)):
+        decoder = VideoDecoder(joined, tone_mapping="bt2390", num_ffmpeg_threads=num_threads)
+        order = torch.randperm(len(light), generator=torch.Generator().manual_seed(seed)).tolist()
+        frames = torch.stack([decoder[number] for number in order])
+        assert_close(frames, light[order])
+        assert torch.equal(decoder[:][order], frames)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 @pytest.mark.parametrize(("codec", "pixel_format"), [("libx265", "yuv420p10le"), ("libx265", "yuv420p")])
 def test_sdr_frames_do_not_change(codec: str, pixel_format: str, dtype: torch.dtype) -> None:

@@ -56,7 +56,7 @@ class ToneMapping:
         transfer: FFmpeg's name of the transfer characteristic in the header, for frames without this tag.
         primaries: FFmpeg's name of the primaries, for frames without this tag.
         bits: Number of bits per component, for frames whose format does not define it.
-        peak: Peak luminance of PQ frames in cd/m².
+        peak: Peak luminance in cd/m² of PQ frames that do not state it themselves.
         maps_untagged: Whether ``transfer`` applies to decoded frames without a tag. If false, such frames are SDR.
             Pictures of GPU decoders, which cannot have the tag, always have ``transfer``.
     """
@@ -208,7 +208,10 @@ class ToneMappingConverter:
         primaries = PRIMARIES.get(int(getattr(picture, "color_primaries", 0)), mapping.primaries)
         if primaries not in _CHROMATICITIES:
             primaries = "bt2020"
-        peak = mapping.peak if transfer == PQ else DEFAULT_PEAK
+        peak = DEFAULT_PEAK
+        if transfer == PQ:
+            stated_peak = getattr(picture, "opaque", None)  # of its coded sequence, by `FrameColours`
+            peak = mapping.peak if stated_peak is None else stated_peak[0] or mapping.peak
         return Colours(transfer, primaries, white_of(picture, mapping.bits), peak, mapping.curve)
 
     def _write_by_table(self, picture: Any, colours: Colours, orientation: Orientation, out: NDArray[Any]) -> None:

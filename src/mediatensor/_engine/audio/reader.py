@@ -282,8 +282,8 @@ class SoundReader(AudioReader):
     def _divide(self, spans: Sequence[tuple[int, int]]) -> None:
         """Arrange to read the parts (start, stop) of a joined file one after another, if there are several."""
         if len(spans) > 1:
-            parts = [SpanSource(self._source, *span) for span in spans]
-            self._source, self._further_parts = parts[0], parts[1:]
+            parts = [SpanSource(self.source, *span) for span in spans]
+            self.source, self._further_parts = parts[0], parts[1:]
 
     def decoded(self, packets: Iterable[Any]) -> Iterator[DecodedPacket]:
         decoded = super().decoded(packets)

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from ...errors import EncodeError
 from ..common.pictures import Orientation
 from ..containers.boxes import find_all
-from .decoding import StatedColours
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
 from .pixels import x264_luminance_options
+from .stated_colours import StatedColours
 
 #: Extension of the files of each container. mp4 and mov store times exactly. Their edit lists also hide the audio
 #: before the first frame, which decoders need in order to start.

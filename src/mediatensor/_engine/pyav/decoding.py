@@ -15,9 +15,9 @@ from ...errors import ReadError
 from ..sources.source import MemorySource, Source, make_source
 from .opening import close_container, error_text, let_rest, open_container
 from .pixels import FrameConverter
-from .reading import PacketDecoder, UndecodablePacketError, VideoReader, configure_video_codec
+from .reading import PacketDecoder, UndecodablePacketError, VideoReader, make_packet
+from .stated_colours import open_frame_colours
 
-_UNSPECIFIED = 2  # transfer characteristic of H.273
 _CHANNELS = {"gray16be": 1, "ya16be": 2, "rgb48be": 3, "rgba64be": 4}
 
 
@@ -137,56 +137,8 @@ def _decode(codec: str, data: bytes) -> Any:
     assert isinstance(context, VideoCodecContext)
     context.thread_type, context.thread_count = "NONE", 1
     context.options = {"err_detect": "explode"}
-    frames = [*context.decode(_packet(data)), *context.decode(None)]
+    frames = [*context.decode(make_packet(data)), *context.decode(None)]
     return frames[0] if frames else None
-
-
-def _packet(data: bytes) -> Any:
-    packet = av.Packet(len(data))  # allocates the padding that codecs read beyond the end
-    packet.update(data)
-    return packet
-
-
-class StatedColours(NamedTuple):
-    """The colour tags of a codec context or a frame, as FFmpeg's numbers."""
-
-    transfer: int
-    primaries: int
-    matrix: int
-    range: int
-
-    @classmethod
-    def read(cls, tagged: Any) -> StatedColours:
-        transfer, primaries = int(tagged.color_trc), int(tagged.color_primaries)
-        return cls(transfer, primaries, int(tagged.colorspace), int(tagged.color_range))
-
-    def write(self, tagged: Any) -> None:
-        tagged.color_trc, tagged.color_primaries = self.transfer, self.primaries
-        tagged.colorspace, tagged.color_range = self.matrix, self.range
-
-    @property
-    def has_transfer(self) -> bool:
-        return self.transfer != _UNSPECIFIED
-
-
-def colours_of_picture(codec: str, data: bytes, header: StatedColours | None) -> StatedColours | None:
-    """Decode one picture with a new decoder, and return its colours, or ``None`` if it cannot be decoded.
-
-    ``data`` has the picture and all its headers. ``header`` has the tags that the container states. If it is ``None``,
-    only the picture's own tags are used.
-    """
-    context: Any = av.CodecContext.create(codec, "r")
-    if header is not None:
-        header.write(context)
-    configure_video_codec(context, 1, is_strict=False)
-    decoder = PacketDecoder(context)
-    try:
-        frames = [*decoder.decode(_packet(data)), *decoder.decode(None)]
-    except UndecodablePacketError:
-        return None
-    finally:
-        decoder.close()
-    return StatedColours.read(frames[0]) if frames else None
 
 
 class LinearFrame(NamedTuple):
@@ -202,7 +154,7 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
     the frames of `VideoDecoder`. Packets that the codec rejects are skipped. If reading fails, the frames before the
     failure are yielded first, then `ReadError` is raised.
     """
-    reader = VideoReader(make_source(source), stream_index, num_threads=1)
+    reader = VideoReader(make_source(source), stream_index, num_threads=1, open_decoder=_open_decoder)
     try:
         time_base = reader.stream_info().time_base
         converter = FrameConverter()
@@ -215,6 +167,10 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
             yield LinearFrame(frame.pts, float(frame.pts * time_base) if known and time_base else None, rgb)
     finally:
         reader.close()
+
+
+def _open_decoder(reader: VideoReader) -> PacketDecoder:
+    return PacketDecoder(reader.codec_context, open_frame_colours(reader))
 
 
 def _frames(reader: VideoReader) -> Iterator[Any]:

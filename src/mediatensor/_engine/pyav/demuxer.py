@@ -48,7 +48,7 @@ class Demuxer:
     """
 
     def __init__(self, source: Source, choose: Callable[[Any], Sequence[Any]]) -> None:
-        self._source = source
+        self.source = source
         self._choose = choose
         self._process = os.getpid()
         self._container: Any = None
@@ -64,7 +64,7 @@ class Demuxer:
 
     def open(self) -> None:
         """Open the container, and select the streams. Reading starts at the beginning."""
-        self._container, self._reader = open_container(self._source)
+        self._container, self._reader = open_container(self.source)
         self._process = os.getpid()
         self._taken = set()
         try:
@@ -158,7 +158,7 @@ class Demuxer:
         """
         shared = self.byte_reader
         try:
-            file = self._source.open_bytes() if shared is None else shared
+            file = self.source.open_bytes() if shared is None else shared
         except MediaTensorError:
             return None
         if file is None:
@@ -215,7 +215,7 @@ class Demuxer:
         if isinstance(error, ReadError):
             raise error
         kind = SourceFaultError if isinstance(error, (TimeoutError, ConnectionError)) else ReadError
-        raise kind(f"Failed to read from {self._source.describe()}: {error_text(error)}.") from error
+        raise kind(f"Failed to read from {self.source.describe()}: {error_text(error)}.") from error
 
     def push_back(self, packets: Iterable[Any]) -> None:
         """Return packets to the demuxer, which will yield them again before the rest of the file."""
@@ -263,7 +263,7 @@ class Demuxer:
 
     def _open_codec(self, index: int, media_type: str) -> Any:
         """Open the source again to get another codec context of the stream with this ``index``."""
-        container, reader = open_container(self._source)
+        container, reader = open_container(self.source)
         try:
             return choose_stream(container, index, media_type).codec_context
         finally:

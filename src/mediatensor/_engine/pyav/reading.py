@@ -84,11 +84,33 @@ def codec_has_threads(context: Any) -> bool:
     return bool(context.codec.capabilities & _THREAD_CAPABILITIES[kind])
 
 
-class PacketDecoder:
-    """Decodes the packets of one stream to frames. ``context`` is PyAV's codec context, configured but not yet open."""
+def make_packet(data: bytes) -> Any:
+    packet = av.Packet(len(data))  # allocates the padding that codecs read beyond the end
+    packet.update(data)
+    return packet
 
-    def __init__(self, context: Any) -> None:
+
+class FrameTags(Protocol):
+    """The methods with which a `PacketDecoder` tags frames; see `mediatensor._engine.pyav.stated_colours`."""
+
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def is_plain(self) -> Callable[[Any], bool]: ...
+    def read(self, packet: Any) -> None: ...
+    def tag(self, frames: Sequence[Any]) -> Sequence[Any]: ...
+    def reset(self) -> None: ...
+
+
+class PacketDecoder:
+    """Decodes the packets of one stream to frames. ``context`` is PyAV's codec context, configured but not yet open.
+
+    ``tags`` changes the tags of frames after it has read a packet of a key frame that is not plain.
+    """
+
+    def __init__(self, context: Any, tags: FrameTags | None = None) -> None:
         self._context = context
+        self.tags = tags
         self._process = os.getpid()
 
     @property
@@ -102,16 +124,26 @@ class PacketDecoder:
         ``None`` marks the end of the stream and drains the codec. Raises `UndecodablePacketError` if the codec rejects
         the packet.
         """
+        tags = self.tags
+        if (
+            tags is not None
+            and packet is not None
+            and (tags.is_active or (packet.is_keyframe and not tags.is_plain(packet)))
+        ):
+            tags.read(packet)
         try:
-            return self._context.decode(packet)  # type: ignore[no-any-return]
+            frames: Sequence[Any] = self._context.decode(packet)
         except av.EOFError:
             return []
         except (av.FFmpegError, ValueError) as error:
             raise UndecodablePacketError(error_text(error)) from error
+        return frames if tags is None or not tags.is_active else tags.tag(frames)
 
     def flush(self) -> None:
         """Discard the codec's state. Call this before decoding packets from another position in the stream."""
         self._context.flush_buffers()
+        if self.tags is not None and self.tags.is_active:
+            self.tags.reset()
 
     def close(self) -> None:
         context, self._context = self._context, None

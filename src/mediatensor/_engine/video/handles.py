@@ -26,15 +26,14 @@ from ..common import stages
 from ..common.handle_pool import reclaim_threads
 from ..common.pictures import PixelStep
 from ..common.threads import ThreadLease, get_num_threads, lease_threads
-from ..pyav.decoding import StatedColours
 from ..pyav.exports import ExportKind, export_converter
 from ..pyav.opening import StreamInfo
 from ..pyav.pixels import LumaConverter
-from ..pyav.reading import VideoReader
+from ..pyav.reading import PacketDecoder, VideoReader
+from ..pyav.stated_colours import open_frame_colours
 from ..sources.source import Source
 from .frame_cache import FrameCache
 from .frame_stream import ApproximateStream, FrameStream
-from .stated_colours import ColourStatingDecoder, SequenceColours, states_colours
 
 
 @dataclass(slots=True)
@@ -171,15 +170,14 @@ class HandleSpec:
         )
 
     def open_decoder(self, reader: VideoReader) -> PictureDecoder:
-        """Open the decoder of a reader. If tones are mapped, it tags frames with the colours that they state."""
+        """Open the decoder of a reader. In software, it tags frames with the colours that they state."""
         backend, parameters = get_backend(self.backend), stream_parameters(reader.stream_info(), reader.codec_context)
-        if self.decodes_in_software:
-            decoder = backend.open(parameters, self.device)
-            if self.tone_mapping is not None and states_colours(parameters.codec):
-                header = StatedColours.read(reader.codec_context) if self.tone_mapping.maps_untagged else None
-                return ColourStatingDecoder(decoder, SequenceColours(parameters.codec, parameters.extradata, header))
-            return decoder
-        return open_guarded(backend, parameters, self.device)
+        if not self.decodes_in_software:
+            return open_guarded(backend, parameters, self.device)
+        decoder = backend.open(parameters, self.device)
+        assert isinstance(decoder, PacketDecoder)
+        decoder.tags = open_frame_colours(reader, states_peak=self.tone_mapping is not None)
+        return decoder
 
     def converter(self) -> PictureConverter:
         if self.exports is not None:

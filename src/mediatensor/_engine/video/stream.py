@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import islice
 from typing import Any
 
 import torch
@@ -24,19 +23,17 @@ from ..common.messages import warn_once
 from ..common.pictures import Orientation, PixelStep, output_size
 from ..index.index_file import SourceIdentity, identify
 from ..index.scan import first_frame
-from ..pyav.decoding import StatedColours
 from ..pyav.exports import ExportKind
 from ..pyav.pixels import orientation_of, peak_luminance_of
 from ..pyav.reading import VideoReader
+from ..pyav.stated_colours import container_colours, states_colours
 from ..sources.source import Source
 from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
 from .handles import Handle, HandleSpec, stream_parameters, why_not
-from .stated_colours import SequenceColours, states_colours
 
 # Container formats that can store a display matrix.
 _FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
 
-_MAX_FIRST_PACKETS = 10  # in which the first picture that can be decoded alone is searched for
 _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
 
 
@@ -93,13 +90,18 @@ class OpenVideo:
             self.pool.change(spec.open, lambda handle: handle.convert_with(spec.converter))
 
     def map_tones(self, curve: ToneCurve) -> None:
-        """Map HDR frames to SDR from now on. The peak luminance of PQ video is read from its first frame."""
+        """Map HDR frames to SDR from now on.
+
+        The peak luminance of the first frame of PQ video applies to all coded sequences that state none.
+        """
         info = self.stream_info
         if info.color_transfer_characteristic == PQ:
             self.upright_size()
         mapping = ToneMapping(curve, info.color_transfer_characteristic, info.color_primaries)
         if info.color_transfer_characteristic in _HDR_TRANSFERS and states_colours(info.codec):
-            mapping = replace(mapping, maps_untagged=not self._first_sequence_states_transfer())
+            with suppress(MediaTensorError), self.lend_reader(is_moved=True) as reader:
+                reader.rewind()
+                mapping = replace(mapping, maps_untagged=container_colours(reader).has_transfer)
         if info.bits_per_component is not None:
             mapping = replace(mapping, bits=info.bits_per_component)
         if self._peak_luminance is not None:
@@ -107,19 +109,6 @@ class OpenVideo:
         self.spec = spec = replace(self.spec, tone_mapping=mapping)
         self.hdr_transfer = None
         self.pool.change(spec.open, lambda handle: handle.use(spec))
-
-    def _first_sequence_states_transfer(self) -> bool:
-        """Return whether the transfer characteristic in the header comes from the codec, and not from the container."""
-        colours: StatedColours | None = None
-        with suppress(MediaTensorError), self.lend_reader(is_moved=True) as reader:
-            reader.rewind()
-            sequences = SequenceColours(self.stream_info.codec or "", reader.extradata)
-            for packet in islice(reader.packets(), _MAX_FIRST_PACKETS):
-                if packet.is_keyframe and (sequence := sequences.find(packet)) is not None:
-                    colours = sequence.colours()
-                    if colours is not None:
-                        break
-        return colours is not None and colours.has_transfer
 
     # Decoding
 
