@@ -260,6 +260,35 @@ def test_frames_of_several_sizes_are_refused_or_scaled(tmp_path: Path) -> None:
     assert VideoDecoder(target)[:].shape[0] == len(VideoDecoder(source))
 
 
+def test_frames_of_several_rotations_need_an_upright_copy(tmp_path: Path) -> None:
+    source, target = tmp_path / "turning.ts", tmp_path / "redacted.mp4"
+    gray = np.linspace(90, 210, 96).astype(np.uint8)[:, None, None]  # brighter at the bottom
+    frame = torch.from_numpy(np.tile(gray, (1, 160, 3))).permute(2, 0, 1)
+    plain, turned = tmp_path / "plain.ts", tmp_path / "turned.ts"
+    VideoEncoder(frame.expand(10, -1, -1, -1), frame_rate=FPS).to_file(plain, codec="libx264")
+    with av.open(str(plain)) as given, av.open(str(turned), "w") as output:
+        stream = output.add_stream_from_template(given.streams.video[0])
+        turn = av.BitStreamFilterContext("h264_metadata=display_orientation=insert:rotate=180", given.streams.video[0])
+        for packet in given.demux(video=0):
+            for changed in turn.filter(packet) if packet.size else []:
+                changed.stream = stream
+                output.mux(changed)
+    source.write_bytes(plain.read_bytes() + turned.read_bytes())
+    for given in (source, VideoDecoder(source, on_size_change="scale")):
+        with pytest.raises(SizeChangeError, match=r"Frame 10 has another rotation .* upright copy"):
+            reading_of(source).redact(given, target, regions=[REGION])
+    assert not target.exists()
+    copy = tmp_path / "copy.mp4"
+    VideoEncoder(VideoDecoder(source, on_size_change="scale")[:], frame_rate=FPS).to_file(copy)
+    reading_of(copy).redact(copy, target, regions=[REGION])
+    redacted = read_frames(target).astype(int)
+    with av.open(str(source)) as container:
+        is_upright = [frame.rotation == 0 for frame in container.decode(video=0)]
+    assert is_upright[:11] == [True] * 10 + [False]
+    assert [frame[90].mean() > frame[5].mean() for frame in redacted] == is_upright
+    assert redacted[:, 35, 80].max() < 20
+
+
 def test_wrong_calls_are_refused(gray_clip: Path, tmp_path: Path) -> None:
     reading, target = reading_of(gray_clip, track("Meyer", 1.0, 2.0)), tmp_path / "redacted.mp4"
     data = gray_clip.read_bytes()

@@ -58,7 +58,7 @@ def rewrite_video(
     Raises:
         InvalidArgumentError: if the suffix is not accepted.
         DecodeError: if no frame can be decoded, or if a frame is damaged and ``on_error`` is ``"raise"``.
-        SizeChangeError: if frames have different sizes or orientations, unless ``on_size_change="scale"``.
+        SizeChangeError: if frames have different orientations or, unless ``on_size_change="scale"``, different sizes.
         EncodeError: if the container cannot store the audio, or encoding fails.
         WriteError: if the file cannot be written.
     """
@@ -162,11 +162,17 @@ class _Frames:
     def covered(self, picture: DecodedPicture, boxes: Sequence[Box]) -> Any:
         settings, first = self.settings, self.first
         scales = self.decoder._video.options.on_size_change == "scale"
-        if picture.orientation != first.orientation or (picture.size != first.size and not scales):
+        if picture.orientation != first.orientation:
+            raise SizeChangeError(
+                f"Frame {picture.frame} has another rotation than the first frame, but a file stores one rotation for "
+                "all frames. Write an upright copy, with the frames of VideoDecoder(..., on_size_change='scale') and "
+                "VideoEncoder, then read and redact the copy."
+            )
+        if picture.size != first.size and not scales:
             raise SizeChangeError(
                 f"Frame {picture.frame} is {picture.size[1]}x{picture.size[0]} (width x height), but the first frame "
-                f"is {first.size[1]}x{first.size[0]}, or has another rotation. Pass a "
-                "VideoDecoder(..., on_size_change='scale') to scale the frames to the size of the first frame."
+                f"is {first.size[1]}x{first.size[0]}. Pass a VideoDecoder(..., on_size_change='scale') to scale the "
+                "frames to the size of the first frame."
             )
         if settings.colour is not None:
             assert settings.pixel_format is not None

@@ -332,7 +332,8 @@ class VideoReading:
             InvalidArgumentError: There is nothing to redact, an argument is invalid, ``path`` is the video itself, or
                 the reading does not have the size of the video.
             RedactionError: ``predictor`` can still read the text. Nothing is written.
-            OpenError, ReadError, DecodeError, SizeChangeError: The video cannot be read.
+            OpenError, ReadError, DecodeError: The video cannot be read.
+            SizeChangeError: Frames have different rotations, or different sizes without ``on_size_change="scale"``.
             EncodeError: The container cannot store the audio of the video.
             WriteError: The file cannot be written.
 
