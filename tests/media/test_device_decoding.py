@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -256,6 +257,29 @@ def test_a_backend_that_stops_midway(seek_mode: Any, clip: Path, clip_rgb: torch
             frames = decoder.get_frames_in_range(0, 40).data
     assert torch.equal(frames, clip_rgb[:40])
     assert decoder.cpu_fallback.reason == "The engine has stopped"
+
+
+def test_a_rejected_packet_ends_decoding_on_the_device_only_if_its_frame_is_missed(
+    clip: Path, clip_rgb: torch.Tensor
+) -> None:
+    index = VideoDecoder(clip).frame_index
+    with av.open(str(clip)) as container:
+        # ITU-T H.264, 7.4.1: no frame refers to a picture whose nal_ref_idc is 0, which is in the first byte of a unit.
+        pts = next(packet.pts for packet in container.demux(video=0) if packet.size and bytes(packet)[4] == 1)
+    missing = index.pts.tolist().index(pts)
+    backend = PlaneBackend(rejects=pts)
+    rest = [number for number in range(missing + 10) if number != missing]
+    with registered(backend), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decoder = VideoDecoder(clip, decode_backend="planes", seek_mode="approximate")
+        frames = [decoder.get_frame_played_at(float(index.pts_seconds[number])).data for number in rest]
+        assert not decoder.cpu_fallback
+    worst = [largest_difference(frame, clip_rgb[number]) for frame, number in zip(frames, rest, strict=True)]
+    assert max(worst) <= TOLERANCE
+    with registered(backend), pytest.warns(UserWarning, match="packets that the codec cannot decode"):
+        decoder, frames = _frames(clip, [missing - 1, missing])
+    assert torch.equal(frames, clip_rgb[[missing - 1, missing]])
+    assert decoder.cpu_fallback
 
 
 def test_a_picture_that_does_not_come_out(clip: Path, clip_rgb: torch.Tensor) -> None:

@@ -23,6 +23,7 @@ from mediatensor.backends import (
     PictureDecoder,
     StreamParameters,
     Surface,
+    UndecodablePacketError,
     register_backend,
     scoped_registry,
 )
@@ -47,6 +48,7 @@ class PlaneBackend(DecodeBackend):
         num_packets: How many packets a decoder takes before it fails.
         fails_to_open: Whether none can be opened.
         leaves_out: The picture of this pts never comes out.
+        rejects: The packet of this pts is rejected.
         makes_surfaces_late: Whether decoders return pictures whose surfaces are created on demand.
     """
 
@@ -58,12 +60,14 @@ class PlaneBackend(DecodeBackend):
         num_packets: int | None = None,
         fails_to_open: bool = False,
         leaves_out: int | None = None,
+        rejects: int | None = None,
         makes_surfaces_late: bool = False,
     ) -> None:
         self.refusal = refusal
         self.num_packets = num_packets
         self.fails_to_open = fails_to_open
         self.leaves_out = leaves_out
+        self.rejects = rejects
         self.makes_surfaces_late = makes_surfaces_late
         self.packets: list[int | None] = []
         self.num_open = 0
@@ -135,6 +139,8 @@ class _PlaneDecoder(PictureDecoder):
             if self._num_left == 0:
                 raise DeviceError("The engine has stopped.")
             self._num_left -= 1
+        if packet is not None and packet.pts == self._backend.rejects:
+            raise UndecodablePacketError("bad slice header")
         frames = [frame for frame in self._context.decode(packet) if frame.pts != self._backend.leaves_out]
         surfaces = [self._surface(frame) for frame in frames]
         return [_LatePicture(surface) for surface in surfaces] if self._backend.makes_surfaces_late else surfaces

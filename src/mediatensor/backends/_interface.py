@@ -21,7 +21,7 @@ from torch import Tensor
 
 from .._engine.common.pictures import Orientation, PixelStep, Surface
 from .._engine.pyav.pixels import FrameConverter, surface_of
-from .._engine.pyav.reading import PacketDecoder
+from .._engine.pyav.reading import PacketDecoder, UndecodablePacketError
 from ..errors import DeviceError, InvalidArgumentError
 from ._plane_converter import PlaneConverter
 
@@ -104,6 +104,9 @@ class PictureDecoder(ABC):
             A sequence of pictures (`Picture`), which can be empty.
 
         Raises:
+            UndecodablePacketError: if the codec rejects the packet, but can possibly decode later packets. The packet
+                is then skipped. If a frame is missing without it, the stream is decoded on the CPU, except in
+                approximate mode.
             DeviceError: if decoding cannot continue. The stream is then decoded on the CPU.
         """
 
@@ -210,7 +213,11 @@ def why_not_guarded(backend: DecodeBackend, stream: StreamParameters, device: to
 
 
 def open_guarded(backend: DecodeBackend, stream: StreamParameters, device: torch.device) -> PictureDecoder:
-    """Call `DecodeBackend.open`. All errors of this call and of the returned decoder become `DeviceError`."""
+    """Call `DecodeBackend.open`.
+
+    All errors of this call and of the returned decoder become `DeviceError`, except for an `UndecodablePacketError` of
+    `PictureDecoder.decode`.
+    """
     with _Naming(backend):
         decoder = backend.open(stream, device)
     if not isinstance(decoder, PictureDecoder):
@@ -242,7 +249,7 @@ class _GuardedDecoder(PictureDecoder):
         return self._decoder.is_open
 
     def decode(self, packet: Any | None) -> Sequence[Picture]:
-        with _Naming(self._backend):
+        with _Naming(self._backend, UndecodablePacketError):
             pictures = list(self._decoder.decode(packet))
         for picture in pictures:
             if missing := [name for name in _PICTURE_ATTRIBUTES if not hasattr(picture, name)]:
@@ -265,18 +272,19 @@ class _GuardedDecoder(PictureDecoder):
 
 
 class _Naming:
-    """Turns every exception of a ``with`` block into a `DeviceError` that names the backend.
+    """Turns every exception of a ``with`` block into a `DeviceError` that names the backend, except ``passed`` types.
 
     A generator function could not do this with a `StopIteration`.
     """
 
-    def __init__(self, backend: DecodeBackend) -> None:
+    def __init__(self, backend: DecodeBackend, *passed: type[Exception]) -> None:
         self._backend = backend
+        self._passed: tuple[type[Exception], ...] = (DeviceError, *passed)
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, DeviceError):
+        if isinstance(error, Exception) and not isinstance(error, self._passed):
             raise DeviceError(f"The backend {self._backend.name!r} failed: {error!r}.") from error
 
 
