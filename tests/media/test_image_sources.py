@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from file_sources import SOURCES
 from mediatensor import set_num_threads
 from mediatensor.decoders import decode_image, decode_jpeg, decode_png, decode_webp
 from mediatensor.errors import DecodeError, OpenError, SourceNotFoundError, SourceTypeError
+from places import needs_unix
 
 IMAGE_SOURCES: dict[str, Callable[[Path], Any]] = SOURCES | {
     "every other byte of a tensor": lambda path: torch.frombuffer(
@@ -70,12 +72,21 @@ def test_a_file_system_of_fsspec(path: Path) -> None:
     assert decode_png("memory://image.png").shape == (3, 23, 37)
 
 
+@needs_unix
+def test_a_pipe_that_is_open_is_read_to_its_end(path: Path) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "wb") as pipe:
+        pipe.write(path.read_bytes())
+        pipe.close()
+        assert torch.equal(decode_png(f"/dev/fd/{reading}"), decode_png(path))
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFoundError, match=r"nowhere\.png"):
         decode_png(tmp_path / "nowhere.png")
     with pytest.raises(SourceTypeError, match="Unknown source type"):
         decode_png(17)
-    with pytest.raises(OpenError, match="images come from"):
+    with pytest.raises(OpenError, match=r"rtmp://127.0.0.1/image.png: only FFmpeg can open it"):
         decode_png("rtmp://127.0.0.1/image.png")
     (tmp_path / "empty.png").touch()
     with pytest.raises(OpenError, match="empty"):
@@ -86,7 +97,7 @@ def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch: pytest.Monke
     # This is private: with the real limit, a GiB of zeros would be read.
     monkeypatch.setattr("mediatensor._engine.images.decoding.MAX_FILE_BYTES", 1000)
     for source in (path, path.open("rb"), "/dev/zero"):
-        with pytest.raises(OpenError, match="more than 1000 bytes are not read"):
+        with pytest.raises(OpenError, match=r"as an image: .* bytes, more than the limit of 1000"):
             decode_png(source)
 
 

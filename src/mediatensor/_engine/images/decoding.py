@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import DecodeError, MediaTensorError, OpenError
+from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OpenError
 from ..common import buffers
 from ..common.limits import MAX_PIXELS_ADVICE
 from ..common.pictures import Orientation
-from ..sources.source import MemorySource, PathSource, Source, make_readable_source
+from ..sources.source import make_readable_source, read_whole
 from .channels import ImageReadMode, convert, wanted_layout
 from .formats import DamagedImageError, look_like, sniff
 from .reading import open_image
@@ -124,57 +123,16 @@ MAX_FILE_BYTES = 1 << 30
 
 
 def read_bytes(source: object) -> tuple[bytes, str]:
-    """Read a whole source. Return (its bytes, its name for error messages).
+    """Read a whole image file with `read_whole`. Return (its bytes, its name for error messages).
 
-    ``source`` is any argument that `make_source` accepts. A file object is read from its start and stays open. Raises
-    `OpenError` if the source is empty, if it has more than `MAX_FILE_BYTES`, or if it is a URL that only FFmpeg can
-    read. Also raises the errors of `make_source`.
+    Raises `OpenError` if the source is empty, or if it has more than `MAX_FILE_BYTES` and is not in memory already.
     """
     made = make_readable_source(source)
     name = made.describe()
-    if isinstance(made, MemorySource):
-        return made.data if isinstance(made.data, bytes) else made.data.numpy().tobytes(), name
-    data = _read_path(made) if isinstance(made, PathSource) else _read_source(made)
+    try:
+        data = read_whole(made, MAX_FILE_BYTES)
+    except InvalidArgumentError as error:
+        raise OpenError(f"Could not open {name} as an image: {error}") from None
     if not data:
         raise OpenError(f"Could not open {name}: it is empty.")
     return data, name
-
-
-def _read_path(source: PathSource) -> bytes:
-    source.check_opens_at_once()
-    path = source.path
-    parts: list[bytes] = []
-    num_bytes = 0
-    try:
-        with open(path, "rb", buffering=0) as file:
-            # Read a regular file in one call, given its size. The size of a pipe is 0.
-            size = max(1, os.fstat(file.fileno()).st_size)
-            _check_size(size, path)
-            while part := file.read(size):
-                parts.append(part)
-                num_bytes += len(part)
-                _check_size(num_bytes, path)
-                size = 1 << 20
-    except OSError as error:
-        raise OpenError(f"Could not open input file: {path} ({error}).") from None
-    return b"".join(parts)
-
-
-def _read_source(source: Source) -> bytes:
-    reader = source.open()
-    if isinstance(reader, str):
-        raise OpenError(
-            f"Could not open {reader} as an image: images come from paths, memory, file objects, http(s) and fsspec."
-        )
-    try:
-        size = reader.seek(0, os.SEEK_END)
-        _check_size(size, source.describe())
-        reader.will_need(0, size)
-        return reader.read_at(0, size)
-    finally:
-        reader.close()
-
-
-def _check_size(size: int, name: str) -> None:
-    if size > MAX_FILE_BYTES:
-        raise OpenError(f"Could not open {name} as an image: more than {MAX_FILE_BYTES} bytes are not read.")

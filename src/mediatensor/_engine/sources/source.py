@@ -171,6 +171,29 @@ class PathSource(Source):
             return DescriptorReader(file, descriptor, close=True)
         return FileReader(SharedFile(file), close=True)
 
+    def read_to_end(self, max_bytes: int | None) -> bytes:
+        """Return all bytes of the file, or of a pipe that is already open; see `read_whole`."""
+        self.check_opens_at_once()
+        try:
+            file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - an error within the block is a `ReadError`
+        except OSError as error:
+            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        parts: list[bytes] = []
+        num_bytes = 0
+        try:
+            with file:
+                # Read a regular file in one call, given its size. The size of a pipe is 0.
+                size = max(1, os.fstat(file.fileno()).st_size)
+                _check_size(self.path, size, max_bytes)
+                while part := file.read(size):
+                    parts.append(part)
+                    num_bytes += len(part)
+                    _check_size(self.path, num_bytes, max_bytes)
+                    size = 1 << 20
+        except OSError as error:
+            raise ReadError(f"Reading {self.path} failed: {error}.") from error
+        return b"".join(parts)
+
     def check_unchanged(self) -> None:
         if self._state is None:
             return
@@ -426,22 +449,34 @@ def make_readable_source(source: object) -> Source:
 def read_whole(source: object, max_bytes: int | None = None) -> bytes:
     """Return all bytes of a source, which is anything that `make_source` accepts.
 
+    A pipe that is already open, such as ``/dev/stdin``, is read to its end. A file object is read from its start and
+    stays open. ``max_bytes`` does not limit bytes that are in memory already.
+
     Raises:
         InvalidArgumentError: if the source has more than ``max_bytes`` bytes.
         OpenError: if only FFmpeg can open the source.
     """
     made = make_readable_source(source)
+    if isinstance(made, MemorySource):
+        return made.data if isinstance(made.data, bytes) else made.data.numpy().tobytes()
+    if isinstance(made, PathSource):
+        return made.read_to_end(max_bytes)
     reader = made.open_bytes() or made.open()
     if isinstance(reader, str):
         raise OpenError(
-            f"Could not read all bytes of {made.describe()}: only FFmpeg can open it. Give bytes, a path, or a URL of "
-            "http(s) or fsspec."
+            f"Could not read all bytes of {made.describe()}: only FFmpeg can open it. Give bytes, a path, a file "
+            "object, or a URL of http(s) or fsspec."
         )
     with closing(reader):
         size = reader.seek(0, os.SEEK_END)
-        if max_bytes is not None and size > max_bytes:
-            raise InvalidArgumentError(f"{made.describe()} has {size} bytes, more than the limit of {max_bytes}.")
+        _check_size(made.describe(), size, max_bytes)
+        reader.will_need(0, size)
         return reader.read_at(0, size)
+
+
+def _check_size(name: str, num_bytes: int, max_bytes: int | None) -> None:
+    if max_bytes is not None and num_bytes > max_bytes:
+        raise InvalidArgumentError(f"{name} has {num_bytes} bytes, more than the limit of {max_bytes}.")
 
 
 def _source_of_tensor(tensor: Tensor) -> Source:
