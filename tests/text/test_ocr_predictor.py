@@ -7,6 +7,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,16 @@ from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io import Document, DocumentFile
 from mediatensor.ocr.models import (
+    crop_orientation_predictor,
+    db_resnet50,
     detection_predictor,
     kie_predictor,
+    layout_predictor,
     ocr_predictor,
+    page_orientation_predictor,
+    parseq,
     recognition_predictor,
+    resnet18,
     video_text_predictor,
 )
 from mediatensor.ocr.utils.geometry import detach_scores
@@ -254,7 +261,7 @@ def test_invalid_regions_raise(regions: Any) -> None:
         (ocr_predictor, {"det_arch": "crnn_vgg16_bn"}, "unknown architecture"),
         (ocr_predictor, {"det_arch": torch.nn.Linear(1, 1)}, "not a detection model"),
         (ocr_predictor, {"reco_arch": torch.nn.Linear(1, 1)}, "not a recognition model"),
-        (ocr_predictor, {"straighten": True}, "OCRPredictor has no arguments straighten"),
+        (ocr_predictor, {"straighten": True}, r"^ocr_predictor\(\) .* 'straighten'; did you mean straighten_pages\?$"),
         (ocr_predictor, {"on_error": "ignore"}, "on_error"),
         (ocr_predictor, {"min_confidence": "high"}, "min_confidence"),
         (ocr_predictor, {"min_confidence": 2.0}, "min_confidence"),
@@ -263,9 +270,21 @@ def test_invalid_regions_raise(regions: Any) -> None:
         (ocr_predictor, {"reco_bs": -1}, "batch_size"),
         (ocr_predictor, {"shorter_side": 0}, "shorter_side"),
         (kie_predictor, {"det_arch": "nothing"}, "unknown architecture"),
-        (kie_predictor, {"some": 1, "other": 2}, "KIEPredictor has no arguments other, some"),
-        (video_text_predictor, {"some": 1}, "VideoTextPredictor has no arguments some"),
-        (detection_predictor, {"typo": 1}, "typo"),
+        (kie_predictor, {"some": 1}, r"^kie_predictor\(\) .* 'some'; it also takes .*detect_orientation"),
+        (video_text_predictor, {"some": 1}, r"^video_text_predictor\(\) .* 'some'; it also takes .*languages"),
+        (
+            detection_predictor,
+            {"short_side": 1},
+            r"^detection_predictor\(\) .* did you mean shorter_side",
+        ),
+        (recognition_predictor, {"vocabs": "a"}, r"^ppocr_v6_small_reco\(\) .* 'vocabs'; did you mean vocab\?"),
+        (partial(recognition_predictor, "crnn_vgg16_bn"), {"units": 1}, "'units'; did you mean rnn_units"),
+        (layout_predictor, {"typo": 1}, "'typo'; it also takes mean, std, pretrained_backbone"),
+        (crop_orientation_predictor, {"typo": 1}, "'typo'; it also takes mean, std, disabled"),
+        (page_orientation_predictor, {"typo": 1}, "'typo'; it also takes disabled"),
+        (db_resnet50, {"box_tresh": 0.1}, r"^db_resnet50\(\) .* 'box_tresh'; did you mean box_thresh"),
+        (parseq, {"max_len": 8}, r"^parseq\(\) .* 'max_len'; did you mean max_length"),
+        (resnet18, {"class_names": []}, "'class_names'; did you mean classes"),
         (detection_predictor, {"arch": None}, "unknown architecture"),
         (recognition_predictor, {"arch": None}, "unknown architecture"),
     ],

@@ -7,14 +7,13 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from .._engine.common.messages import seconds_from_text
+from .._engine.common.messages import seconds_from_text, suggestion
 from ..errors import InvalidArgumentError
 from ._console import EXIT_ERROR, emit_error
 
@@ -104,25 +103,20 @@ class CommandParser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else list(args)
         commands = next((action.choices for action in self._actions if action.dest == "command"), None)
         if commands and words and not words[0].startswith("-") and words[0] not in commands:
-            self.error(f"there is no command {words[0]!r}{_suggestion(words[0], commands)}")
+            self.error(f"there is no command {words[0]!r}{suggestion(words[0], commands)}")
         parsed, unknown = self.parse_known_args(words, namespace)
         if unknown:
             command: CommandParser = getattr(parsed, "parser", self)
             option = next((word.partition("=")[0] for word in unknown if word.startswith("-")), None)
             if option is None:
                 command.error(f"too many arguments: {' '.join(unknown)}")
-            command.error(f"there is no option {option}{_suggestion(option, command._option_string_actions)}")
+            command.error(f"there is no option {option}{suggestion(option, command._option_string_actions)}")
         return parsed
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, max_help_position=_OPTION_COLUMN, width=_WIDTH)
-
-
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def names_of_options(parser: argparse.ArgumentParser, command: str) -> dict[str, str]:

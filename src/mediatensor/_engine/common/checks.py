@@ -11,7 +11,7 @@ import math
 import operator
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...errors import InvalidArgumentError, OutOfRangeError, SourceTypeError
 from .lazy import is_tensor
 from .limits import check_frames
+from .messages import suggestion
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -142,6 +143,15 @@ def options_dict(name: str, value: Any, *takers: Callable[..., object]) -> dict[
     if takers and unknown:
         raise InvalidArgumentError(f"{name} has {unknown[0]!r}, which is not one of {', '.join(known)}.")
     return dict(value)
+
+
+def refuse_unknown(function_name: str, given: Iterable[str], accepted: Collection[str]) -> None:
+    """Raise an error for the first of the ``given`` keyword arguments that is not among the ``accepted`` ones."""
+    for name in given:
+        if name not in accepted:
+            others = ", ".join(accepted)
+            hint = suggestion(name, accepted) or (f"; it also takes {others}." if others else ".")
+            raise InvalidArgumentError(f"{function_name}() got an unexpected keyword argument {name!r}{hint}")
 
 
 def optional_text(name: str, value: str | None) -> None:

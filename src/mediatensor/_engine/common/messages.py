@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -46,6 +47,12 @@ def forget_warnings() -> None:
     """Let `warn_once` show all messages again."""
     with _lock:
         _warned.clear()
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message that suggests a similar name; empty if no known name is similar."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _levels_to_the_user() -> int:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from ..._engine.common.checks import shown, whole_number
+from ..._engine.common.checks import refuse_unknown, shown, whole_number
 from ..._engine.common.lazy import cached_property
 from ..._engine.common.messages import counted
 from ..._engine.common.stages import collect_stages
@@ -272,14 +272,8 @@ def _columns_of(sample: Sample) -> ColumnDict:
 
 
 def check_dataset_options(dataset: MediaDataset, options: Mapping[str, Any]) -> None:
-    """Raise TypeError if ``options`` has a name that is not an argument of `MediaDataset`."""
-    accepted = ("seed", "on_error", "max_consecutive_failures", "max_open_files")
-    for name in options:
-        if name not in accepted:
-            raise TypeError(
-                f"{type(dataset).__name__}() got an unexpected keyword argument {name!r}; it also takes "
-                f"{', '.join(accepted)}."
-            )
+    """Raise an error if ``options`` has a name that is not an argument of `MediaDataset`."""
+    refuse_unknown(type(dataset).__name__, options, ("seed", "on_error", "max_consecutive_failures", "max_open_files"))
 
 
 def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ..._engine.common.checks import real_number
+from ..._engine.common.checks import real_number, refuse_unknown
 from ..._engine.common.limits import check_max_pixels
 from ..._engine.images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError
@@ -118,12 +118,7 @@ def _check_scale(scale: Any, dpi: Any) -> float:
 
 
 def _check_render_arguments(arguments: Mapping[str, Any]) -> None:
-    for name in arguments:
-        if name not in _RENDER_ARGUMENTS:
-            raise TypeError(
-                f"read_pdf() got an unexpected keyword argument {name!r}; it also takes "
-                f"{', '.join(sorted(_RENDER_ARGUMENTS))}."
-            )
+    refuse_unknown("read_pdf", arguments, sorted(_RENDER_ARGUMENTS))
     if arguments.get("rotation", 0) not in (0, 90, 180, 270):
         raise InvalidArgumentError(f"rotation = {arguments['rotation']!r} should be 0, 90, 180 or 270.")
     crop = arguments.get("crop", (0, 0, 0, 0))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Never, TypeVar
 
 from torch import nn
 
+from ..._engine.common.checks import refuse_unknown
 from ..._engine.common.messages import warn_once
 from ...errors import InvalidArgumentError
 from ..datasets import VOCABS
@@ -284,7 +286,8 @@ def video_text_predictor(
             )
         # The space is needed to separate words.
         allowed = {"vocab": "".join(dict.fromkeys("".join(VOCABS[name] for name in names))) + " "}
-    _refuse_unknown(VideoTextPredictor, unknown)
+    accepted = inspect.signature(video_text_predictor).parameters
+    refuse_unknown("video_text_predictor", unknown, [name for name in accepted if name != "unknown"])
     # The side limits keep bands of frames at their original size.
     detector = detection_predictor(det_arch, pretrained=pretrained, shorter_side=32, longer_side=4096)
     if languages is not None:
@@ -306,7 +309,7 @@ def _letters(language: str) -> set[str]:
 
 def _make_predictor(kind: type[_Predictor], /, unknown: Mapping[str, Any], **options: Any) -> _Predictor:
     """Create a predictor of the class ``kind``. ``options`` are the arguments of `ocr_predictor`."""
-    _refuse_unknown(kind, unknown)
+    refuse_unknown("ocr_predictor" if kind is OCRPredictor else "kie_predictor", unknown, options)
     pretrained, det_arch, reco_arch = (options.pop(name) for name in ("pretrained", "det_arch", "reco_arch"))
     backbone = {"pretrained_backbone": options.pop("pretrained_backbone")}
     sides = {name: options.pop(name) for name in ("shorter_side", "longer_side")}
@@ -336,11 +339,6 @@ def _make_predictor(kind: type[_Predictor], /, unknown: Mapping[str, Any], **opt
     predictor = kind(detector, recogniser, classifier, **options)
     _warn_of_random_weights(pretrained, det_arch, reco_arch)
     return predictor
-
-
-def _refuse_unknown(kind: type, unknown: Mapping[str, Any]) -> None:
-    if unknown:
-        raise InvalidArgumentError(f"{kind.__name__} has no arguments {', '.join(sorted(unknown))}.")
 
 
 def _warn_of_random_weights(pretrained: bool, *archs: str | os.PathLike[str] | nn.Module) -> None:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from ...._engine.common.checks import refuse_unknown
 from ....errors import InvalidArgumentError
 
 __all__ = [
     "ModelCard",
     "list_models",
+    "make_network",
     "make_predictor",
     "model_card",
     "network_factory",
-    "refuse_unknown",
     "register_predictor",
 ]
+
+NetworkT = TypeVar("NetworkT")
 
 _NETWORKS = {
     "classification.mobilenet": ("mobilenet_v3_small_crop_orientation", "mobilenet_v3_small_page_orientation"),
@@ -194,13 +198,28 @@ def make_predictor(task: str, **options: Any) -> Any:
     return _PREDICTORS[task](**options)
 
 
-def refuse_unknown(kwargs: dict[str, Any]) -> None:
-    """Raise an error if ``kwargs``, the arguments that a factory did not use, are not empty.
+def make_network(
+    arch: str,
+    network: Callable[..., NetworkT],
+    *inputs: Any,
+    options: Mapping[str, Any],
+    other_options: Sequence[str] = (),
+    **settings: Any,
+) -> NetworkT:
+    """Create the network of an architecture, for its factory function.
 
-    Such arguments are often misspelled names.
+    Args:
+        arch: The name of the factory function.
+        network: The class of the network.
+        *inputs: Positional arguments of the class, which users cannot pass to the factory.
+        options: Arguments of the class that the user passed to the factory. An error names an unknown argument.
+        other_options: Other arguments of the factory, which the error lists.
+        **settings: More arguments of the class.
     """
-    if kwargs:
-        raise InvalidArgumentError(f"unknown arguments: {', '.join(sorted(kwargs))}.")
+    parameters = list(inspect.signature(network).parameters)[len(inputs) :]
+    accepted = [name for name in parameters if name not in settings]
+    refuse_unknown(arch, options, dict.fromkeys([*accepted, *other_options]))
+    return network(*inputs, **settings, **options)
 
 
 def _task(module: str) -> str:

@@ -22,7 +22,6 @@ from ....frames import Frame, FrameBatch
 from ...io.reader import Pages, open_document
 from ...transforms import Resize
 from ...utils._page_images import Letterbox, resized
-from .._networks.registry import refuse_unknown
 from .._networks.transfers import constant, download, upload_images
 
 Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
@@ -557,15 +556,14 @@ def make_pre_processor(
     batch_size: int,
     preserve_aspect_ratio: bool,
     symmetric_pad: bool,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> PreProcessor:
     """Create a preprocessor for a network with the configuration ``cfg``.
 
     If ``options`` contains ``mean`` or ``std``, these take precedence over the values in ``cfg``, unless they are
-    ``None``. An error is raised for all other options.
+    ``None``.
     """
-    given = {name: options.pop(name, None) for name in ("mean", "std")}
-    refuse_unknown(options)
+    given = {name: options.get(name) for name in ("mean", "std")}
     scales = {name: cfg[name] if value is None else value for name, value in given.items()}
     return PreProcessor(
         cfg["input_shape"][1:],

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ...datasets import VOCABS
+from .._networks.registry import make_network
 from .._networks.weights import load_pretrained_params, load_weights
 
 __all__ = ["Classifier", "build_classifier", "classifier_cfg"]
@@ -71,7 +72,8 @@ def build_classifier(
     input_shape = tuple(kwargs.pop("input_shape", default_cfg["input_shape"]))
     if takes_input_shape:
         kwargs["input_shape"] = input_shape
-    model = network(num_classes=num_classes, **kwargs)
+    other_options = ("num_classes", "classes", "input_shape")
+    model = make_network(arch, network, options=kwargs, other_options=other_options, num_classes=num_classes)
     model.cfg = {**default_cfg, "input_shape": input_shape, "classes": classes, "num_classes": num_classes}
     if pretrained:
         other_head = num_classes != len(default_cfg["classes"])

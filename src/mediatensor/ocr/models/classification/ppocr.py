@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .._networks.blocks import ConvNorm, SqueezeExcitation, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.registry import make_network
 from .._networks.weights import load_weights
 
 __all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
@@ -129,8 +130,9 @@ def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) ->
     Returns:
         The model. It is in evaluation mode if ``pretrained`` is true, otherwise in training mode.
     """
-    model = LineOrientationClassifier(cfg=default_cfgs["ppocr_mobile_v2_line_orientation"], **kwargs)
+    arch = "ppocr_mobile_v2_line_orientation"
+    model = make_network(arch, LineOrientationClassifier, options=kwargs, cfg=default_cfgs[arch])
     if pretrained:
-        load_weights(model, "ppocr_mobile_v2_line_orientation")
+        load_weights(model, arch)
         model.eval()
     return model

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import nn
 
+from ...._engine.common.checks import refuse_unknown
 from ....errors import InvalidArgumentError
-from .._networks.registry import list_models, make_predictor, refuse_unknown
+from .._networks.registry import list_models, make_predictor
 from .._networks.weights import choose_network
 from .._pages.preprocessing import make_pre_processor
 from .ppocr import ppocr_mobile_v2_line_orientation
@@ -49,7 +50,7 @@ def crop_orientation_predictor(
         >>> crop_orientation_predictor(disabled=True)([np.zeros((20, 60, 3), np.uint8)])
         [[0], [0], [1.0]]
     """
-    return _predictor(arch, pretrained, batch_size, kwargs)
+    return _predictor("crop_orientation_predictor", arch, pretrained, batch_size, kwargs)
 
 
 def page_orientation_predictor(
@@ -75,17 +76,18 @@ def page_orientation_predictor(
         [[0], [0], [1.0]]
     """
     if arch is not None or kwargs.get("disabled"):
-        return _predictor(LINE_ARCH if arch is None else arch, pretrained, batch_size, kwargs)
-    kwargs.pop("disabled", None)
-    refuse_unknown(kwargs)
+        arch = LINE_ARCH if arch is None else arch
+        return _predictor("page_orientation_predictor", arch, pretrained, batch_size, kwargs)
+    refuse_unknown("page_orientation_predictor", kwargs, ("disabled",))
     detector = make_predictor("detection", pretrained=pretrained, assume_straight_pages=False, batch_size=batch_size)
     return LinePageOrientation(detector, ppocr_mobile_v2_line_orientation(pretrained=pretrained))
 
 
 def _predictor(
-    arch: str | os.PathLike[str] | nn.Module, pretrained: bool, batch_size: int, kwargs: dict[str, Any]
+    name: str, arch: str | os.PathLike[str] | nn.Module, pretrained: bool, batch_size: int, kwargs: dict[str, Any]
 ) -> OrientationPredictor:
-    if kwargs.pop("disabled", False):
+    refuse_unknown(name, kwargs, ("mean", "std", "disabled"))
+    if kwargs.get("disabled", False):
         return OrientationPredictor(None, None)
     model = choose_network(arch, pretrained, ARCHS)
     cfg: Any = getattr(model, "cfg", {})

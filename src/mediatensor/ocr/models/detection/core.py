@@ -13,6 +13,7 @@ from torch import nn
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor, initialize_convolutions
+from .._networks.registry import make_network
 from .._networks.transfers import not_compiled, widen_floats
 from .._networks.weights import load_pretrained_params, load_weights
 from ._boxes import boxes_from_bitmap, open_bitmap
@@ -260,7 +261,8 @@ def build_detector(
     """
     class_names = sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
     backbone = FeatureExtractor(make_backbone(pretrained_backbone and not pretrained), layers)
-    model = network(backbone, cfg=dict(cfgs[arch]), class_names=class_names, **kwargs)
+    settings = {"class_names": class_names, "cfg": dict(cfgs[arch])}
+    model = make_network(arch, network, backbone, options=kwargs, other_options=("class_names",), **settings)
     if pretrained:
         load_weights(model, arch, ignore_keys=() if class_names == [CLASS_NAME] else head)
     return model

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.registry import make_network
 from .._networks.weights import load_weights
 from ._boxes import boxes_from_bitmap
 from ._targets import dice_loss, draw_targets, focal_loss
@@ -218,8 +219,9 @@ def ppocr_v6_small_det(pretrained: bool = False, **kwargs: Any) -> PPOCRDetector
     Returns:
         The model. It is in evaluation mode if ``pretrained`` is true, otherwise in training mode.
     """
-    model = PPOCRDetector(cfg=default_cfgs["ppocr_v6_small_det"], **kwargs)
+    arch = "ppocr_v6_small_det"
+    model = make_network(arch, PPOCRDetector, options=kwargs, cfg=default_cfgs[arch])
     if pretrained:
-        load_weights(model, "ppocr_v6_small_det")
+        load_weights(model, arch)
         model.eval()
     return model

@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import nn
 
+from ...._engine.common.checks import refuse_unknown
 from ....errors import InvalidArgumentError
-from .._networks.registry import list_models, refuse_unknown, register_predictor
+from .._networks.registry import list_models, register_predictor
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import choose_network
 from .._pages.preprocessing import FlexiblePreProcessor, make_pre_processor
@@ -64,19 +65,20 @@ def detection_predictor(
     network = uncompiled_module(arch)
     if isinstance(arch, nn.Module) and not (hasattr(network, "postprocessor") and hasattr(network, "class_names")):
         raise InvalidArgumentError(f"unknown architecture: {type(arch)} is not a detection model.")
-    backbone = {"pretrained_backbone": kwargs.pop("pretrained_backbone", False)}
+    backbone = {"pretrained_backbone": kwargs.get("pretrained_backbone", False)}
     takes_backbone = isinstance(arch, str) and not arch.startswith("ppocr")
     model = choose_network(arch, pretrained, ARCHS, **(backbone if takes_backbone else {}))
     uncompiled_module(model).assume_straight_pages = assume_straight_pages
     if isinstance(model, FAST) and model is not arch:
         reparameterize(model)
     multiple = getattr(model, "size_multiple", None)
+    accepted = ("mean", "std", *(() if multiple is None else ("shorter_side", "longer_side")), "pretrained_backbone")
+    refuse_unknown("detection_predictor", kwargs, accepted)
     if multiple is None:
         pre_processor = make_pre_processor(model.cfg, batch_size, preserve_aspect_ratio, symmetric_pad, kwargs)
         return DetectionPredictor(pre_processor, model)
     defaults = {"shorter_side": SHORTER_SIDE, "longer_side": LONGER_SIDE, **model.cfg}
-    options = {name: kwargs.pop(name, defaults[name]) for name in ("shorter_side", "longer_side", "mean", "std")}
-    refuse_unknown(kwargs)
+    options = {name: kwargs.get(name, defaults[name]) for name in ("shorter_side", "longer_side", "mean", "std")}
     return DetectionPredictor(FlexiblePreProcessor(batch_size=batch_size, multiple=multiple, **options), model)
 
 

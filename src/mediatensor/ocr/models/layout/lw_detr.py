@@ -19,6 +19,7 @@ from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
 from ...utils.geometry import boxes_around
 from .._networks.blocks import conv_sequence_pt
+from .._networks.registry import make_network
 from .._networks.transfers import constant, download, not_compiled, widen_floats
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import vit_det_m, vit_det_s
@@ -639,7 +640,10 @@ def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_m
     features = encoder(False, include_top=False, input_shape=cfg["input_shape"], patch_size=patch_size)
     # Four layers of the encoder return their features.
     backbone = Backbone(features, in_channels=4 * d_model)
-    model = LWDETR(backbone, class_names=cfg["class_names"], cfg=cfg, **kwargs)
+    other_options = ("class_names", "patch_size")
+    model = make_network(
+        arch, LWDETR, backbone, cfg["class_names"], options=kwargs, other_options=other_options, cfg=cfg
+    )
     if pretrained:
         heads = ["class_embed", *(f"enc_out_class_embed.{group}" for group in range(model.group_detr))]
         is_published = cfg["class_names"] == sorted(REGION_KINDS)

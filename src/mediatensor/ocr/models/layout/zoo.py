@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from ...._engine.common.checks import refuse_unknown
 from .._networks.registry import list_models
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import choose_network
@@ -55,9 +56,9 @@ def layout_predictor(
         >>> [region["class_names"] for region in predictor([np.zeros((64, 96, 3), np.uint8)])]
         [[]]
     """
+    refuse_unknown("layout_predictor", kwargs, ("mean", "std", "pretrained_backbone"))
     model = choose_network(arch, pretrained, ARCHS, LWDETR)
     uncompiled_module(model).assume_straight_pages = assume_straight_pages
-    kwargs.pop("pretrained_backbone", None)
     cfg = uncompiled_module(model).cfg
     pre_processor = make_pre_processor(cfg, batch_size, preserve_aspect_ratio, symmetric_pad, kwargs)
     return LayoutPredictor(pre_processor, model)

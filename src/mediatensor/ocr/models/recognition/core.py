@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from ....errors import InvalidArgumentError
 from ...datasets import VOCABS, decode_sequence, encode_sequences
 from .._lines.characters import CtcCharacters, ctc_best_path
+from .._networks.registry import make_network
 from .._networks.transfers import download, not_compiled
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification.vit import VisionTransformer
@@ -288,20 +289,23 @@ def build_recognizer(
     pretrained: bool,
     kwargs: dict[str, Any],
     unused: Sequence[str] = (),
+    **settings: Any,
 ) -> ModelT:
     """Create a recogniser with its configuration, and load its weights if ``pretrained`` is true.
 
     ``default`` is the default configuration of the architecture ``arch``, and ``kwargs`` are the options of the user.
     ``make_features`` creates the backbone. Its first argument is true if the backbone's weights are to be loaded, and
     its second argument is the shape of the images. The parameters named in ``head`` are loaded only for the default
-    vocabulary. The parameters named in ``unused`` are never loaded.
+    vocabulary. The parameters named in ``unused`` are never loaded. ``settings`` are more arguments of the network.
     """
     cfg = deepcopy(default)
     for name in ("vocab", "input_shape"):
         cfg[name] = kwargs.setdefault(name, cfg[name])
     # If the recogniser itself is pretrained, weights of the backbone are not loaded separately.
     pretrained_backbone = kwargs.pop("pretrained_backbone", False) and not pretrained
-    model = network(make_features(pretrained_backbone, cfg["input_shape"]), cfg=cfg, **kwargs)
+    features = make_features(pretrained_backbone, cfg["input_shape"])
+    other_options = ("pretrained_backbone",)
+    model = make_network(arch, network, features, options=kwargs, other_options=other_options, cfg=cfg, **settings)
     if pretrained:
         load_weights(model, arch, ignore_keys=(*unused, *(() if cfg["vocab"] == default["vocab"] else head)))
     return model

@@ -322,9 +322,7 @@ def parseq(pretrained: bool = False, **kwargs: Any) -> PARSeq:
     ``kwargs`` can also contain ``patch_size``: the height and width in pixels of the backbone's patches, by default (4,
     8).
     """
-
-    def network(features: nn.Module, **options: Any) -> PARSeq:
-        return PARSeq(features, embedding_units=384, **options)
-
     arch, make_features = "parseq", make_patch_features(vit_s, kwargs)
-    return build_recognizer(network, arch, default_cfgs[arch], make_features, _HEAD, pretrained, kwargs, _UNUSED_KEYS)
+    return build_recognizer(
+        PARSeq, arch, default_cfgs[arch], make_features, _HEAD, pretrained, kwargs, _UNUSED_KEYS, embedding_units=384
+    )

@@ -29,6 +29,7 @@ from .._lines.characters import (
 from .._lines.reading import ScriptClassifier, script_classifier_for
 from .._networks.blocks import ConvNorm, Stem, make_stage, multiply, parameter_layers
 from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.registry import make_network
 from .._networks.transfers import not_compiled
 from .._networks.weights import load_weights
 from ._languages import languages_of, scripts_of
@@ -599,7 +600,10 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
     """
     vocab = kwargs.pop("vocab", None)
     cfg = default_cfgs["ppocr_v6_small_reco"]
-    model = PPOCRRecognizer(cfg["vocab"] if vocab is None or pretrained else vocab, cfg=cfg, **kwargs)
+    characters = cfg["vocab"] if vocab is None or pretrained else vocab
+    model = make_network(
+        "ppocr_v6_small_reco", PPOCRRecognizer, characters, options=kwargs, other_options=("vocab",), cfg=cfg
+    )
     if pretrained:
         load_weights(model, "ppocr_v6_small_reco")
         if vocab is not None:

@@ -112,11 +112,8 @@ class ViTSTR(RecognitionModel):
 def _vitstr(
     arch: str, pretrained: bool, backbone: Callable[..., VisionTransformer], units: int, kwargs: dict[str, Any]
 ) -> ViTSTR:
-    def network(features: nn.Module, **options: Any) -> ViTSTR:
-        return ViTSTR(features, embedding_units=units, **options)
-
-    make_features = make_patch_features(backbone, kwargs)
-    return build_recognizer(network, arch, default_cfgs[arch], make_features, _HEAD, pretrained, kwargs)
+    make_features, cfg = make_patch_features(backbone, kwargs), default_cfgs[arch]
+    return build_recognizer(ViTSTR, arch, cfg, make_features, _HEAD, pretrained, kwargs, embedding_units=units)
 
 
 def vitstr_small(pretrained: bool = False, **kwargs: Any) -> ViTSTR:

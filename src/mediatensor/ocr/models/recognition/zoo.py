@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from ...._engine.common.checks import whole_number
+from ...._engine.common.checks import refuse_unknown, whole_number
 from ....errors import InvalidArgumentError
-from .._networks.registry import list_models, network_factory, refuse_unknown
+from .._networks.registry import list_models, network_factory
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import is_checkpoint, load_checkpoint
 from .._pages.preprocessing import make_pre_processor
@@ -73,10 +73,11 @@ def _model(arch: str | os.PathLike[str] | nn.Module, pretrained: bool, kwargs: d
         return arch
     if is_checkpoint(arch):
         model = load_checkpoint(arch, "recognition")
-        kwargs.pop("pretrained_backbone", None)
-        if "vocab" in kwargs and hasattr(model, "restrict_vocab"):
-            model.restrict_vocab("".join(kwargs.pop("vocab")))
-        refuse_unknown(kwargs)
+        own_options = ("vocab",) if hasattr(model, "restrict_vocab") else ()
+        accepted = (*own_options, "mean", "std", "split_wide_crops", "pretrained_backbone")
+        refuse_unknown("recognition_predictor", kwargs, accepted)
+        if "vocab" in kwargs:
+            model.restrict_vocab("".join(kwargs["vocab"]))
         return model
     if arch not in ARCHS:
         raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}, or a .pt file.")

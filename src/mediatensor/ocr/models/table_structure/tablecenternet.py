@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from ...utils import order_points
 from ...utils.geometry import boxes_around
 from .._networks.blocks import FeatureExtractor
+from .._networks.registry import make_network
 from .._networks.transfers import download, not_compiled, widen_floats
 from .._networks.weights import load_pretrained_params, load_weights
 from ..classification import starnet_s3
@@ -477,7 +478,8 @@ def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, 
     """
     backbone = starnet_s3(pretrained_backbone and not pretrained)
     features = FeatureExtractor(backbone, [str(level) for level in range(5)])
-    model = TableCenterNet(features, cfg=dict(default_cfgs["tablecenternet"]), **kwargs)
+    cfg = dict(default_cfgs["tablecenternet"])
+    model = make_network("tablecenternet", TableCenterNet, features, options=kwargs, cfg=cfg)
     if pretrained:
         load_weights(model, "tablecenternet")
     return model
