@@ -29,7 +29,7 @@ from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import _text, main
 from mediatensor.cli._arguments import grid_times, page_ranges, time_in_seconds
 from mediatensor.cli._console import output_stem, to_json
-from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts
+from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts, write_pdf
 from mediatensor.cli._extract import image_name, pcm16
 from mediatensor.cli._ocr_files import choose_pages
 from mediatensor.cli._probe import describe as probe_text
@@ -58,7 +58,8 @@ from mediatensor.decoders._media_info import (
 )
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, WeightsNotFoundError
 from mediatensor.ocr import models
-from mediatensor.ocr.io import Block, Document, Line, Page, Word
+from mediatensor.ocr.io import Block, Document, DocumentFile, Line, Page, Word
+from mediatensor.ocr.structure import find_tables
 from mediatensor.ocr.video import TextTrack, VideoReading
 
 KEY_FRAME_COLOUR = (255, 184, 46)
@@ -648,6 +649,19 @@ def test_the_boxes_of_the_page_are_where_its_ink_is() -> None:
         assert ink[y0:y1, x0:x1].any(axis=0).mean() > 0.5, word
         ink[y0:y1, x0:x1] = False
     assert ink.sum(axis=1).astype(bool).sum() <= 3  # the rule is left
+
+
+def test_table_of_the_page_is_found_in_the_text_layer_of_the_report(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2", reason="reads PDF files")
+    write_pdf(tmp_path / "report.pdf", *draw_page(), num_pages=1)
+    content = DocumentFile.from_pdf(str(tmp_path / "report.pdf")).page_content(0)
+    assert content is not None
+    (table,) = find_tables(content)
+    rows: list[list[str]] = [[""] * table.num_cols for _ in range(table.num_rows)]
+    for cell in table.cells:
+        rows[cell.row_start][cell.col_start] = " ".join(content.texts[word] for word in cell.words)
+    assert rows[:3] == [[text for *_, text in line] for line in PAGE_LINES[3:6]]
+    assert rows[3:] == [["Total", "", "$21.49"]]
 
 
 def test_words_count_only_where_they_stand() -> None:

@@ -294,7 +294,11 @@ def _shape(tensor: Tensor) -> str:
 
 
 class WrittenWord(NamedTuple):
-    """A word that is written on the example page, and its box (x0, y0, x1, y1) in pixels."""
+    """A word that is written on the example page, and its box (x0, y0, x1, y1) in pixels.
+
+    Boxes are as high as the font, as in the text layers that OCR programs write. Tables are recognised by the distance
+    of their rows, in heights of words.
+    """
 
     text: str
     box: tuple[float, float, float, float]
@@ -307,12 +311,14 @@ def draw_page() -> tuple[Image.Image, list[WrittenWord]]:
     for number, line in enumerate(PAGE_LINES):
         baseline = _MARGIN + _LINE_STEP * (number + 0.7)
         for left, size, text in line:
-            font = ImageFont.load_default(size)
+            font: Any = ImageFont.load_default(size)
+            ascent, descent = font.getmetrics()
             written = ""
             for word in text.split():
                 place = (left + font.getlength(written), baseline)
                 draw.text(place, word, font=font, fill="black", anchor="ls")
-                words.append(WrittenWord(word, draw.textbbox(place, word, font=font, anchor="ls")))
+                x0, _, x1, _ = draw.textbbox(place, word, font=font, anchor="ls")
+                words.append(WrittenWord(word, (x0, baseline - ascent, x1, baseline + descent)))
                 written += f"{word} "
     table = _MARGIN + 3 * _LINE_STEP
     draw.line((_MARGIN, table, _PAGE_SIZE[0] - _MARGIN, table), fill="gray", width=2)

@@ -333,7 +333,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
             >>> from mediatensor.ocr import DocumentFile
             >>> content = DocumentFile.from_pdf("report.pdf").page_content(0)
             >>> content.texts[:2], content.font_sizes[:2].round().tolist()
-            (('Delivery', 'note'), [22.0, 15.0])
+            (('Delivery', 'note'), [27.0, 27.0])
         """
         document, number = self._locate(index)
         return document.page_content(number)
