@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import av
 import pytest
 import torch
 
@@ -39,6 +40,20 @@ def test_access_by_time_is_exact_at_any_rate(name: str, tmp_path: Path) -> None:
     end = min(exact.metadata.end_stream_seconds or 0, approximate.metadata.end_stream_seconds or 0)
     times = torch.linspace(0, end - 1e-3, 50, dtype=torch.float64)[torch.randperm(50)]
     assert torch.equal(approximate.get_frames_played_at(times).data, exact.get_frames_played_at(times).data)
+
+
+@pytest.mark.parametrize("flags", ["frag_keyframe", "frag_every_frame", "frag_keyframe+empty_moov"])
+def test_all_frames_of_fragmented_files_are_counted(flags: str, clip: Path, clip_rgb: torch.Tensor) -> None:
+    path = clip.with_name(f"{flags}.mp4")
+    with av.open(str(clip)) as source, av.open(str(path), "w", options={"movflags": flags}) as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                target.mux(packet)
+    decoder = VideoDecoder(path, seek_mode="approximate")
+    assert len(decoder) == len(clip_rgb)
+    assert torch.equal(decoder[-3:], clip_rgb[-3:])
 
 
 def test_approximate_mode_scans_nothing(clip: Path) -> None:

@@ -11,6 +11,9 @@ from .index.frame_index import FrameIndex
 from .pyav.opening import ContainerInfo, StreamInfo, read_container_info
 from .sources.source import make_source
 
+# A header that counts fewer frames than this share of duration times frame rate does not count all of them.
+_MIN_SHARE_OF_ESTIMATE = 0.9
+
 
 class Printed:
     """Base of dataclasses whose ``repr`` has one line for each field. Keyword-only fields come last."""
@@ -95,7 +98,8 @@ class VideoStreamMetadata(VideoStreamHeaderMetadata):
         end_stream_seconds: End time in seconds from the content. Without an index, it is the start time plus the
             duration; ``None`` if the duration is unknown.
         num_frames: Number of frames from the content. Without an index, it comes from the header. If the header does
-            not state it, it is the duration times the frame rate; ``None`` if these are unknown.
+            not state it, or counts only a part of a fragmented file, it is the duration times the frame rate; ``None``
+            if these are unknown.
         average_fps: Average number of frames per second from the content; without an index, from the header. ``None``
             if unknown.
 
@@ -217,8 +221,11 @@ def video_stream_metadata(
             duration = num_frames / fps
         if duration is None:
             duration = container_duration_seconds
-        if num_frames is None and duration is not None and fps is not None:
-            num_frames = int(fps * duration)
+        if duration is not None and fps is not None:
+            estimate = int(fps * duration)
+            # The first header of a fragmented mp4 may count only the frames before the first fragment.
+            if num_frames is None or num_frames < _MIN_SHARE_OF_ESTIMATE * estimate:
+                num_frames = estimate
         begin = info.start_seconds or 0.0
         end = None if duration is None else begin + duration
     has_content = index is not None
