@@ -785,6 +785,21 @@ def test_redacted_text_is_in_no_file(
     assert (out / "scan.txt").read_text() == "level\n\n\n\nlevel 20\n"
 
 
+def test_redacted_regions_are_in_no_file(tmp_path: Path, seeing_predictor: FakePredictor) -> None:
+    source, out = write_tiff(tmp_path / "scan.tif", [100, 200]), tmp_path / "out"
+    regions = ("--redact-region", "0.1,0.2,0.2,0.4", "--redact-region", "0,0.9,1,1")
+    assert run(source, "-o", out, "--format", "txt,pdf", "--overlay", *regions) == 0
+    assert (out / "scan.txt").read_text() == "100\n\n\n\n200\n"
+    for number in (0, 1):
+        image = DocumentFile.from_pdf(out / "scan.ocr.pdf")[number]
+        assert image[18:30, 14:22].max() < 30
+        assert image[75:].max() < 30
+        assert image[36:68].min() > 70
+        assert np.asarray(Image.open(out / f"scan.page000{number + 1}.png").convert("L"))[18:30, 14:22].max() == 0
+    assert run(source, "-o", out, "--format", "txt,pdf", "--overlay", *regions) == 0
+    assert seeing_predictor.levels_read == [100, 200], "the second run had nothing to read"
+
+
 def test_page_that_can_still_be_read_is_left_out(
     tmp_path: Path, seeing_predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -806,6 +821,7 @@ def test_page_that_can_still_be_read_is_left_out(
         (("--redact-pattern", "x*"), "matches the empty text"),
         (("--redact-pattern", "["), "is not a regular expression"),
         (("--redact", "x", "--export-lines", "lines"), "--redact"),
+        (("--redact-region", "0,0,1"), "expected left, top, right and bottom"),
     ],
 )
 def test_wrong_redaction_is_refused(

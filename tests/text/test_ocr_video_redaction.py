@@ -212,6 +212,40 @@ def test_frames_keep_times_size_and_colours(tmp_path: Path, name: str) -> None:
         assert [getattr(one, field) for field in stated] == [getattr(other, field) for field in stated]
 
 
+def write_hdr(path: Path, pixel_format: str) -> Path:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("ffv1", 25)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, pixel_format
+        context = stream.codec_context
+        context.color_trc, context.color_primaries = 16, 9  # PQ, BT.2020
+        context.colorspace = 9 if pixel_format.startswith("yuv") else 0
+        pixels = np.tile(np.linspace(0, 255, 96, dtype=np.uint8)[None, :, None], (64, 1, 3))
+        for number in range(3):
+            frame = av.VideoFrame.from_ndarray(pixels).reformat(format=pixel_format)
+            frame.pts, frame.color_trc, frame.color_primaries = number, 16, 9
+            frame.colorspace = context.colorspace
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return path
+
+
+def test_hdr_is_kept_or_its_loss_is_reported(tmp_path: Path) -> None:
+    """Of the encoders, only that of HEVC accepts 12 bits, and none of them accepts RGB."""
+    target = tmp_path / "redacted.mkv"
+
+    def redact(source: Path, **options: Any) -> bool:
+        with warnings.catch_warnings(record=True, action="always") as shown:
+            reading_of(source).redact(VideoDecoder(source, **options), target, regions=[REGION])
+        return any("does not have the HDR colours (PQ, smpte2084)" in str(one.message) for one in shown)
+
+    assert not redact(write_hdr(tmp_path / "12bit.mkv", "yuv420p12le"))
+    metadata = VideoDecoder(target).metadata
+    assert (metadata.pixel_format, metadata.color_transfer_characteristic) == ("yuv420p12le", "smpte2084")
+    source = write_hdr(tmp_path / "rgb.mkv", "gbrp10le")
+    assert redact(source)
+    assert not redact(source, tone_mapping="bt2390")
+
+
 def test_result_is_read_again(gray_clip: Path, tmp_path: Path) -> None:
     """A predictor finds the text at another place in the first result, and no more in the second."""
     target, results = tmp_path / "redacted.mp4", []

@@ -327,14 +327,14 @@ def _names_from(text: str, known: Sequence[str]) -> list[str]:
 
 
 def region(text: str) -> Region:
-    """Parse left, top, right and bottom as fractions of the frame's width and height."""
+    """Parse left, top, right and bottom as fractions of the width and height of a frame or page."""
     try:
         left, top, right, bottom = (float(part) for part in text.split(","))
     except ValueError:
         left = top = right = bottom = 0.0
     if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
         raise argparse.ArgumentTypeError(
-            f"expected left, top, right and bottom as shares of the frame, such as 0,0.7,1,1 (got {text!r})"
+            f"expected left, top, right and bottom as shares of the width and height, such as 0,0.7,1,1 (got {text!r})"
         )
     return left, top, right, bottom
 

@@ -23,6 +23,7 @@ from PIL import Image
 from .._engine.common.messages import counted
 from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, PageError, RedactionError
+from ._arguments import Region
 from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, for_each_file, shown_name, write_picture
 from ._ocr_files import (
     JOINED_FORMATS,
@@ -72,7 +73,7 @@ def _page_options(args: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in _PAGE_OPTIONS} | {
         "makes_pdf": "pdf" in formats,
         "tables": args.tables or bool({"csv", "xlsx"} & formats),
-        "redaction": uuid.uuid4().hex if args.redact or args.redact_pattern else None,
+        "redaction": uuid.uuid4().hex if args.redact or args.redact_pattern else args.redact_region,
     }
 
 
@@ -81,15 +82,16 @@ class TextReader:
 
     Attributes:
         redacted_texts: Texts to redact on each page.
+        redacts: Whether texts or regions are redacted on each page.
         num_redacted: Number of matches of each of ``redacted_texts``, by its index.
     """
 
-    def __init__(
-        self, options: Mapping[str, Any], device: str, redacted_texts: Sequence[str | re.Pattern[str]]
-    ) -> None:
+    def __init__(self, options: Mapping[str, Any], args: argparse.Namespace) -> None:
         self._options = options
-        self._device = device
-        self.redacted_texts = redacted_texts
+        self._device = args.device
+        self._redacted_regions: Sequence[Region] = args.redact_region or ()
+        self.redacted_texts = _redacted_texts(args)
+        self.redacts = bool(self.redacted_texts or self._redacted_regions)
         self.num_redacted: Counter[int] = Counter()
         self._predictor: Any = None
 
@@ -132,7 +134,7 @@ class TextReader:
             page = self._predictor([image]).pages[0]
         if page.error is not None:
             raise PageError(f"Page {number} (counted from 0): {page.error}")
-        if self.redacted_texts:
+        if self.redacts:
             page = self._redact(page, number)
         page.page_idx = number
         if isinstance(images, Pages) and page.page is image:  # the page was not straightened
@@ -142,11 +144,14 @@ class TextReader:
     def _redact(self, page: Any, number: int) -> Any:
         from ..ocr.io import Document
 
-        document = Document([page])
-        self.num_redacted.update(match.query for match in document.find(*self.redacted_texts))
+        document, texts = Document([page]), self.redacted_texts
+        predictor = None
+        if texts:
+            predictor = self._predictor
+            self.num_redacted.update(match.query for match in document.find(*texts))
         try:
             with warnings.catch_warnings(action="ignore"):  # about texts that are not on this page
-                return document.redact(*self.redacted_texts, predictor=self._predictor).pages[0]
+                return document.redact(*texts, regions=self._redacted_regions, predictor=predictor).pages[0]
         except RedactionError as error:
             raise PageError(
                 f"Page {number} (counted from 0): text to redact can still be read after redaction, so the page is "
@@ -199,7 +204,7 @@ class _Run:
         self._args = args
         self._messages = messages
         self._options = _page_options(args)
-        self._reader = TextReader(self._options, args.device, _redacted_texts(args))
+        self._reader = TextReader(self._options, args)
         self._written = WrittenOutputs(folder)
         self._videos = VideoWriter(args, self._written, messages)
         self._lines: LineExporter | None = None
@@ -341,18 +346,18 @@ class _Run:
         tables = [table for page in document.pages for table in page.tables]
         num_words += sum(len(cell.value.split()) for table in tables for cell in table.cells)
         redacted_texts, name = self._reader.redacted_texts, shown_name(os.path.basename(task.source))
-        if redacted_texts:
+        if self._reader.redacts:
             # The file may be passed on without the name of the source, which is in the title and in errors.
             name = "Redacted document"
             for page in document.pages:
                 page.error = page.error and "The page could not be read."
-            if matches := document.find(*redacted_texts):
+            if redacted_texts and (matches := document.find(*redacted_texts)):
                 number = document.pages[matches[0].places[0][0]].page_idx + 1
                 raise PageError(
                     f"Text to redact begins on page {number}, and ends on another one. Redact its words one by one."
                 )
         if kind == "pdf":
-            _give_images(document, None if redacted_texts else opened.images, store)
+            _give_images(document, None if self._reader.redacts else opened.images, store)
         data = export_document(
             document, kind, name, opened.times, keep_look=self._args.keep_look, values=self._args.values
         )

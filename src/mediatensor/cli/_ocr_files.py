@@ -229,6 +229,7 @@ _VIDEO_OPTIONS = ("kinds", "region", "languages")
 # Options that affect only outputs of documents, not the lines of --export-lines.
 _DOCUMENT_OPTIONS = (
     "layout", "tables", "join_tables", "values", "fields", "keep_look", "overlay", "redact", "redact_pattern",
+    "redact_region",
 )  # fmt: skip
 _PAGE_OPTIONS = ("pages", "rotated", "straighten", *_DOCUMENT_OPTIONS)
 # Formats in which --join-tables joins tables. In other formats, each cell has a position on its own page.

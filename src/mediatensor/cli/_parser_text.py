@@ -61,7 +61,8 @@ def add_ocr(commands: Any) -> None:
             "by something else, or edited since, is replaced only with --overwrite. If a file or a page could not be "
             "read, the exit code is 2; running again retries those pages.\n\n"
             "--redact and --redact-pattern ignore case, as `find` does. Each page is read again after redaction, and "
-            "left out if the text can still be read. Text that was not read is not redacted: look at the result. "
+            "left out if the text can still be read. Text that was not read is not redacted: look at the result, and "
+            "redact regions. "
             "Repeating the command reads everything again, because the texts are stored nowhere.\n\n"
             "--export-lines cuts out every line that is found. FOLDER/lines.jsonl has an object for each line: file, "
             "text, confidence, source, page, box; the least certain lines come first. Correct the texts there, or in a "
@@ -94,6 +95,10 @@ def add_ocr(commands: Any) -> None:
     add_option(
         parser, "--redact-pattern REGEX", str, "black out all matches of a regular expression of Python; repeatable",
         action="append",
+    )  # fmt: skip
+    add_option(
+        parser, "--redact-region X0,Y0,X1,Y1", region,
+        "black out a part of every page, in shares of its size, such as 0,0,1,0.1; repeatable", action="append",
     )  # fmt: skip
     add_option(
         parser, "--export-lines FOLDER", Path,

@@ -91,6 +91,12 @@ def rewrite_video(
                 muxer.abandon()
             raise
     _warn_of_omissions(decoder, path)
+    transfer = decoder._video.hdr_transfer
+    if transfer is not None and frames.settings.colour is None:
+        warn_user(
+            f"{path!r} does not have the HDR colours ({transfer}) of the source, because no encoder for it accepts its "
+            "pixel format and frame size. Pass a VideoDecoder(..., tone_mapping='bt2390') to convert them to SDR."
+        )
 
 
 def _write(
@@ -121,8 +127,16 @@ def _write(
 def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> VideoSettings:
     """Return the encoder and its pixel format: the format of the source or, if it cannot be kept, one for RGB."""
     stream = decoder._video.stream_info
+    stored, ratio = first.stored_format(), stream.pixel_aspect_ratio
+
+    def keeps_format(encoder: str) -> bool:
+        return stored is not None and accepts_frames(encoder, stored["pixel_format"], *first.size)
+
     codecs = [codec for codec in (stream.codec, *_ENCODERS) if codec in _ENCODERS and muxer.can_store(codec)]
-    codec, options = _ENCODERS[codecs[0]]
+    encoders = [_ENCODERS[codec] for codec in codecs]
+    if decoder._video.hdr_transfer is not None:  # HDR is lost in a format of 8 bits
+        encoders.sort(key=lambda encoder: not keeps_format(encoder[0]))
+    codec, options = encoders[0]
     rate, mean_rate = None, stream.frame_rate or NOMINAL_FRAME_RATE
     with suppress(InvalidArgumentError):  # in approximate mode there is no index
         index = decoder.frame_index
@@ -135,8 +149,7 @@ def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> Vid
         "codec": codec,
         "options": options,
     }
-    stored, ratio = first.stored_format(), stream.pixel_aspect_ratio
-    if stored is not None and accepts_frames(codec, stored["pixel_format"], *first.size):
+    if stored is not None and keeps_format(codec):
         return VideoSettings(**common, **stored, pixel_aspect_ratio=ratio)
     height, width = first.orientation.size(*first.size)
     fitting = [name for name in _CONVERTED_FORMATS if accepts_frames(codec, name, height, width)]
