@@ -22,10 +22,10 @@ from hypothesis import settings
 
 import media
 import media_audio
+import memory_return
 import sampling
 from exactness import Truth, find_truth
 from fake_device import fake_device as fake_device
-from mediatensor._engine.common import buffers
 from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
 from oracles import linear_decode_rgb
 from real_files import TEST_DATA
@@ -41,6 +41,7 @@ collect_ignore = ["conftest.py"]
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.register(sampling)
+    pluginmanager.register(memory_return)
     parser.addoption("--seeds", type=int, default=1, help="run only the tests that train, with this many seeds each")
 
 
@@ -63,8 +64,9 @@ def training_seed() -> int:
 def pytest_configure(config: pytest.Config) -> None:
     # Test processes run side by side: torch's own threads would only get in each other's way.
     torch.set_num_threads(1)
-    # And for the processes that tests start.
+    # And for the processes that tests start. A server uses all cores: on a busy machine, its idle threads would spin.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # Nor may a busy machine fail a property.
     settings.register_profile("suite", deadline=None)
     settings.load_profile("suite")
@@ -82,26 +84,6 @@ def pytest_collection_finish() -> None:
     # Thousands of tests are many objects, and they stay: tests that collect garbage need not go through them each time.
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def return_memory(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Clear caches after the tests of a module, and return freed memory to the system, because glibc would keep it.
-
-    The caches are those of the module, of the benchmarks, and of the truth about sound.
-    """
-    yield
-    large = ("benchmarks.", "audio_exactness")
-    others = [module for name, module in list(sys.modules.items()) if name.startswith(large)]
-    for module in (request.module, *others):
-        for value in list(vars(module).values()):
-            if callable(getattr(value, "cache_clear", None)) and value.__module__ == module.__name__:
-                value.cache_clear()
-    # Of its buffers, the library keeps up to 1 GiB.
-    buffers._pool.free_idle_blocks()
-    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if malloc_trim is not None:  # musl has none
-        malloc_trim(0)
 
 
 @pytest.fixture(scope="module")
