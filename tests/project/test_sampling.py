@@ -25,6 +25,10 @@ import pytest
 def test_large_grid(clip, way):
     pass
 
+@pytest.mark.parametrize("clip", {CLIPS})
+def test_of_the_same_grid(clip):
+    pass
+
 @pytest.mark.parametrize("clip", {CLIPS[:2]})
 @pytest.mark.parametrize("way", {WAYS})
 def test_small_grid(clip, way):
@@ -56,7 +60,7 @@ def test_cases(first):
 def test_slow():
     pass
 """
-NUM_TESTS = (60 + 2) * len(WAYS) + 16 * 3 + 4 * 3 + 5 + 100 + 1
+NUM_TESTS = (60 + 2) * len(WAYS) + 60 + 16 * 3 + 4 * 3 + 5 + 100 + 1
 
 
 @pytest.fixture
@@ -115,7 +119,9 @@ def test_only_large_grids_and_slow_tests_are_left_out(suite: pytest.Pytester) ->
     result = run_suite(suite, "--collect-only", "-q")
     num_run = Counter(re.findall(r"^test_suite\.py::(\w+)", result.stdout.str(), re.MULTILINE))
     num_kinds = len({kind_of(clip) for clip in CLIPS})
-    assert num_run.pop("test_large_grid") == num_kinds < 60 * len(WAYS)
+    of_grid = [num_run.pop(name) for name in ("test_large_grid", "test_of_the_same_grid")]
+    assert sum(of_grid) == num_kinds < 60 * len(WAYS)
+    assert min(of_grid) > 0
     assert num_run == {
         "test_small_grid": 2 * len(WAYS),
         "test_product": 16,

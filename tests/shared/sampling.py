@@ -1,8 +1,9 @@
 """Select the tests of a run: a sample of the grids of clips, and no slow tests. ``pytest --all`` runs everything.
 
-A grid is a test over clips of `media` or `media_audio`, or over real files, and perhaps over something else, such as
-the ways to ask for frames. By default, a run tries a third of the ways on each kind of clip, which is a container with
-a codec, and each way on some kind. A test with the mark ``every_clip`` also runs on each clip at least once.
+A grid consists of tests over clips of `media` or `media_audio`, or over real files, and perhaps over something else,
+such as the ways to ask for frames. The large tests of a module are one grid. By default, a run tries a sixth of its
+ways, which are tests with their other parameters, on each kind of clip, which is a container with a codec, and each
+way on some kind. A test with the mark ``every_clip`` is a grid of its own, and also runs on each clip at least once.
 
 Other grids are tests with several ``parametrize`` marks, or fixtures with parameters. Of those, a run takes cells in
 which each value of each mark and fixture occurs once.
@@ -109,7 +110,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reasons = {item: _SLOW_TESTS for item in items if item.get_closest_marker("slow")}
     for cells in _find_grids(items):
         every_clip = any(item.get_closest_marker("every_clip") for item in cells.values())
-        chosen = choose_cells({name: item.callspec.params for name, item in cells.items()}, every_clip=every_clip)
+        # The test is one of the parameters of its grid.
+        parameters = {name: {**item.callspec.params, "": item.originalname} for name, item in cells.items()}
+        chosen = choose_cells(parameters, every_clip=every_clip)
         reasons |= {item: _GRID_CELLS for name, item in cells.items() if name not in chosen}
     for cells in _find_products(items):
         chosen = choose_values({name: _values_of_marks(item) for name, item in cells.items()})
@@ -136,12 +139,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _find_grids(items: list[pytest.Item]) -> list[dict[str, Any]]:
-    """Return the tests of each function with many tests over clips, by name."""
-    grids: defaultdict[object, dict[str, Any]] = defaultdict(dict)
+    """Return the tests of each module that are of functions with many tests over clips, by name."""
+    functions: defaultdict[tuple[object, str], dict[str, Any]] = defaultdict(dict)
     for item in items:
         if hasattr(item, "callspec") and any(_is_clip(value) for value in item.callspec.params.values()):
-            grids[item.parent, item.originalname][item.name] = item
-    return [cells for cells in grids.values() if len(cells) >= _NUM_CELLS_OF_LARGE_GRID]
+            functions[item.parent, item.originalname][item.name] = item
+    grids: defaultdict[object, dict[str, Any]] = defaultdict(dict)
+    for (module, function), cells in functions.items():
+        if len(cells) >= _NUM_CELLS_OF_LARGE_GRID:
+            has_mark = any(item.get_closest_marker("every_clip") for item in cells.values())
+            grids[module, function if has_mark else None] |= cells
+    return list(grids.values())
 
 
 def _find_products(items: list[Any]) -> list[dict[str, Any]]:
