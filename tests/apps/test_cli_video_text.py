@@ -320,7 +320,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return draw_clip(plan, tmp_path_factory.mktemp("drawn"))
 
 
-@pytest.mark.parametrize("frame", [25, 61])
+@pytest.mark.parametrize("frame", [25, pytest.param(61, marks=pytest.mark.slow)])
 def test_an_interrupted_run_goes_on_where_it_was(
     tmp_path: Path, drawn: Path, begun: list[int], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], frame: int,

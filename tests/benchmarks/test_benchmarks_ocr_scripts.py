@@ -45,7 +45,7 @@ def test_a_fit_tells_its_lines_apart_and_comes_out_the_same_again(training_seed:
     assert sum(name == own.script for name, own in zip(named, others, strict=True)) >= 60
 
 
-@pytest.mark.parametrize("held_out", [False, True])
+@pytest.mark.parametrize("held_out", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_same_seed_draws_the_same_lines(held_out: bool) -> None:
     kinds = dict.fromkeys(("Cyrillic", "Vietnamese", *READABLE_KINDS), 3)
     one, other = (list(LinePainter([FACES], held_out=held_out, seed=4).lines(kinds)) for _ in range(2))

@@ -30,8 +30,8 @@ from mediatensor.datasets import Sample, VideoClips
 from mediatensor.distributed import ClipDecoder, TextReader, clip_rows
 from training_set import SIZE, make_videos
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'mediatensor[ray]'")
-pytest.importorskip("ray.data", reason="needs Ray Data: pip install 'mediatensor[ray]'")
+# Imported by the fixture `cluster`: Ray takes seconds and much memory, and the short run leaves these tests out.
+ray: Any = None
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow, which Ray Data does, too")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -45,6 +45,9 @@ SEED = 5
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Ray on the loopback interface, with two CPUs and a small store; it leaves no files."""
+    global ray
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'mediatensor[ray]'")
+    pytest.importorskip("ray.data", reason="needs Ray Data: pip install 'mediatensor[ray]'")
     # Paths of sockets must be short, shorter than pytest's own folders.
     folder = tempfile.mkdtemp(prefix="ray")
     with pytest.MonkeyPatch.context() as patch:

@@ -113,7 +113,11 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 @pytest.mark.parametrize(
     ("dtype", "make"),
-    [(torch.bfloat16, drawn_pages), pytest.param(torch.float16, FIRST_PAGE, marks=pytest.mark.slow)],
+    [
+        (torch.bfloat16, FIRST_PAGE),
+        pytest.param(torch.bfloat16, drawn_pages, marks=pytest.mark.slow),
+        pytest.param(torch.float16, FIRST_PAGE, marks=pytest.mark.slow),
+    ],
 )
 def test_words_on_drawn_pages_equal_float32(dtype: torch.dtype, make: Any) -> None:
     predictor = copy.deepcopy(reader()).to("cpu", dtype)

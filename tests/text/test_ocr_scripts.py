@@ -12,6 +12,7 @@ from mediatensor.ocr.models import ppocr_v6_small_reco
 from mediatensor.ocr.utils import CharacterErrorRate
 from ocr_onnx_sessions import needs_weights
 from ocr_pages import render_page, render_text
+from ocr_reading import text_page
 from real_files import TEST_DATA
 
 pytestmark = needs_weights
@@ -51,10 +52,10 @@ def test_letters_of_a_line_are_of_one_script() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["receipt", pytest.param("letter", marks=pytest.mark.slow), pytest.param("form", marks=pytest.mark.slow)]
+    "kind", [None, *(pytest.param(k, marks=pytest.mark.slow) for k in ("receipt", "letter", "form"))]
 )
-def test_reader_does_not_affect_other_pages(kind: str) -> None:
-    pages = [render_page(kind, seed=1).image]
+def test_reader_does_not_affect_other_pages(kind: str | None) -> None:
+    pages = [text_page().image if kind is None else render_page(kind, seed=1).image]
     without = ocr_predictor(pretrained=True, script_readers=dict.fromkeys(("Cyrillic", "Greek", "Vietnamese")))
     assert len(without.script_readers) == 0
     assert ocr_predictor(pretrained=True)(pages).export() == without(pages).export()

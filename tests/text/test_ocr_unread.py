@@ -75,7 +75,7 @@ def test_read_pages_report_nothing() -> None:
     assert "unread" not in repr(page)
 
 
-@pytest.mark.parametrize("quarters", [1, 2, 3])
+@pytest.mark.parametrize("quarters", [1, *(pytest.param(q, marks=pytest.mark.slow) for q in (2, 3))])
 def test_places_refer_to_the_original_page(quarters: int) -> None:
     sheet = render_text(["All people are born free", "and equal in dignity", UNKNOWN], dpi=100, font_size=18, margin=30)
     turned = np.ascontiguousarray(np.rot90(sheet.image, quarters))

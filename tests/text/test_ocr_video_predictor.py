@@ -205,7 +205,7 @@ def test_state_at_the_end_does_not_repeat_problems(predictor: VideoTextPredictor
 
 def test_state_does_not_grow_with_the_video(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pictures = []
-    for number in range(1200):
+    for number in range(720):
         picture = np.full((180, 320, 3), 30 + number // 40 % 2 * 60, np.uint8)
         if number % 60 < 20:
             image = Image.fromarray(picture)
@@ -216,8 +216,8 @@ def test_state_does_not_grow_with_the_video(predictor: VideoTextPredictor, tmp_p
     sizes = []
     for _ in stream:
         sizes.append(len(pickle.dumps(stream.state_dict())))
-    assert len(sizes) == 20
-    assert max(sizes[10:]) < 1.2 * max(sizes[5:10])
+    assert len(sizes) == 12
+    assert max(sizes[6:]) < 1.2 * max(sizes[3:6])
 
 
 def test_fades_start_when_the_text_is_readable(predictor: VideoTextPredictor, tmp_path: Path) -> None:
@@ -528,7 +528,9 @@ def karaoke(picture: np.ndarray, num_sung: int, sung: str, unsung: str | None) -
     return np.asarray(image)
 
 
-@pytest.mark.parametrize(("sung", "unsung"), [("yellow", None), ("white", "orange")])
+@pytest.mark.parametrize(
+    ("sung", "unsung"), [("yellow", None), pytest.param("white", "orange", marks=pytest.mark.slow)]
+)
 def test_sung_words_are_detected(predictor: VideoTextPredictor, tmp_path: Path, sung: str, unsung: str | None) -> None:
     first, end = 10, 90
     pictures = [
@@ -579,10 +581,10 @@ def test_blinking_cursor_does_not_split_typed_text(predictor: VideoTextPredictor
 
 
 def test_credits_are_not_rolling_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    names = ("ANNA KOWALSKI", "PETER NG", "MIGUEL SANTOS", "CLARA HUANG", "PRIYA NAIR")
+    names = ("ANNA KOWALSKI", "PETER NG", "MIGUEL SANTOS")
     face = ImageFont.truetype(FACE, 26)
     pictures = []
-    for number in range(230):
+    for number in range(150):
         image = Image.new("RGB", SIZE, "black")
         for row, name in enumerate(names):
             y = SIZE[1] + 82 * row - round(2.4 * number)

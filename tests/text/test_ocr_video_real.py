@@ -17,6 +17,14 @@ from real_files import TEST_DATA
 
 _MEDIA = TEST_DATA / "media"
 _OTHERS = {".md", ".json", ".gz", ".mp3", ".flac", ".mka"}
+# These take more than two seconds.
+_LONG = (
+    "androidx-media__bbb_800x640_768kbps_30fps_avc_non_reference_3b.mp4",
+    "megatron-energon__sync_test.mp4",
+    "rails__video_with_undefined_display_aspect_ratio.mp4",
+    "streamio-ffmpeg__awesome-movie.mov",
+    "vali__test_hevc10.mkv",
+)
 _FILES = sorted(path for path in _MEDIA.glob("*.*") if path.suffix not in _OTHERS) if _MEDIA.is_dir() else []
 
 pytestmark = [
@@ -50,9 +58,12 @@ def num_subtitles(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    # The short run takes every second file, because some need ten seconds.
+    # The short run takes every second file.
     "path",
-    [pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (n % 2)) for n, path in enumerate(_FILES)],
+    [
+        pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (n % 2 == 1 or path.name in _LONG))
+        for n, path in enumerate(_FILES)
+    ],
 )
 def test_texts_lie_within_the_video(path: Path, predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pictures = times_of_pictures(path)

@@ -126,8 +126,8 @@ def test_stream_yields_slides_and_resumes(predictor: VideoTextPredictor, talk: P
 
 
 def test_slide_may_have_a_moving_corner(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    reading = predictor(lecture(tmp_path / "window.mp4", TALK, moving=True))
-    assert spans(reading) == [(first, end) for _, first, end in TALK]
+    reading = predictor(lecture(tmp_path / "window.mp4", TALK[:2], moving=True))
+    assert spans(reading) == [(first, end) for _, first, end in TALK[:2]]
 
 
 def test_slide_with_added_content_is_one_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def test_returning_slide_is_not_repeated(predictor: VideoTextPredictor, tmp_path
 
 def test_captions_over_slides_are_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     said = (("Can you hear me?", 8, 22), ("Then let us begin.", 40, 56))
-    reading = predictor(lecture(tmp_path / "said.mp4", TALK, captions=said))
-    assert spans(reading) == [(first, end) for _, first, end in TALK]
+    reading = predictor(lecture(tmp_path / "said.mp4", TALK[:2], captions=said))
+    assert spans(reading) == [(first, end) for _, first, end in TALK[:2]]
     assert [(track.text, track.first_frame, track.last_frame + 1) for track in reading.captions] == list(said)
-    assert texts(reading) == [list(lines) for lines, _, _ in TALK]
+    assert texts(reading) == [list(lines) for lines, _, _ in TALK[:2]]
 
 
 def test_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> None:
@@ -190,17 +190,17 @@ def turned(path: Path, pages: list[tuple[str, ...]], still: int, between: int, *
     return path
 
 
-@pytest.mark.parametrize(("kind", "between"), [("fade", 25), ("wipe", 20)])
+@pytest.mark.parametrize(("kind", "between"), [("fade", 25), pytest.param("wipe", 20, marks=pytest.mark.slow)])
 def test_slowly_turning_pages_are_found(predictor: VideoTextPredictor, tmp_path: Path, kind: str, between: int) -> None:
     still = 70
-    reading = predictor(turned(tmp_path / "talk.mp4", [HEAT, COST, END], still, between, kind=kind))
-    assert texts(reading) == [list(HEAT), list(COST), list(END)]
+    reading = predictor(turned(tmp_path / "talk.mp4", [HEAT, COST], still, between, kind=kind))
+    assert texts(reading) == [list(HEAT), list(COST)]
     for number, (first, end) in enumerate(spans(reading)):
         begin = number * (still + between - 1)
         assert begin - between < first <= begin
         assert begin + still <= end < begin + still + between
-    for slide, page in zip(reading.slides, (HEAT, COST, END), strict=True):
+    for slide, page in zip(reading.slides, (HEAT, COST), strict=True):
         assert np.abs(slide.page.page.astype(float) - drawn(page)).mean() < 2  # no picture of two pages
     assert {track.kind for track in reading.tracks} == {"slide"}
     found = sorted(line.text for track in reading.tracks for line in track.lines)
-    assert found == sorted(HEAT + COST + END)  # no piece of a line is one
+    assert found == sorted(HEAT + COST)  # no piece of a line is one

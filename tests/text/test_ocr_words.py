@@ -356,7 +356,13 @@ def test_words_on_rules_have_the_right_boxes(rotation: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "seed", "size"), [("letter", 0, (5, 5)), ("form", 1, None), ("columns", 0, (5, 5)), ("receipt", 1, None)]
+    ("kind", "seed", "size"),
+    [
+        ("letter", 0, (5, 5)),
+        ("columns", 0, (5, 5)),
+        pytest.param("form", 1, None, marks=pytest.mark.slow),
+        pytest.param("receipt", 1, None, marks=pytest.mark.slow),
+    ],
 )
 def test_page_words_have_the_right_boxes(kind: str, seed: int, size: tuple[float, float] | None) -> None:
     require_weights()
