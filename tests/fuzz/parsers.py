@@ -26,6 +26,7 @@ from mediatensor._engine.bitstreams.content import (
     slices_are_intact,
 )
 from mediatensor._engine.bitstreams.h264 import H264Parser
+from mediatensor._engine.bitstreams.sequences import CODECS_OF_SEQUENCES, sequence_parser
 from mediatensor._engine.bitstreams.units import HEAD_BYTES
 from mediatensor._engine.containers.audio_frames import (
     VorbisModes,
@@ -137,6 +138,11 @@ def units(data: bytes) -> None:
         for part in (packet, packet[len(packet) // 2 :], packet):
             if len(part) and not inspector.pass_plain(bytes(part[:HEAD_BYTES]), len(part)):
                 inspector.inspect(part, packet)
+    for codec in CODECS_OF_SEQUENCES:
+        sequences = sequence_parser(codec, extradata)
+        sequences.is_plain(packet)
+        with suppress(ValueError, IndexError):
+            sequences.split(packet)
     for length_size in (1, 2, 4):
         nal_units_are_valid(packet, length_size)
     slices_are_intact(packet)

@@ -28,8 +28,11 @@ ENCODERS = {
         "libx265",
         {"preset": "ultrafast", "x265-params": "log-level=none:pools=none:keyint=4:min-keyint=4:bframes=2"},
     ),
+    "av1": ("libsvtav1", {"preset": "12", "g": "4", "svtav1-params": "lp=1"}),
+    "mpeg2video": ("mpeg2video", {"g": "4", "bf": "2"}),
 }
-Codec = Literal["h264", "hevc"]
+Codec = Literal["h264", "hevc", "av1", "mpeg2video"]
+CODECS: tuple[Codec, ...] = ("h264", "hevc", "av1", "mpeg2video")
 
 
 @cache
@@ -50,6 +53,19 @@ def encoded(codec: Codec, tags: tuple[int, int], container: str) -> bytes:
     return buffer.getvalue()
 
 
+def _add_copy(output: Any, codec: Codec, template: Any) -> Any:
+    if codec != "av1":
+        return output.add_stream_from_template(template)
+    stream = output.add_stream(ENCODERS[codec][0], rate=25)  # PyAV finds no encoder for a template of dav1d
+    stream.width, stream.height, stream.pix_fmt = template.width, template.height, template.pix_fmt
+    stream.codec_context.extradata = template.codec_context.extradata
+    return stream
+
+
+def container_of(codec: Codec) -> str:
+    return "ivf" if codec == "av1" else "mpegts"
+
+
 def write_joined(path: Path, codec: Codec, parts: list[tuple[int, int]]) -> None:
     """Join parts by appending their bytes. In mp4 and mkv, the parameters of the first part are also in the header."""
     if path.suffix in (".ts", ".raw"):
@@ -59,13 +75,13 @@ def write_joined(path: Path, codec: Codec, parts: list[tuple[int, int]]) -> None
     with av.open(str(path), "w") as output:
         stream: Any = None
         for number, tags in enumerate(parts):
-            with av.open(io.BytesIO(encoded(codec, tags, "mpegts"))) as source:
-                stream = stream or output.add_stream_from_template(source.streams.video[0])
+            with av.open(io.BytesIO(encoded(codec, tags, container_of(codec)))) as source:
+                stream = stream or _add_copy(output, codec, source.streams.video[0])
                 first: Any = None
                 for packet in source.demux(video=0):
                     if packet.size:
                         first = packet.dts if first is None else first
-                        shift = number * NUM_FRAMES * 90_000 // 25 - first
+                        shift = round(number * NUM_FRAMES / 25 / packet.time_base) - first
                         packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
                         packet.stream = stream
                         output.mux(packet)
@@ -75,14 +91,21 @@ def frames_of_parts(codec: Codec, parts: list[tuple[int, int]], folder: Path) ->
     """Decode each part alone, from its first to its last frame."""
     frames: list[NDArray[np.uint8]] = []
     for number, tags in enumerate(parts):
-        path = folder / f"part{number}.ts"
-        path.write_bytes(encoded(codec, tags, "mpegts"))
+        path = folder / f"part{number}"
+        path.write_bytes(encoded(codec, tags, container_of(codec)))
         frames.extend(linear_decode_rgb(path)[1])
     return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)
 
 
-@pytest.mark.parametrize("suffix", ["mkv", "mp4", "ts", "raw"])
-@pytest.mark.parametrize("codec", ["h264", "hevc"])
+@pytest.mark.parametrize(
+    ("codec", "suffix"),
+    [
+        (codec, suffix)
+        for codec in CODECS
+        for suffix in ("mkv", "mp4", "ts", "raw")
+        if suffix[0] == "m" or codec != "av1"
+    ],
+)
 @pytest.mark.parametrize(
     "parts",
     [
@@ -111,7 +134,7 @@ def test_frames_of_joined_videos_have_the_colours_of_their_part(
     assert np.array_equal(linear, expected.permute(0, 2, 3, 1).numpy())
 
 
-@pytest.mark.parametrize("codec", ["h264", "hevc"])
+@pytest.mark.parametrize("codec", CODECS)
 def test_approximate_mode_gives_the_same_colours(codec: Codec, tmp_path: Path) -> None:
     parts = [UNTAGGED, BT709_FULL, UNTAGGED]
     expected = frames_of_parts(codec, parts, tmp_path)

@@ -31,7 +31,7 @@ class Av1Content:
 
     def __init__(self, extradata: bytes) -> None:
         self._has_still_headers = False
-        self.content(memoryview(extradata)[_RECORD_BYTES if extradata[:1] == bytes([_RECORD_MARKER]) else 0 :])
+        self.content(record_units(extradata))
 
     def content(self, packet: memoryview) -> PacketContent:
         num_shown = 0
@@ -93,8 +93,7 @@ class Av1Pictures:
     def __init__(self, extradata: bytes) -> None:
         self._sequence: _Sequence | None = None
         self._has_changed = False
-        is_record = extradata[:1] == bytes([_RECORD_MARKER])
-        for kind, _, payload in av1_units(memoryview(extradata)[_RECORD_BYTES if is_record else 0 :]):
+        for kind, _, payload in av1_units(record_units(extradata)):
             if kind == _SEQUENCE_HEADER:
                 self._learn(_parse_sequence_header(payload))
 
@@ -129,6 +128,11 @@ class _Sequence:
     screen_content_tools: int = 0  # seq_force_screen_content_tools
     integer_motion: int = 0  # seq_force_integer_mv
     order_hint_bits: int = 0  # OrderHintBits
+
+
+def record_units(record: bytes) -> memoryview:
+    """Return the units in an ``av1C`` record; if it is not such a record, all of it."""
+    return memoryview(record)[_RECORD_BYTES if record[:1] == bytes([_RECORD_MARKER]) else 0 :]
 
 
 def av1_units(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:

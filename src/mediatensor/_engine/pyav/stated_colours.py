@@ -1,15 +1,15 @@
 """Give each frame the colours that its own coded sequence states, whatever was decoded before.
 
-FFmpeg's decoders of HEVC and H.264 give frames without tags the latest tags that they have read: those of an earlier
-sequence, or of a later one whose first packets are already decoded. They keep an alternative transfer characteristic (a
-message of HLG streams) for all later sequences, even after a seek. In a file joined from videos of different colours, a
-frame's tags thus depend on which packets were decoded before it.
+FFmpeg's decoders of H.264, HEVC, AV1 and MPEG-2 give frames without tags the latest tags that they have read: those of
+an earlier sequence, or of a later one whose first packets are already decoded. Those of H.264 and HEVC keep an
+alternative transfer characteristic (a message of HLG streams) for all later sequences, even after a seek. In a file
+joined from videos of different colours, a frame's tags thus depend on which packets were decoded before it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
@@ -18,33 +18,21 @@ from typing import Any, NamedTuple
 import av
 
 from ...errors import MediaTensorError
-from ..bitstreams.units import (
-    avc_length_size,
-    avc_parameter_units,
-    hevc_length_size,
-    hevc_parameter_units,
-    nal_units,
-    supplemental_messages,
-)
+from ..bitstreams.sequences import CODECS_OF_SEQUENCES, sequence_parser
 from ..sources.source import Source
 from .pixels import peak_luminance_of
 from .reading import PacketDecoder, UndecodablePacketError, VideoReader, configure_video_codec, make_packet
 
 _UNSPECIFIED = 2  # of H.273
 _UNSPECIFIED_RANGE, _FULL_RANGE = 0, 2  # FFmpeg's
-# Types of messages that apply to a whole sequence (ITU-T H.265, D.2.28, D.2.35, D.2.38; the same numbers in H.264):
-# mastering display, content light level, alternative transfer characteristic.
-_MESSAGES = frozenset((137, 144, 147))
 # More packets than any codec holds back. Some packets give no frame, so without a limit they would be kept for ever.
 _MAX_PACKETS = 1000
 _MAX_FIRST_PACKETS = 10  # in which the first picture that can be decoded alone is searched for
-# In most key frames, all parameter sets are in the first bytes.
-_HEAD_BYTES = 4096
 
 
 def states_colours(codec: str | None) -> bool:
     """Return whether `SequenceColours` can find the colours that sequences of this codec state."""
-    return codec in ("h264", "hevc")
+    return codec in CODECS_OF_SEQUENCES
 
 
 class StatedColours(NamedTuple):
@@ -82,7 +70,7 @@ def container_colours(reader: VideoReader) -> StatedColours:
     """
     header = StatedColours.read(reader.codec_context)
     with suppress(MediaTensorError):
-        sequences = SequenceColours(reader.stream_info().codec or "", reader.extradata)
+        sequences = SequenceColours(reader.stream_info().codec or "", reader.codec_context.name, reader.extradata)
         for packet in islice(reader.packets(), _MAX_FIRST_PACKETS):
             if packet.is_keyframe and (stated := sequences.find(packet).stated()) is not None:
                 return header.missing_in(stated.colours)
@@ -97,16 +85,16 @@ class _Stated(NamedTuple):
 class CodedSequence:
     """Coded sequences with the same parameters. Their colours are found by decoding only one of their key frames."""
 
-    def __init__(self, codec: str, header: Callable[[], StatedColours]) -> None:
-        self._codec = codec
+    def __init__(self, decoder_name: str, header: Callable[[], StatedColours]) -> None:
+        self._decoder_name = decoder_name
         self._header = header
         self._stated: _Stated | None = None
         self._picture: bytes | None = None
 
-    def learn(self, units: Iterable[bytes]) -> None:
-        """Keep the units of a key frame, with all parameter sets that it needs, unless another key frame is known."""
+    def learn(self, picture: bytes) -> None:
+        """Keep a key frame with all parameters that it needs, unless another key frame is known."""
         if self._stated is None and self._picture is None:
-            self._picture = b"".join(b"\0\0\0\1" + unit for unit in units)
+            self._picture = picture
 
     def stated(self) -> _Stated | None:
         """Return the colours of the sequence; ``None`` if no key frame can be decoded alone."""
@@ -116,7 +104,7 @@ class CodedSequence:
         return self._stated
 
     def _decode(self, picture: bytes) -> _Stated | None:
-        context: Any = av.CodecContext.create(self._codec, "r")
+        context: Any = av.CodecContext.create(self._decoder_name, "r")
         self._header().write(context)
         configure_video_codec(context, 1, is_strict=False)
         decoder = PacketDecoder(context)
@@ -132,16 +120,29 @@ class CodedSequence:
 class SequenceColours:
     """Finds the coded sequences of key frames.
 
-    ``record`` is the codec's configuration record as stored by the container. ``header`` returns the tags that the
-    container states for sequences without tags; it is called at most once.
+    ``record`` is the codec's configuration record as stored by the container. ``decoder_name`` is FFmpeg's name of the
+    decoder. ``header`` returns the tags that the container states for sequences without tags; it is called at most
+    once.
     """
 
-    def __init__(self, codec: str, record: bytes, header: Callable[[], StatedColours] = StatedColours) -> None:
-        self._is_hevc = codec == "hevc"
-        self._make_sequence = partial(CodedSequence, codec, cache(header))
+    def __init__(
+        self, codec: str, decoder_name: str, record: bytes, header: Callable[[], StatedColours] = StatedColours
+    ) -> None:
+        self._codec = codec
+        self._make_sequence = partial(CodedSequence, decoder_name, cache(header))
         self._known: dict[frozenset[bytes], CodedSequence] = {}
         self._last_plain: Any = None
         self._use_record(record)
+
+    def _use_record(self, record: bytes) -> None:
+        self._parser = sequence_parser(self._codec, record)
+        if self._parser.of_record is not None:
+            self._sequence_of(self._parser.of_record)  # decoders read the record first
+
+    def _sequence_of(self, parameters: frozenset[bytes]) -> CodedSequence:
+        if parameters not in self._known:
+            self._known[parameters] = self._make_sequence()
+        return self._known[parameters]
 
     @property
     def differ(self) -> bool:
@@ -149,41 +150,18 @@ class SequenceColours:
         return len(self._known) > 1
 
     def is_plain(self, packet: Any) -> bool:
-        """Return whether the packet of a key frame has no other sequence parameters than the record.
+        """Return whether the packet of a key frame belongs to the sequence of the record.
 
         This is much faster than `find`. If the packet is damaged, the result is true.
         """
         if packet.pts is None:
             return False
-        # Most packets have no side data, which PyAV finds much faster than that a kind is not among them.
+        # PyAV takes three microseconds to look for one kind of side data. Most packets have none.
         if next(packet.iter_sidedata(), None) is not None and packet.has_sidedata("new_extradata"):
             return False
-        data, size = memoryview(packet), self._length_size
-        shift, mask, first_slice, last_slice, parameters = (1, 63, 0, 31, 33) if self._is_hevc else (0, 31, 1, 5, 7)
-        if size is not None:
-            stop = 0
-            while (start := stop + size) < len(data):
-                stop = start + int.from_bytes(data[stop:start], "big")
-                kind = data[start] >> shift & mask
-                if first_slice <= kind <= last_slice:
-                    break
-                if kind == parameters and bytes(data[start:stop]) not in self._of_record:
-                    return False
-        else:
-            head = bytes(data[:_HEAD_BYTES])
-            start = head.find(b"\0\0\1") + 3
-            while 2 < start < len(head):
-                kind = head[start] >> shift & mask
-                if first_slice <= kind <= last_slice:
-                    break
-                if (stop := head.find(b"\0\0\1", start)) < 0 and len(head) < len(data):
-                    head = bytes(data)
-                    continue
-                if kind == parameters and head[start:stop].rstrip(b"\0") not in self._of_record:
-                    return False
-                start = stop + 3
-        self._last_plain = packet
-        return True
+        if is_plain := self._parser.is_plain(memoryview(packet)):
+            self._last_plain = packet
+        return is_plain
 
     def find_last_plain(self) -> CodedSequence | None:
         """Return the sequence of the last packet for which `is_plain` was true; ``None`` if there is none."""
@@ -195,51 +173,12 @@ class SequenceColours:
         if packet.has_sidedata("new_extradata"):
             self._use_record(bytes(packet.get_sidedata("new_extradata")))
         try:
-            units = [bytes(unit) for unit in nal_units(memoryview(packet), self._length_size)]
-        except ValueError:
+            parameters, picture = self._parser.split(memoryview(packet))
+        except (ValueError, IndexError):
             return self._make_sequence()
-        if any(self._is_sequence(unit) for unit in units):
-            sequence = self._sequence_of(units)
-            sequence.learn([*self._parameters, *units])  # messages of the record apply to another sequence
-        else:
-            units = [*self._record, *units]
-            sequence = self._sequence_of(units)
-            sequence.learn(units)
+        sequence = self._sequence_of(parameters)
+        sequence.learn(picture)
         return sequence
-
-    def _use_record(self, record: bytes) -> None:
-        self._length_size = (hevc_length_size if self._is_hevc else avc_length_size)(record)
-        self._record: list[bytes] = []
-        with suppress(ValueError):
-            self._record = [
-                bytes(unit) for unit in (hevc_parameter_units if self._is_hevc else avc_parameter_units)(record)
-            ]
-        self._parameters = [unit for unit in self._record if not self._is_message(unit)]
-        self._of_record = {unit.rstrip(b"\0") for unit in self._record if self._is_sequence(unit)}
-        if self._record:
-            self._sequence_of(self._record)  # decoders read the record first
-
-    def _sequence_of(self, units: list[bytes]) -> CodedSequence:
-        key = frozenset(unit.rstrip(b"\0") for unit in units if self._describes_colours(unit))
-        if key not in self._known:
-            self._known[key] = self._make_sequence()
-        return self._known[key]
-
-    def _kind(self, unit: bytes) -> int:
-        return unit[0] >> 1 & 63 if self._is_hevc else unit[0] & 31
-
-    def _is_sequence(self, unit: bytes) -> bool:
-        return self._kind(unit) == (33 if self._is_hevc else 7)
-
-    def _is_message(self, unit: bytes) -> bool:
-        return self._kind(unit) == (39 if self._is_hevc else 6)
-
-    def _describes_colours(self, unit: bytes) -> bool:
-        if not self._is_message(unit):
-            return self._is_sequence(unit)
-        with suppress(ValueError, IndexError):
-            return any(kind in _MESSAGES for kind, _ in supplemental_messages(unit, 2 if self._is_hevc else 1))
-        return False
 
 
 class FrameColours:
@@ -306,7 +245,8 @@ def open_frame_colours(reader: VideoReader, *, states_peak: bool = False) -> Fra
     if codec is None or not states_colours(codec):
         return None
     header = partial(_read_container_colours, reader.source, reader.stream_index)
-    return FrameColours(SequenceColours(codec, reader.extradata, header), states_peak=states_peak)
+    sequences = SequenceColours(codec, reader.codec_context.name, reader.extradata, header)
+    return FrameColours(sequences, states_peak=states_peak)
 
 
 def _read_container_colours(source: Source, stream_index: int) -> StatedColours:

@@ -244,7 +244,7 @@ class PacketFeed:
         position = int(self._index.key_frame_position[key_frame])
         while True:
             try:
-                packet = self._read()
+                packet = self._reader.read_packet()
             except SourceFaultError:
                 raise
             except ReadError:  # RealMedia's demuxer stumbles after some seeks
