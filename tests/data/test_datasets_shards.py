@@ -221,9 +221,13 @@ def test_killed_run_resumes_with_the_same_bytes(extension: str, tmp_path: Path) 
     complete = [path for path in killed.iterdir() if path.suffix == f".{extension}"]
     assert len(complete) == 2
     times = {path: path.stat().st_mtime_ns for path in complete}
+    assert [path.name[:-18] for path in killed.glob(".*.part")] == [f".2.{extension}"]
+    others = [killed / name for name in (f".22.{extension}.0123456789ab.part", f".2.{extension}.part", "2.part")]
+    for path in others:
+        path.touch()
     assert len(write_shards(iter(numbers), pattern, rows_per_shard=2, resume=True)) == 4
     assert {path: path.stat().st_mtime_ns for path in complete} == times
-    for path in killed.glob(".*.part"):
+    for path in others:
         path.unlink()
     assert digests(killed) == digests(whole)
 

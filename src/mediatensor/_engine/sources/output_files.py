@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import secrets
 import stat
 import weakref
@@ -26,6 +27,7 @@ _SPECIAL_FILES = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
 
 # Number of characters of the destination's name in the hidden name. Names have at most 255 bytes, characters up to 4.
 _NUM_KEPT_CHARACTERS = 50
+_NUM_RANDOM_BYTES = 6
 
 
 class AtomicFile:
@@ -142,7 +144,18 @@ def _is_special(path: str) -> bool:
 def _hidden_name(path: str) -> str:
     """Return an unused name in the folder of ``path`` that patterns such as ``*.mp4`` do not match."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(6)}.part")
+    return os.path.join(folder, f".{name[:_NUM_KEPT_CHARACTERS]}.{secrets.token_hex(_NUM_RANDOM_BYTES)}.part")
+
+
+def remove_unfinished(path: str) -> None:
+    """Remove the hidden files that killed processes have left for a destination, which nobody else may be writing."""
+    folder, name = os.path.split(os.path.realpath(path))
+    if len(name) > _NUM_KEPT_CHARACTERS:  # the hidden file of another destination can have the same name
+        return
+    hidden = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{{2 * _NUM_RANDOM_BYTES}}}\.part")
+    with contextlib.suppress(OSError):
+        for other in filter(hidden.fullmatch, os.listdir(folder)):
+            os.unlink(os.path.join(folder, other))
 
 
 def _open_new_file(name: str, final: str | None) -> io.FileIO:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..._engine.common.checks import check_choice, path_text, shown, whole_number
 from ..._engine.common.messages import counted, json_bytes, progress, to_json, warn_user
-from ..._engine.sources.output_files import check_outputs, write_error, writing
+from ..._engine.sources.output_files import check_outputs, remove_unfinished, write_error, writing
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from .._audio_clips import AudioRecipe, VideoAudioRecipe
 from .._rows.dataset import ColumnDataset, MediaDataset, rank_and_number
@@ -80,8 +80,9 @@ def write_shards(
     integers in one and floats in another, the types differ. pyarrow then needs a schema for all shards together:
     ``pyarrow.unify_schemas([pyarrow.parquet.read_schema(s) for s in shards], promote_options="permissive")``.
 
-    Each shard is written under a temporary name, and renamed when it is complete. Equal rows give shards with equal
-    bytes, whatever the number of workers and ranks, and whether or not the run was interrupted.
+    Each shard is written under a temporary name, and renamed when it is complete. If a process is killed, a hidden file
+    ``.*.part`` remains, which the next call with the same ``pattern`` removes. Equal rows give shards with equal bytes,
+    whatever the number of workers and ranks, and whether or not the run was interrupted.
 
     Args:
         source: A dataset such as `VideoClips`, the result of `as_items`, or an iterable of rows. A row is an `Item`, or
@@ -148,6 +149,7 @@ def write_shards(
             if number % num_ranks != rank:
                 deque(taken, maxlen=0)
                 continue
+            remove_unfinished(path)
             if os.path.lexists(path) and resume:
                 num_rows = sum(1 for _ in taken)
                 _check_keys(path, [_key(first + i) for i in range(num_rows)], has_all=on_error == "raise")
