@@ -148,10 +148,41 @@ def test_types_of_parquet_shards_can_be_unified(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
     pyarrow, dataset = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
     written = [{"n": 1, "s": None}, {"n": 1.5, "s": "x"}]
-    shards = write_shards(written, tmp_path / "{}.parquet", rows_per_shard=1)
+    shards = write_shards(iter(written), tmp_path / "{}.parquet", rows_per_shard=1)
     schema = pyarrow.unify_schemas([parquet.read_schema(shard) for shard in shards], promote_options="permissive")
     table = dataset.dataset(shards, schema=schema).to_table()
     assert table.drop_columns("key").to_pylist() == written
+
+
+def test_parquet_shards_of_a_list_are_one_table(tmp_path: Path) -> None:
+    """With types that no shard knows from its own rows: of empty values, of integers and floats, of empty lists."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    written = [
+        {"n": None, "x": 1, "tags": [], "json": {"a": {"b": 1}}},
+        {"n": 3, "x": np.float32(1.5), "tags": ["q"], "cls": 1},
+        {"n": 4, "x": torch.tensor(2), "tags": [], "txt": "new", "jpg": None},
+        {"n": 4, "x": 2, "tags": [], "jpg": b"\xff\xd8\xff", "path": Path("a")},
+    ]
+    expected = [
+        {"n": None, "x": 1.0, "tags": [], "a": {"b": 1}, "label": None, "txt": None, "path": None},
+        {"n": 3, "x": 1.5, "tags": ["q"], "a": None, "label": 1, "txt": None, "path": None},
+        {"n": 4, "x": 2.0, "tags": [], "a": None, "label": None, "txt": "new", "path": None},
+        {"n": 4, "x": 2.0, "tags": [], "a": None, "label": None, "txt": None, "path": "a"},
+    ]
+    shards = write_shards(written, tmp_path / "{}.parquet", rows_per_shard=1)
+    assert parquet.read_table(shards, columns=[*expected[0]]).to_pylist() == expected
+    with pytest.raises(InvalidArgumentError, match="'n' do not have one type"):
+        write_shards([{"n": 1}, {"n": "x"}], tmp_path / "mixed" / "{}.parquet", rows_per_shard=1)
+    assert not (tmp_path / "mixed").exists()
+
+
+def test_parquet_shards_of_a_dataset_are_one_table(videos: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs datasets")
+    files = [{"path": videos / "000.mp4", "score": 1}, {"path": videos / "001.mp4", "label": "b", "score": 1.5}]
+    shards = write_shards(VideoClips(files), tmp_path / "{}.parquet", rows_per_shard=1)
+    table = datasets.load_dataset("parquet", data_files=shards, split="train", cache_dir=str(tmp_path / "cache"))
+    assert table["score"][:] == [1.0, 1.5]
+    assert table["label"][:] == [None, 0]
 
 
 def test_pyarrow_reads_parquet_shards(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..._engine.common.checks import shown
-from ..._engine.common.messages import json_bytes, subrip, text_lines
+from ..._engine.common.messages import json_bytes, subrip, text_lines, to_json
 from ..._engine.pyav.opening import read_container_info
 from ..._engine.sources.source import make_source, read_whole
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, StreamError
@@ -62,7 +62,7 @@ def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool)
         for name, value in row.items():
             if not isinstance(name, str):
                 raise InvalidArgumentError(f"{place} has a column {name!r}; the names of columns must be text.")
-            if not (name.startswith("__") and name.endswith("__")):
+            if _is_stored(name):
                 _add_value(contents, name, value, place, is_table=is_table)
         if not contents.files:
             _check_names_no_file(row, place)
@@ -86,7 +86,7 @@ def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_t
         contents.media[f"{name}.{suffix}"] = name
     elif isinstance(value, bytes | bytearray | memoryview):
         _add_file(contents, name, bytes(value), place)
-    elif callable(getattr(value, "save", None)) and hasattr(value, "getbands"):  # an image of PIL
+    elif _is_image(value):
         _add_image(contents, name, value, place)
     elif isinstance(value, Tensor | np.ndarray) and value.ndim:
         contents.arrays[name] = _array_of(value, name, place) if isinstance(value, Tensor) else value
@@ -94,13 +94,38 @@ def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_t
             raise InvalidArgumentError(f"{place} has an array of Python objects in the column {name!r}.")
     elif isinstance(value, str) and not is_table and (name == "txt" or is_subtitles(name)):
         _add_file(contents, name, value.encode(), place)
-    elif name == "json" and isinstance(value, Mapping):
-        for key, one in value.items():
-            _add_column(contents, str(key), one, f"json[{key!r}]", place)
     else:
-        if isinstance(value, Tensor | np.generic | np.ndarray):
-            value = value.item()
-        _add_column(contents, "label" if name == "cls" else name, value, name, place)
+        for column, one, given in _columns_of(name, value):
+            _add_column(contents, column, one, given, place)
+
+
+def _columns_of(name: str, value: Any) -> list[tuple[str, Any, str]]:
+    """Return the columns in which a value is stored: for each, its name, its value, and the name that the row has."""
+    if name == "json" and isinstance(value, Mapping):
+        return [(str(key), one, f"json[{key!r}]") for key, one in value.items()]
+    if isinstance(value, Tensor | np.generic | np.ndarray):
+        value = value.item()
+    return [("label" if name == "cls" else name, value, name)]
+
+
+def plain_columns(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return the values of the columns that `contents_of` will return for rows, without reading files.
+
+    Columns that have files or arrays in some rows are left out, and so are captions and the columns of cut segments.
+    """
+    columns: dict[str, list[Any]] = {}
+    other_names = set()
+    for row in rows:
+        values = _values_of_item(row) if isinstance(row, Item) else row if isinstance(row, Mapping) else {}
+        for name, value in values.items():
+            is_array = isinstance(value, Tensor | np.ndarray) and value.ndim
+            if _is_file(value) or isinstance(value, bytes | bytearray | memoryview) or _is_image(value) or is_array:
+                other_names.add(name)
+            elif _is_stored(name):
+                for column, one, _ in _columns_of(name, value):
+                    one = os.fspath(one) if isinstance(one, os.PathLike) else to_json(one, has_nan=True)
+                    columns.setdefault(column, []).append(one)
+    return {name: values for name, values in columns.items() if name not in other_names}
 
 
 def _add_column(contents: RowContents, name: str, value: Any, given: str, place: str) -> None:
@@ -111,6 +136,14 @@ def _add_column(contents: RowContents, name: str, value: Any, given: str, place:
         )
     contents.columns[name] = _checked_json(value, given, place)
     contents.given[name] = given
+
+
+def _is_stored(name: Any) -> bool:
+    return isinstance(name, str) and not (name.startswith("__") and name.endswith("__"))
+
+
+def _is_image(value: Any) -> bool:  # of PIL
+    return callable(getattr(value, "save", None)) and hasattr(value, "getbands")
 
 
 def _is_file(value: Any) -> bool:
@@ -189,16 +222,11 @@ def _checked_json(value: Any, name: str, place: str) -> Any:
 
 
 def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | None, *, is_table: bool) -> None:
-    is_segment = item.start_seconds is not None or item.end_seconds is not None
-    bounds = segment_columns(item.extra) if is_segment else ()
     captions = item.extra.get(CAPTIONS_COLUMN)
-    for name, value in item.extra.items():
-        if name not in bounds and name != CAPTIONS_COLUMN:
-            _add_value(contents, name, value, place, is_table=is_table)
-    if item.label is not None:
-        _add_value(contents, "label", item.label, place, is_table=is_table)
+    for name, value in _values_of_item(item).items():
+        _add_value(contents, name, value, place, is_table=is_table)
     cut = None
-    if is_segment:
+    if _is_segment(item):
         cut = _cut(item, kind)
         data, extension = cut.data, cut.extension
         contents.columns |= {
@@ -227,6 +255,16 @@ def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | N
         )
         language = suffix.rpartition(".")[0]
         contents.files.setdefault(f"{language}.srt" if language else "srt", subrip(cues).encode())
+
+
+def _is_segment(item: Item) -> bool:
+    return item.start_seconds is not None or item.end_seconds is not None
+
+
+def _values_of_item(item: Item) -> dict[str, Any]:
+    left_out = {CAPTIONS_COLUMN, *(segment_columns(item.extra) if _is_segment(item) else ())}
+    values = {name: value for name, value in item.extra.items() if name not in left_out}
+    return values if item.label is None else {**values, "label": item.label}
 
 
 def _cut(item: Item, kind: MediaKind | None) -> CutClip:

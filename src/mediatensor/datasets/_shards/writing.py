@@ -8,7 +8,7 @@ import os
 import tarfile
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -28,7 +28,7 @@ from .._sources.parquet import parquet_file
 from .._sources.tar_format import TarReader
 from .._sources.tar_shards import group_members
 from .._video_clips import VideoRecipe
-from .contents import RowContents, contents_of
+from .contents import RowContents, contents_of, plain_columns
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -76,9 +76,11 @@ def write_shards(
     contain them as ``NaN`` and ``Infinity``, as Python's ``json`` module writes them. Tensors of bfloat16 become
     float32.
 
-    Each Parquet shard takes the types of its columns from its own rows. If a column is empty in one shard, or has
-    integers in one and floats in another, the types differ. pyarrow then needs a schema for all shards together:
-    ``pyarrow.unify_schemas([pyarrow.parquet.read_schema(s) for s in shards], promote_options="permissive")``.
+    If ``source`` is a list, or a dataset of a list, folder or manifest, all Parquet shards have the same columns and
+    types: those of all rows. Otherwise, each shard takes the types of its columns from its own rows, and so do columns
+    of captions and arrays. If such a column is empty in one shard, or has integers in one and floats in another,
+    pyarrow needs a schema for all shards together: ``pyarrow.unify_schemas([pyarrow.parquet.read_schema(s) for s in
+    shards], promote_options="permissive")``.
 
     Each shard is written under a temporary name, and renamed when it is complete. If a process is killed, a hidden file
     ``.*.part`` remains, which the next call with the same ``pattern`` removes. Equal rows give shards with equal bytes,
@@ -135,6 +137,7 @@ def write_shards(
     if rows.num_rows is not None:  # find out before hours of work
         num_shards = math.ceil(rows.num_rows / rows_per_shard)
         _check_outputs(map(name_shard, range(rank, num_shards, num_ranks)), name_shard(num_shards), resume)
+    types = _types_of(plain_columns(rows.in_memory)) if _is_table(name_shard(0)) else {}
     shards: list[str] = []
     left_out: list[str] = []
     failures: list[str] = []
@@ -158,7 +161,7 @@ def write_shards(
             _check_outputs([path], None, resume)
             _make_folder(path)
             make = partial(_make_contents, kind=rows.kind, is_table=_is_table(path), skips=on_error == "skip")
-            if _write_shard(path, _in_threads(make, enumerate(taken, first), pool, num_workers), failures):
+            if _write_shard(path, _in_threads(make, enumerate(taken, first), pool, num_workers), types, failures):
                 shards.append(path)
             else:
                 left_out.append(path)
@@ -228,6 +231,8 @@ class _Rows:
         is_indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
         self.num_rows: int | None = len(source) if is_indexed else None
         self._source = source if is_indexed else iter(source)
+        #: The rows, if looking at them reads no files; otherwise empty.
+        self.in_memory: Sequence[Any] = source if isinstance(source, list | tuple) else ()
 
     def take(self, start: int, stop: int) -> Iterator[Any]:
         """Return the rows from ``start`` to ``stop``, which are the next rows of an iterable."""
@@ -277,7 +282,9 @@ def _make_contents(
         return _key(number), f"{place}{f' ({name})' if name else ''}: {error}"
 
 
-def _write_shard(path: str, rows: Iterable[tuple[str, RowContents | str]], failures: list[str]) -> bool:
+def _write_shard(
+    path: str, rows: Iterable[tuple[str, RowContents | str]], types: Mapping[str, Any], failures: list[str]
+) -> bool:
     """Write a shard unless it has no readable row, and return whether it was written. Add reasons to ``failures``."""
 
     def readable() -> Iterator[tuple[str, RowContents]]:
@@ -292,7 +299,7 @@ def _write_shard(path: str, rows: Iterable[tuple[str, RowContents | str]], failu
     if first is None:
         return False
     with ExitStack() as stack:
-        shard = _open_shard_file(path, stack)
+        shard = _open_shard_file(path, types, stack)
         for key, contents in chain([first], kept):
             shard.add(key, contents)
         shard.finish()
@@ -332,13 +339,13 @@ class _ShardFile(Protocol):
     def finish(self) -> None: ...
 
 
-def _open_shard_file(path: str, stack: ExitStack) -> _ShardFile:
+def _open_shard_file(path: str, types: Mapping[str, Any], stack: ExitStack) -> _ShardFile:
     """Open a shard for writing. It appears under its name when ``stack`` is closed without an error."""
     file = stack.enter_context(writing(path))
     if not _is_table(path):
         return _TarFile(file)
     spool = stack.enter_context(tempfile.TemporaryFile(dir=os.path.dirname(path) or os.curdir))  # noqa: SIM115
-    return _ParquetFile(file, spool, path)
+    return _ParquetFile(file, spool, path, types)
 
 
 def _keys_of_shard(path: str) -> list[str]:
@@ -395,20 +402,43 @@ def _npy(array: np.ndarray) -> bytes:
     return file.getvalue()
 
 
+def _import_pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingDependencyError('Writing Parquet needs pyarrow: pip install "mediatensor[parquet]".') from None
+    return pyarrow
+
+
+def _arrow_array(name: str, values: list[Any], arrow_type: Any = None) -> Any:
+    pyarrow = _import_pyarrow()
+    try:
+        return pyarrow.array(values, arrow_type)
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"The values in the column {name!r} do not have one type ({error}).") from error
+
+
+def _types_of(columns: Mapping[str, list[Any]]) -> dict[str, Any]:
+    return {name: _arrow_array(name, values).type for name, values in columns.items()}
+
+
 class _ParquetFile:
     """A Parquet shard. Files are structs of ``bytes`` and ``path``, as Hugging Face stores them, and not compressed.
 
-    The types of columns are known only after the last row. Until then, files are in ``spool``, a temporary file.
+    ``types`` are the known types of columns by name. Those of other columns are known only after the last row. Until
+    then, files are in ``spool``, a temporary file.
     """
 
-    def __init__(self, file: BinaryIO, spool: BinaryIO, path: str) -> None:
+    def __init__(self, file: BinaryIO, spool: BinaryIO, path: str, types: Mapping[str, Any]) -> None:
         self._file = file
+        self._types = types
         self._spool = spool
         self._path = path
         self._keys: list[str] = []
         # For each column, the values by row number. The value of a file is (name, position in the spool, size).
         self._files: dict[str, dict[int, tuple[str, int, int]]] = {}
-        self._columns: dict[str, dict[int, Any]] = {}
+        self._columns: dict[str, dict[int, Any]] = {name: {} for name in types}
 
     def add(self, key: str, contents: RowContents) -> None:
         self._keys.append(key)
@@ -428,25 +458,14 @@ class _ParquetFile:
         values[row] = value
 
     def finish(self) -> None:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise MissingDependencyError(
-                f'Writing {self._path} needs pyarrow: pip install "mediatensor[parquet]".'
-            ) from None
+        pyarrow = _import_pyarrow()
         repeated = {_KEY_COLUMN, *self._files} & self._columns.keys() | {_KEY_COLUMN} & self._files.keys()
         if repeated:
             raise InvalidArgumentError(f"Two columns of {self._path} have the name {min(repeated)!r}. Rename yours.")
         num_rows = len(self._keys)
         columns = {_KEY_COLUMN: pyarrow.array(self._keys, pyarrow.string())}
         for name, values in self._columns.items():
-            try:
-                columns[name] = pyarrow.array([values.get(row) for row in range(num_rows)])
-            except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
-                raise InvalidArgumentError(
-                    f"The values in the column {name!r} of {self._path} do not have one type ({error})."
-                ) from error
+            columns[name] = _arrow_array(name, [values.get(row) for row in range(num_rows)], self._types.get(name))
         media = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
         fields = [(name, media) for name in self._files] + [(name, column.type) for name, column in columns.items()]
         schema = pyarrow.schema(fields)
