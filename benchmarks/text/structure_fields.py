@@ -29,7 +29,7 @@ from mediatensor.ocr.structure import PageContent, content_of_picture, extract_f
 
 from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
-from ..shared.reports import can_draw
+from ..shared.reports import fact_list, write_report
 from .ocr_scores import Count, box_iou
 
 __all__ = [
@@ -102,14 +102,13 @@ def _run(options: argparse.Namespace) -> int:
             if pages:
                 rows += _form_rows(pages, reader) if "form" in pages[0][1] else _receipt_rows(pages, reader)
     document = {"schema": 1, "machine": machine_stamp(), "rows": rows}
-    options.output.mkdir(parents=True, exist_ok=True)
-    stem = options.output / "structure_fields"
-    stem.with_suffix(".json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     text = _markdown(document)
-    stem.with_suffix(".md").write_text(text, encoding="utf-8")
-    if can_draw():
+
+    def draw(path: Path) -> None:
         bars = [Bar(f"{row['pages']}: {row['from']}", row["score"]) for row in rows[::-1]]
-        draw_panels("Fields: F1 of links, share of values", [[Panel("", "", bars)]], stem.with_suffix(".png"))
+        draw_panels("Fields: F1 of links, share of values", [[Panel("", "", bars)]], path)
+
+    write_report(options.output, "structure_fields", document, text, draw)
     print(text)
     return 0
 
@@ -302,5 +301,5 @@ def _markdown(document: Mapping[str, Any]) -> str:
             f"| {row['pages']} | {row['count']} | {row['from']} | {row['score']:.3f} | {row['detail']} | "
             f"{row['seconds_a_page']:.3f} |"
         )
-    lines += ["", *(f"- {key}: {value}" for key, value in document["machine"].items()), ""]
+    lines += ["", fact_list(document["machine"]), ""]
     return "\n".join(lines)

@@ -40,7 +40,7 @@ from mediatensor.ocr.structure import (
 
 from ..shared.machine import machine_stamp
 from ..shared.panels import Bar, Panel, draw_panels
-from ..shared.reports import can_draw
+from ..shared.reports import fact_list, write_report
 from .ocr_scores import box_iou
 
 __all__ = [
@@ -355,15 +355,13 @@ def docbank_page(path: Path) -> tuple[NDArray[np.float64], list[str], PageConten
 
 
 def _report(rows: Sequence[Mapping[str, Any]], name: str, title: str, output: Path) -> None:
-    document = {"schema": 1, "machine": machine_stamp(), "rows": list(rows)}
-    output.mkdir(parents=True, exist_ok=True)
-    stem = output / name
-    stem.with_suffix(".json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    stamp = machine_stamp()
     lines = [f"# {title}", "", "| set | pages | score | in detail |", "| --- | ---: | ---: | --- |"]
     lines += [f"| {row['set']} | {row['count']} | {row['score']:.3f} | {row['detail']} |" for row in rows]
-    lines += ["", *(f"- {key}: {value}" for key, value in machine_stamp().items()), ""]
-    stem.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
-    if can_draw():
-        bars = [Bar(row["set"], row["score"]) for row in rows][::-1]
-        draw_panels(title, [[Panel("", "", bars)]], stem.with_suffix(".png"))
-    print("\n".join(lines))
+    text = "\n".join([*lines, "", fact_list(stamp), ""])
+
+    def draw(path: Path) -> None:
+        draw_panels(title, [[Panel("", "", [Bar(row["set"], row["score"]) for row in rows][::-1])]], path)
+
+    write_report(output, name, {"schema": 1, "machine": stamp, "rows": list(rows)}, text, draw)
+    print(text)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from typing import Any
 from mediatensor.ocr import _reading_order, structure
 
 from ..shared.machine import machine_stamp
+from ..shared.reports import fact_list, write_report
 from .rules import changed, changes_of, count_decisions, rule_table, time_limit
 from .structure_measures import Measure, Scores, make_measures
 
@@ -112,10 +112,7 @@ def _run(options: argparse.Namespace) -> int:
             print(rule, label, effect, flush=True)
     document = {"schema": 1, "machine": machine_stamp(), "rows": rows,
                 "base": {name: score for base in bases for name, score in base.scores.items()}}  # fmt: skip
-    options.output.mkdir(parents=True, exist_ok=True)
-    stem = options.output / options.name
-    stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(_markdown(document), encoding="utf-8")
+    write_report(options.output, options.name, document, _markdown(document))
     return 0
 
 
@@ -160,5 +157,4 @@ def _markdown(document: Mapping[str, Any]) -> str:
         if not isinstance(effect, str):
             effect = ", ".join(f"{name} {value:+.1f}" for name, value in effect.items())
         rows.append((row["rule"], row["change"], effect))
-    lines += rule_table(rows)
-    return "\n".join([*lines, "", *(f"- {key}: {value}" for key, value in document["machine"].items()), ""])
+    return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])

@@ -27,7 +27,7 @@ from mediatensor.ocr.structure import FoundTable, PageContent, content_of_pictur
 
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.panels import Bar, Panel, draw_panels
-from ..shared.reports import can_draw
+from ..shared.reports import fact_list, write_report
 from ..shared.workers import WorkerError, WorkerProcess
 from .ocr_scores import Count
 from .structure_adjacency import Relation, TextCell, relations_of, score_relations
@@ -215,14 +215,13 @@ def _report(
         "readers": rows,
         "notes": list(notes),
     }
-    options.output.mkdir(parents=True, exist_ok=True)
-    stem = options.output / "structure_tables"
-    stem.with_suffix(".json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     text = _markdown(document)
-    stem.with_suffix(".md").write_text(text, encoding="utf-8")
-    if can_draw():
+
+    def draw(path: Path) -> None:
         bars = [Bar(row["reader"], row["f1"]) for row in sorted(rows, key=lambda row: row["f1"])]
-        draw_panels("Tables, by cell adjacency", [[Panel("F1", "", bars)]], stem.with_suffix(".png"))
+        draw_panels("Tables, by cell adjacency", [[Panel("F1", "", bars)]], path)
+
+    write_report(options.output, "structure_tables", document, text, draw)
     print(text)
 
 
@@ -244,5 +243,5 @@ def _markdown(document: Mapping[str, Any]) -> str:
         values = " | ".join(f"{row[key]:.3f}" for key in ("f1", "f1_exact", "precision", "recall"))
         lines.append(f"| {row['reader']} | {values} | {row['seconds']:.1f} |")
     lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
-    lines += ["", *(f"- {key}: {value}" for key, value in document["machine"].items()), ""]
+    lines += ["", fact_list(document["machine"]), ""]
     return "\n".join(lines)
