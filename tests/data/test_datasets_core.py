@@ -675,6 +675,7 @@ def test_on_error_does_not_hide_invalid_arguments(
         (VideoClips, sample_frames, {"fps": 0}, "fps"),
         (VideoClips, sample_frames, {"max_frames": 2, "multiple_of": 4}, "max_frames"),
         (VideoClips, sample_frames, {"max_tokens": 2, "tokens_per_frame": 4}, "max_tokens"),
+        (VideoClips, VideoDecoder.get_all_frames, {"fps": -1}, "fps"),
         (AudioClips, audio_clips_at_random_timestamps, {"seconds_per_clip": 0}, "seconds_per_clip"),
         (
             AudioClips,

@@ -55,7 +55,9 @@ def check_sampler(sampler: Any) -> None:
 
     For such an argument, reading would fail on every file.
     """
-    function = unwrap_partial(checks.function("sampler", sampler))[0]
+    function, _, options = unwrap_partial(checks.function("sampler", sampler))
+    if function in _WHOLE_FILE_SAMPLERS and options.get("fps") is not None:
+        checks.frame_rate_times(0.0, 0.0, options["fps"])
     if function in map(vars(samplers).get, samplers.__all__):
         # Samplers check their arguments first. Only if these are valid, they raise an error about the decoder.
         with suppress(SourceTypeError):

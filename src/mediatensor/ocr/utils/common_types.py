@@ -22,6 +22,8 @@ AbstractFile: TypeAlias = AbstractPath | bytes
 class Sample:
     """An image with its ground truth, as in docTR. `mediatensor.ocr.transforms` take and return such samples.
 
+    Rows of `mediatensor.datasets` are objects of another class, `mediatensor.datasets.Sample`.
+
     Attributes:
         image: The image, a tensor (C, H, W): uint8 in [0, 255] or floating point in [0, 1].
         mask: A tensor (H, W) that is 0 at pixels to ignore in training, such as padding, and non-zero elsewhere; or
