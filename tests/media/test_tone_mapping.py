@@ -69,6 +69,8 @@ def encoded(
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, pixel_format
         if codec == "libx265":
             stream.options = {"preset": "ultrafast", "x265-params": f"log-level=none:crf=4{parameters}"}
+        if codec == "libsvtav1":
+            stream.options = {"preset": "12", "crf": "10", "svtav1-params": f"lp=1{parameters}"}
         for name, value in tags.items():
             setattr(stream.codec_context, name, value)
         for number in range(3):
@@ -216,12 +218,22 @@ def test_peak_comes_from_the_metadata(parameters: str, peak: float) -> None:
     assert_close(torch.stack(frames), expected_light(values, PQ, "bt2390", peak=peak))
 
 
-@pytest.mark.parametrize("container", ["hevc", "mpegts"])
-def test_peak_can_change_within_a_file(container: str) -> None:
-    parts = [("", 1000), (MASTERED, 4000), (f"{MASTERED}:max-cll=600,400", 600), ("", 1000)]
+MASTERED_AV1 = ":mastering-display=G(0.265,0.69)B(0.15,0.06)R(0.68,0.32)WP(0.3127,0.329)L(4000.0,0.005)"
+
+
+@pytest.mark.parametrize(
+    ("codec", "container", "mastered", "brightest"),
+    [
+        ("libx265", "hevc", MASTERED, ":max-cll=600,400"),
+        ("libx265", "mpegts", MASTERED, ":max-cll=600,400"),
+        ("libsvtav1", "obu", MASTERED_AV1, ":content-light=600,400"),
+    ],
+)
+def test_peak_can_change_within_a_file(codec: str, container: str, mastered: str, brightest: str) -> None:
+    parts = [("", 1000), (mastered, 4000), (mastered + brightest, 600), ("", 1000)]
     files, lights = [], []
     for parameters, peak in parts:
-        files.append(encoded("libx265", "yuv420p10le", PQ, container=container, parameters=parameters))
+        files.append(encoded(codec, "yuv420p10le", PQ, container=container, parameters=parameters))
         values = (rgb_of(io.BytesIO(files[-1])) / (255 * 256)).clip(0, 1)
         lights.append(expected_light(values, PQ, "bt2390", peak=peak))
     joined, light = b"".join(files), np.concatenate(lights)

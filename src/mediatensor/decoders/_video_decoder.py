@@ -107,9 +107,9 @@ class VideoDecoder(Closing):
             ``None`` does not convert them, so they look gray. ``"bt2390"`` is the curve of Report ITU-R BT.2390: it
             keeps dark and medium tones, and compresses highlights into the range below 203 cd/m², the reference white
             of ITU-R BT.2408. ``"hable"`` is the filmic curve of FFmpeg's filter ``tonemap``, which darkens all tones.
-            The peak luminance of PQ video is read from the metadata of the first frame (MaxCLL, otherwise the mastering
-            display). For HLG, or without metadata, the peak is 1,000 cd/m². Colours outside BT.709 are clipped. SDR
-            frames do not change. The CPU uses a table, so results of CPU and GPU differ more than without tone mapping.
+            The peak luminance of PQ video is read from its metadata (MaxCLL, otherwise the mastering display). For HLG,
+            or without metadata, the peak is 1,000 cd/m². Colours outside BT.709 are clipped. SDR frames do not change.
+            The CPU uses a table, so results of CPU and GPU differ more than without tone mapping.
         decode_backend: A name from `mediatensor.backends.available_backends`; ``None`` for the device's default. With a
             CUDA device, ``"cpu"`` decodes on the CPU and converts to RGB on the device. For a few small frames, this is
             faster than NVDEC.
