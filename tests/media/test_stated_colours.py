@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from media_writing import paint_picture
 from mediatensor._engine.pyav.decoding import linear_decode
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import ColorConverter, Demuxer, VideoDecoder
 from oracles import linear_decode_rgb
 
 # Matrix (ITU-T H.273) and range (FFmpeg's numbers) of the parts. For full range, FFmpeg's decoder of H.264 uses another
@@ -145,3 +145,16 @@ def test_approximate_mode_gives_the_same_colours(codec: Codec, tmp_path: Path) -
     for number in (20, 5, 12, 8, 26, 9, 18):
         seconds = exact.get_frame_at(number).pts_seconds
         assert torch.equal(decoder.get_frame_played_at(seconds).data, expected[number])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_packet_decoders_give_the_same_colours(codec: Codec, tmp_path: Path) -> None:
+    parts = [UNTAGGED, BT709_FULL, UNTAGGED]
+    expected = frames_of_parts(codec, parts, tmp_path)
+    path = tmp_path / "joined.mkv"
+    write_joined(path, codec, parts)
+    with Demuxer(path, streams="video") as demuxer:
+        stream: Any = demuxer.streams[0]
+        decoder, to_rgb = stream.make_decoder(), ColorConverter()
+        raw = [frame for packet in demuxer for frame in decoder.decode(packet)] + decoder.drain()
+        assert torch.equal(torch.stack([to_rgb.convert(frame).data for frame in raw]), expected)

@@ -30,6 +30,7 @@ from .._engine.pyav.demuxer import Demuxer as PacketSource
 from .._engine.pyav.opening import StreamInfo, choose_streams
 from .._engine.pyav.pixels import orientation_of
 from .._engine.pyav.reading import PacketDecoder, VideoReader, configure_audio_codec, configure_video_codec
+from .._engine.pyav.stated_colours import open_frame_colours
 from .._engine.sources.source import Source, make_source
 from .._engine.video.handles import stream_parameters, why_not
 from .._engine.video.stream import CpuFallbackStatus, warn_of_fallback
@@ -174,8 +175,11 @@ class VideoStream(_Stream):
             warn_of_fallback(CpuFallbackStatus(True, resolved.type, reason))
             backend = get_backend("cpu")
         is_software = backend.name == "cpu"
+        decoder = backend.open(parameters, resolved) if is_software else open_guarded(backend, parameters, resolved)
+        if isinstance(decoder, PacketDecoder):
+            decoder.tags = open_frame_colours(self._info.codec, context, self._container.source, self.index)
         return VideoPacketDecoder._of_codec(
-            backend.open(parameters, resolved) if is_software else open_guarded(backend, parameters, resolved),
+            decoder,
             self.index,
             self._time_base,
             _backend=backend.name,

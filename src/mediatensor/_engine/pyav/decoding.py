@@ -170,7 +170,9 @@ def linear_decode(source: object, stream_index: int | None = None) -> Iterator[L
 
 
 def _open_decoder(reader: VideoReader) -> PacketDecoder:
-    return PacketDecoder(reader.codec_context, open_frame_colours(reader))
+    context = reader.codec_context
+    colours = open_frame_colours(reader.stream_info().codec, context, reader.source, reader.stream_index)
+    return PacketDecoder(context, colours)
 
 
 def _frames(reader: VideoReader) -> Iterator[Any]:

@@ -239,13 +239,17 @@ class FrameColours:
         return frame
 
 
-def open_frame_colours(reader: VideoReader, *, states_peak: bool = False) -> FrameColours | None:
-    """Return a `FrameColours` for the codec of a reader that has not decoded anything; ``None`` if it needs none."""
-    codec = reader.stream_info().codec
+def open_frame_colours(
+    codec: str | None, context: Any, source: Source, stream_index: int, *, states_peak: bool = False
+) -> FrameColours | None:
+    """Return a `FrameColours` for a stream, or ``None`` if its codec needs none.
+
+    ``context`` is PyAV's codec context of the stream, which must not be open yet.
+    """
     if codec is None or not states_colours(codec):
         return None
-    header = partial(_read_container_colours, reader.source, reader.stream_index)
-    sequences = SequenceColours(codec, reader.codec_context.name, reader.extradata, header)
+    header = partial(_read_container_colours, source, stream_index)
+    sequences = SequenceColours(codec, context.name, bytes(context.extradata or b""), header)
     return FrameColours(sequences, states_peak=states_peak)
 
 

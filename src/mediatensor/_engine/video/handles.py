@@ -176,7 +176,10 @@ class HandleSpec:
             return open_guarded(backend, parameters, self.device)
         decoder = backend.open(parameters, self.device)
         assert isinstance(decoder, PacketDecoder)
-        decoder.tags = open_frame_colours(reader, states_peak=self.tone_mapping is not None)
+        context, maps_tones = reader.codec_context, self.tone_mapping is not None
+        decoder.tags = open_frame_colours(
+            parameters.codec, context, reader.source, reader.stream_index, states_peak=maps_tones
+        )
         return decoder
 
     def converter(self) -> PictureConverter:
