@@ -23,7 +23,7 @@ from mediatensor.decoders import (
 )
 from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.models._networks.onnx import fill_layers, read_onnx
-from mediatensor.ocr.models._networks.weights import load_state_dict_file
+from mediatensor.ocr.models.utils import load_pretrained_params
 
 from .answers import Answers, WrongAnswerError, digest
 from .reading_calls import read_calls
@@ -174,7 +174,7 @@ def read_weights(answers: Answers, rng: random.Random, path: Path, folder: Path)
             answers.lines += [repr(digest(value)) for layer in layers for value in layer.state_dict().values()]
         return
     model = nn.Linear(4, 3)
-    answers.ask("torch", lambda: load_state_dict_file(model, path, ()))
+    answers.ask("torch", lambda: load_pretrained_params(model, path))
     answers.lines += [repr(digest(value)) for value in model.state_dict().values()]
 
 

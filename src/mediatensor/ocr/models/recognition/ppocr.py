@@ -31,11 +31,17 @@ from .._networks.blocks import ConvNorm, Stem, make_stage, multiply, parameter_l
 from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.registry import make_network
 from .._networks.transfers import not_compiled
-from .._networks.weights import load_weights
+from .._networks.weights import Checkpoint, load_weights
 from ._languages import languages_of, scripts_of
 from .core import ctc_loss
 
-__all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco"]
+__all__ = [
+    "CtcLineRecognizer",
+    "PPOCRRecognizer",
+    "default_cfgs",
+    "ppocr_v6_small_reco",
+    "ppocr_v6_small_reco_tuned",
+]
 
 NEW_CLASS_HANDICAP = 2.0
 """Difference in nats by which a new class initially scores lower than the class it is copied from."""
@@ -125,16 +131,19 @@ class _LogSum(torch.autograd.Function):
         return by_rows.view_as(features), by_weight, by_bias
 
 
+_LINES: dict[str, Any] = {
+    "mean": (0.5, 0.5, 0.5),
+    "std": (0.5, 0.5, 0.5),
+    "input_shape": (3, 48, 320),
+    "color_order": "BGR",
+    "text_unit": "line",
+    # Vocabulary of a model without weights; weights include their own vocabulary.
+    "vocab": VOCABS["french"] + " ",
+    "brings_vocab": True,
+}
 default_cfgs: dict[str, dict[str, Any]] = {
     "ppocr_v6_small_reco": {
-        "mean": (0.5, 0.5, 0.5),
-        "std": (0.5, 0.5, 0.5),
-        "input_shape": (3, 48, 320),
-        "color_order": "BGR",
-        "text_unit": "line",
-        # Vocabulary of a model without weights; published weights include their own vocabulary.
-        "vocab": VOCABS["french"] + " ",
-        "brings_vocab": True,
+        **_LINES,
         "url": "https://github.com/PaddlePaddle/PaddleOCR",
         "accuracy": {
             "139 FUNSD pages, F1 of words with their boxes": 79.3,
@@ -143,6 +152,12 @@ default_cfgs: dict[str, dict[str, Any]] = {
         },
         "sha256": "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
         "file_names": ("ppocrv6_rec.onnx", "PP-OCRv6_rec_small.onnx"),
+    },
+    "ppocr_v6_small_reco_tuned": {
+        **_LINES,
+        "accuracy": {},
+        "sha256": "89fd87f1b5ede9b3b8d79dfec97a526d78e914e0625814779ff9011653188bd3",
+        "package_files": (("mediatensor", "ocr/models/recognition/ppocr_v6_small_reco_tuned.pt"),),
     },
 }
 
@@ -555,7 +570,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
         return mixed
 
     def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network.
+        """Load weights from a file: an ONNX file exported by PaddleOCR, a checkpoint, or a state dict of this network.
 
         Args:
             path: The path of the file.
@@ -573,6 +588,17 @@ class PPOCRRecognizer(CtcLineRecognizer):
         fill_layers([*first, *parameter_layers(self.layers), self.norm, self.head], graph)
         self.set_vocab(characters)
         _find_script_classifier(self)
+
+    def load_trained(self, checkpoint: Checkpoint) -> None:
+        """Copy the parameters and the vocabulary from a checkpoint of this network, written by training."""
+        self.head = nn.Linear(120, 1 + len(checkpoint.characters), device=self.head.weight.device)
+        self.set_vocab(checkpoint.characters)
+        try:
+            self.load_state_dict(dict(checkpoint.state_dict))
+        except RuntimeError as error:
+            raise WeightsError(
+                f"The checkpoint of {checkpoint.arch} does not fit ppocr_v6_small_reco: {error}"
+            ) from error
 
 
 def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
@@ -598,14 +624,37 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
     Returns:
         The model. It is in evaluation mode if ``pretrained`` is true, otherwise in training mode.
     """
-    vocab = kwargs.pop("vocab", None)
-    cfg = default_cfgs["ppocr_v6_small_reco"]
+    return _recognizer("ppocr_v6_small_reco", pretrained, **kwargs)
+
+
+def ppocr_v6_small_reco_tuned(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
+    """Return the default recogniser of text lines: `ppocr_v6_small_reco`, trained further.
+
+    It was trained on drawn lines that are hard to read: faxes, receipts, typewriters, dot matrix printers, and small or
+    faint print, in Latin letters. The network and its characters are the same.
+
+    Args:
+        pretrained: Load the weights, which are part of mediatensor. A file ``ppocr_v6_small_reco_tuned.pt`` in the
+            folder named by the environment variable ``MEDIATENSOR_MODELS`` takes their place.
+        **kwargs: As for `ppocr_v6_small_reco`.
+
+    Returns:
+        The model. It is in evaluation mode if ``pretrained`` is true, otherwise in training mode.
+
+    Example:
+        >>> from mediatensor.ocr.models import ppocr_v6_small_reco_tuned
+        >>> ppocr_v6_small_reco_tuned(pretrained=True, vocab="0123456789").vocab
+        '0123456789'
+    """
+    return _recognizer("ppocr_v6_small_reco_tuned", pretrained, **kwargs)
+
+
+def _recognizer(arch: str, pretrained: bool, vocab: Sequence[str] | None = None, **kwargs: Any) -> PPOCRRecognizer:
+    cfg = default_cfgs[arch]
     characters = cfg["vocab"] if vocab is None or pretrained else vocab
-    model = make_network(
-        "ppocr_v6_small_reco", PPOCRRecognizer, characters, options=kwargs, other_options=("vocab",), cfg=cfg
-    )
+    model = make_network(arch, PPOCRRecognizer, characters, options=kwargs, other_options=("vocab",), cfg=cfg)
     if pretrained:
-        load_weights(model, "ppocr_v6_small_reco")
+        load_weights(model, arch)
         if vocab is not None:
             model.restrict_vocab("".join(vocab))
         model.eval()
