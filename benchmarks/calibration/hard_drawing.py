@@ -1,14 +1,18 @@
 """Draw lines that are hard to read: bitonal scans, faxes, thermal prints, typewriters, dot matrix printers and stamps.
 
-`draw_hard_line` also returns the same line in clean print, with the letters in the same places.
+`draw_hard_line` also returns the same line in clean print, with the letters in the same places. `form_texts` makes up
+the texts of forms and receipts.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +24,9 @@ from mediatensor.ocr.drawing._faces import random_face
 
 #: Kinds of print with their weights.
 KINDS = {"bitonal": 49, "receipt": 17, "scan": 14, "camera": 6, "dots": 6, "screen": 5, "stamp": 3}
+# Words of forms and receipts, and signs.
+_FORM_WORDS, _SIGNS = map(str.split, Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n\n"))
+_CAPITALS = string.ascii_uppercase
 _TYPEWRITER = re.compile(r"mono|courier|typewriter|cursor|cousine|consol|fixed", re.IGNORECASE)
 _STAMP_INKS = ((40, 60, 150), (160, 30, 50), (90, 40, 130), (30, 90, 70))
 _RESAMPLING = (Image.Resampling.BOX, Image.Resampling.BILINEAR, Image.Resampling.BICUBIC)
@@ -42,6 +49,94 @@ class HardLine:
     text: str
     kind: str
     face: Face
+
+
+def form_texts(words: Sequence[str], num_texts: int, seed: int) -> list[str]:
+    """Return lines of forms and receipts: names of fields, values, items with prices, numbers, codes and signs."""
+    rng = random.Random(seed)
+    kinds = {_field: 25, _item: 25, _words: 22, _value: 20, _values_and_signs: 8}
+    return [kind(rng, words) for kind in rng.choices([*kinds], [*kinds.values()], k=num_texts)]
+
+
+def _words(rng: random.Random, words: Sequence[str], most: int = 4) -> str:
+    chosen = [rng.choice(words if words and rng.random() < 0.5 else _FORM_WORDS) for _ in range(rng.randint(1, most))]
+    return rng.choice([str, str, str.title, str.upper, str.capitalize])(" ".join(chosen))
+
+
+def _field(rng: random.Random, words: Sequence[str]) -> str:
+    name = _words(rng, words) + rng.choice([":", ":", ":", "", ".", " -", " #", "(s):", "?"])
+    return f"{name} {_value(rng, words)}" if rng.random() < 0.45 else name
+
+
+def _item(rng: random.Random, words: Sequence[str]) -> str:
+    name, other, number = _words(rng, words, 3), _words(rng, words, 1), rng.randint(1, 30)
+    forms = (
+        f"{number} {name}", f"{name} {_value(rng, words)}", f"{number} x {_price(rng)}", f"{number}. {name}",
+        f"({rng.choice('abcdefgh12345')}) {name}", f"{name} @ {number}%", f"{name} & {other}", f"{name}/{other}",
+        f"{name} ({other})", f"{name}-{other}", f"{_digits(rng, 6, 13)} {name.upper()}", f"{name}, {other}",
+        f"{other.capitalize()} {rng.choice(_CAPITALS)}. {name.title()}",
+        f"{_price(rng)} {rng.choice(['SR', 'S', 'Z'])}",
+    )  # fmt: skip
+    return rng.choice(forms)
+
+
+def _value(rng: random.Random, words: Sequence[str]) -> str:
+    return rng.choice([_number, _number, _price, _price, _day, _phone, _code])(rng)
+
+
+def _values_and_signs(rng: random.Random, words: Sequence[str]) -> str:
+    parts = [rng.choice(_SIGNS) if rng.random() < 0.3 else _value(rng, words) for _ in range(rng.randint(1, 3))]
+    return " ".join(parts)
+
+
+def _digits(rng: random.Random, fewest: int, most: int) -> str:
+    return "".join(rng.choices("0123456789", k=rng.randint(fewest, most)))
+
+
+def _number(rng: random.Random) -> str:
+    whole = rng.randint(0, 10 ** rng.randint(1, 5))
+    forms = (
+        f"{whole}", f"{whole:,}.{_digits(rng, 2, 2)}", f"{rng.uniform(0, 100):.{rng.randint(1, 4)}f}",
+        f"{whole % 101}%",
+        f"{whole % 9 + 1}/{rng.randint(2, 16)}", _digits(rng, 4, 10), f"{rng.choice('+-')}{whole % 100}",
+        f"{_digits(rng, 1, 3)}-{_digits(rng, 1, 4)}",
+    )  # fmt: skip
+    return rng.choice(forms)
+
+
+def _price(rng: random.Random) -> str:
+    currency = rng.choice(["$", "$", "$ ", "RM", "RM ", "£", "€", "USD ", ""])
+    cents = rng.choice([f".{_digits(rng, 2, 2)}"] * 4 + ["", ".00"])
+    return f"{rng.choice(['', '', '', '-'])}{currency}{rng.randint(0, 10 ** rng.randint(1, 5)):,}{cents}"
+
+
+def _day(rng: random.Random) -> str:
+    when = datetime(1950, 1, 1) + timedelta(minutes=rng.randrange(80 * 365 * 24 * 60))
+    forms = (
+        "%m/%d/%y", "%m/%d/%Y", "%d/%m/%Y", "%m-%d-%y", "%d-%m-%y", "%B %d, %Y", "%b. %d, %Y", "%d %b %Y", "%m/%y",
+        "%d/%m/%Y %I:%M %p", "%H:%M:%S", "%I:%M%p", "%Y-%m-%d",
+    )  # fmt: skip
+    text = when.strftime(rng.choice(forms))
+    return rng.choice([text, text, text.upper(), text.lower(), text.lstrip("0")])
+
+
+def _phone(rng: random.Random) -> str:
+    area, first, last = _digits(rng, 3, 3), _digits(rng, 3, 3), _digits(rng, 4, 4)
+    forms = (
+        f"({area}) {first}-{last}", f"{area}-{first}-{last}", f"{area}/{first}-{last}", f"{first}-{last}",
+        f"({area}){first}-{last}", f"0{first[0]}-{last} {last[::-1]}", f"+{area[:2]} {first}{last}",
+        f"{area} {first} {last}",
+    )  # fmt: skip
+    return rng.choice(forms)
+
+
+def _code(rng: random.Random) -> str:
+    letters, digits = "".join(rng.choices(_CAPITALS, k=rng.randint(1, 4))), _digits(rng, 1, 6)
+    forms = (
+        f"{letters}-{digits}", f"{letters}{digits}", f"#{digits}", f"{digits}{letters[0]}", f"No. {digits}", letters,
+        f"{digits}-{letters[0]}", f"{letters} {digits}", f"({letters})", f"{letters[0]}{digits}{letters[-1]}",
+    )  # fmt: skip
+    return rng.choice(forms)
 
 
 def draw_hard_line(rng: random.Random, texts: Sequence[str], faces: Sequence[Face]) -> HardLine:

@@ -1,15 +1,15 @@
-"""Train the default recogniser further on Latin lines that are hard to read, so that it forgets nothing.
+"""Train PP-OCRv6's small recogniser further on Latin lines that are hard to read, so that it forgets nothing.
 
 ``python -m benchmarks.calibration.hard_lines train -o FOLDER``
 
 Almost half of the lines are hard (`hard_drawing`); the rest are usual drawn lines in all languages of the recogniser.
-The network learns the texts of both with CTC. A second loss ties its scores to those of the frozen default recogniser:
+The network learns the texts of both with CTC. A second loss ties its scores to those of the frozen published recogniser:
 on usual lines strongly, and on hard lines to its scores for the same line in clean print. The last layer and the last
 normalisation stay unchanged. The same command resumes an interrupted training.
 
-``blend`` writes the default weights plus a share of the difference, in half precision. ``score`` compares the blend
-with the default recogniser on drawn lines in font families that were not used for training, and with ``--pages`` on
-pages.
+``blend`` writes the published weights plus a share of the difference, in half precision: the weights of the default
+recogniser. ``score`` compares them with the published ones on drawn lines in font families that were not used for
+training, and with ``--pages`` on pages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mediatensor.ocr.training._recognition import Recognition, TextBatch, TextBa
 from mediatensor.ocr.utils._page_images import resized
 
 from ..shared.reports import write_report
-from .hard_drawing import draw_hard_line
+from .hard_drawing import draw_hard_line, form_texts
 from .script_reader import (
     ARCH,
     english_words,
@@ -181,7 +181,7 @@ class _Learner(Recognition):
         is_known = torch.tensor([self._read(best[:stop]) == text for best, stop, text in texts], device=scores.device)
         ctc = self._ctc(scores, sums, steps, line.texts)
         is_readable = ctc.detach() < _MAX_CTC
-        # The default recogniser is no model for lines that it misreads even in clean print.
+        # The published recogniser is no model for lines that it misreads even in clean print.
         is_taught = is_usual | (is_known & is_readable)
         ctc_weights = torch.where(is_usual, *_CTC_WEIGHTS) * is_readable
         distill_weights = torch.where(is_usual, *_DISTILL_WEIGHTS) * is_taught
@@ -236,7 +236,7 @@ def _train(args: argparse.Namespace) -> None:
     fonts = files_to_learn(find_faces(args.fonts), [_LATIN, *alphabets.values()])
     # 35 % Chinese and Japanese, 15 % English; frequent languages and all languages are a quarter each.
     usual = [*17 * _EAST_ASIAN, *30 * ("en",), *6 * _FREQUENT, *languages]
-    texts = latin_texts(english_words(args.words), 20_000)
+    texts = _hard_texts(args.words, 4)
 
     def lines(num_lines: int, seed: int) -> DrawnLines:
         return hard_lines(
@@ -259,11 +259,16 @@ def _train(args: argparse.Namespace) -> None:
     training.run(120, print_epoch)
 
 
-def blended(default: dict[str, Tensor], trained: dict[str, Tensor], alpha: float) -> dict[str, Tensor]:
-    """Return ``default + alpha * (trained - default)``, in half precision except for the small frozen layers."""
+def _hard_texts(word_list: Path, seed: int) -> list[str]:
+    words = english_words(word_list)
+    return latin_texts(words, 20_000, seed) + form_texts(words, 20_000, seed)
+
+
+def blended(published: dict[str, Tensor], trained: dict[str, Tensor], alpha: float) -> dict[str, Tensor]:
+    """Return ``published + alpha * (trained - published)``, in half precision except for the small frozen layers."""
     weights = {
         name: value.lerp(trained[name], alpha) if value.is_floating_point() else value
-        for name, value in default.items()
+        for name, value in published.items()
     }
     # Script classifiers are found by the exact values of these layers.
     return half_weights(weights, unchanged=("norm.weight", "norm.bias", "head.bias"))
@@ -281,7 +286,7 @@ def _blend(args: argparse.Namespace) -> None:
 
 def _score(args: argparse.Namespace) -> None:
     readers = {
-        "default": ppocr_v6_small_reco(pretrained=True),
+        "published": ppocr_v6_small_reco(pretrained=True),
         "blend": load_checkpoint(args.model or args.output / BLEND),
     }
     if args.pages:
@@ -296,9 +301,9 @@ def _score(args: argparse.Namespace) -> None:
         lines = drawn_lines(args.scored, languages=[language], fonts=fonts, seed=11)
         rows += score_readers(language, len(fonts), lines, readers)
     fonts = parted_faces(faces, _LATIN)[1]
-    texts = latin_texts(english_words(args.words), 20_000, seed=5)
+    texts = _hard_texts(args.words, 5)
     hard = hard_lines(
-        args.scored, texts=texts, fonts=fonts, languages=["en"], characters=readers["default"].vocab, seed=11
+        args.scored, texts=texts, fonts=fonts, languages=["en"], characters=readers["published"].vocab, seed=11
     )
     report_scores(args, "ocr_hard_lines", rows + score_readers("hard lines", len(fonts), hard, readers))
 

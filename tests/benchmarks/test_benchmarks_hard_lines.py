@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from benchmarks.calibration import hard_lines, script_reader
-from benchmarks.calibration.hard_drawing import KINDS, HardLine, draw_hard_line
+from benchmarks.calibration.hard_drawing import KINDS, HardLine, draw_hard_line, form_texts
 from benchmarks.calibration.hard_lines import _divergence, blended, main
 from PIL import Image, ImageChops
 
@@ -40,6 +41,14 @@ def test_same_seed_draws_same_line_of_each_kind() -> None:
         assert np.array_equal(again.image, lines[seed].image)
         assert np.array_equal(again.clean, lines[seed].clean)
     assert len({line.image.tobytes() for line in lines}) == len(lines)
+
+
+def test_form_texts_are_reproducible_and_of_many_kinds() -> None:
+    texts = form_texts(["cat", "house"], 400, 1)
+    assert texts == form_texts(["cat", "house"], 400, 1)
+    assert len(set(texts)) > 300
+    for pattern in (r"\$\d", r"\d/\d+/\d", r"\(\d{3}\) ?\d{3}-\d{4}", r"[A-Z]+-\d", r"\d%$", r":$", r"\bcat\b"):
+        assert any(re.search(pattern, text) for text in texts), pattern
 
 
 def likeness(line: HardLine, shift_px: int = 0) -> float:
@@ -85,12 +94,12 @@ def test_divergence_equals_the_formula_and_ignores_padding() -> None:
 
 
 def test_blend_interpolates_and_keeps_small_layers_exact() -> None:
-    default = {"stem": torch.tensor([1.0, 3.0]), "norm.weight": torch.tensor([0.1]), "count": torch.tensor(7)}
+    published = {"stem": torch.tensor([1.0, 3.0]), "norm.weight": torch.tensor([0.1]), "count": torch.tensor(7)}
     trained = {"stem": torch.tensor([2.0, 1.0]), "norm.weight": torch.tensor([0.1]), "count": torch.tensor(7)}
-    weights = blended(default, trained, 0.25)
+    weights = blended(published, trained, 0.25)
     assert weights["stem"].dtype == torch.float16
     assert weights["stem"].tolist() == [1.25, 2.5]
-    assert torch.equal(weights["norm.weight"], default["norm.weight"])
+    assert torch.equal(weights["norm.weight"], published["norm.weight"])
     assert weights["count"] == 7
 
 
@@ -108,11 +117,11 @@ def test_a_tiny_training_blends_and_scores(
     assert main(["blend", *options]) == 0
     file = tmp_path / "blend.pt"
     assert hashlib.sha256(file.read_bytes()).hexdigest() in capsys.readouterr().out
-    model, default = load_checkpoint(file), ppocr_v6_small_reco(pretrained=True)
-    assert model.characters == default.characters
+    model, published = load_checkpoint(file), ppocr_v6_small_reco(pretrained=True)
+    assert model.characters == published.characters
     assert model.script_classifier is not None
-    assert torch.equal(model.norm.weight, default.norm.weight)
+    assert torch.equal(model.norm.weight, published.norm.weight)
     assert main(["score", *options, "--scored", "1"]) == 0
     report = (tmp_path / "ocr_hard_lines.md").read_text("utf-8")
     assert "| hard lines | blend |" in report
-    assert "| en | default |" in report
+    assert "| en | published |" in report
