@@ -3,8 +3,8 @@
 ``python -m benchmarks.calibration.hard_lines train -o FOLDER``
 
 Almost half of the lines are hard (`hard_drawing`); the rest are usual drawn lines in all languages of the recogniser.
-The network learns the texts of both with CTC. A second loss ties its scores to those of the frozen published recogniser:
-on usual lines strongly, and on hard lines to its scores for the same line in clean print. The last layer and the last
+The network learns the texts of both with CTC. A second loss ties its scores to those of the published recogniser: on
+usual lines strongly, and on hard lines to its scores for the same line in clean print. The last layer and the last
 normalisation stay unchanged. The same command resumes an interrupted training.
 
 ``blend`` writes the published weights plus a share of the difference, in half precision: the weights of the default
