@@ -156,7 +156,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
     "ppocr_v6_small_reco_tuned": {
         **_LINES,
         "accuracy": {},
-        "sha256": "89fd87f1b5ede9b3b8d79dfec97a526d78e914e0625814779ff9011653188bd3",
+        "sha256": "f91a24002ef26c5ec1c29dae89970860b66e404377c48d6eeb265d75f434710c",
         "package_files": (("mediatensor", "ocr/models/recognition/ppocr_v6_small_reco_tuned.pt"),),
     },
 }
