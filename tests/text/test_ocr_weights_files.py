@@ -32,13 +32,16 @@ from mediatensor.ocr.models import (
     model_card,
     ocr_predictor,
     ppocr_mobile_v2_line_orientation,
+    ppocr_v6_small_reco,
+    ppocr_v6_small_reco_tuned,
     recognition_predictor,
 )
 from mediatensor.ocr.models._networks.onnx import fill_layers, read_onnx
-from ocr_onnx_sessions import PPOCR, require_weights
+from mediatensor.ocr.models._networks.weights import Checkpoint, save_checkpoint
+from ocr_onnx_sessions import require_weights
 
 LINE_CLASSIFIER = "ppocr_mobile_v2_line_orientation"
-DOCTR = [name for name in list_models() if name not in PPOCR]
+DOCTR = [name for name in list_models() if not name.startswith("ppocr")]
 
 
 @pytest.fixture
@@ -118,6 +121,25 @@ def test_a_truncated_file_is_noticed_with_and_without_a_checksum(copied: Path, p
         ppocr_mobile_v2_line_orientation(pretrained=True)
     with pytest.raises(WeightsError):
         ppocr_mobile_v2_line_orientation().from_pretrained(str(copied))
+
+
+def test_default_recogniser_takes_a_checkpoint_of_the_user(models: Path) -> None:
+    trained = ppocr_v6_small_reco(vocab="ab ").eval()
+    save_checkpoint(
+        models / "ppocr_v6_small_reco_tuned.pt", Checkpoint("ppocr_v6_small_reco", trained.state_dict(), list("ab "))
+    )
+    model = ppocr_v6_small_reco_tuned(pretrained=True)
+    assert model.vocab == "ab "
+    line = torch.linspace(-1, 1, 3 * 48 * 64).view(1, 3, 48, 64)
+    assert torch.equal(model.features(line), trained.features(line))
+
+
+def test_recogniser_refuses_the_checkpoint_of_another_network(tmp_path: Path) -> None:
+    path = tmp_path / "lines.pt"
+    state = ppocr_mobile_v2_line_orientation().state_dict()
+    save_checkpoint(path, Checkpoint(LINE_CLASSIFIER, state))
+    with pytest.raises(WeightsError, match=LINE_CLASSIFIER):
+        ppocr_v6_small_reco(vocab="ab ").from_pretrained(str(path))
 
 
 def test_the_weights_of_another_network_do_not_fit(copied: Path) -> None:
