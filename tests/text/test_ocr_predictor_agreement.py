@@ -23,7 +23,7 @@ ALL_PAGES: list[Any] = REAL_PAGES or [
 
 @pytest.fixture(scope="module")
 def predictor() -> Any:
-    """Scripts are classified by features of our network, which onnxruntime does not give. It has the published weights."""
+    """Use the published weights. Scripts are classified by features of our network, which onnxruntime does not give."""
     require_weights()
     return ocr_predictor(reco_arch="ppocr_v6_small_reco", pretrained=True, unreadable_scripts="read")
 
