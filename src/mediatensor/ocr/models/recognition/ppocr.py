@@ -155,7 +155,11 @@ default_cfgs: dict[str, dict[str, Any]] = {
     },
     "ppocr_v6_small_reco_tuned": {
         **_LINES,
-        "accuracy": {},
+        "accuracy": {
+            "139 FUNSD pages, F1 of words with their boxes": 79.9,
+            "139 FUNSD pages, F1 of words without boxes": 81.5,
+            "130 SROIE receipts, character errors": 1.35,
+        },
         "sha256": "f91a24002ef26c5ec1c29dae89970860b66e404377c48d6eeb265d75f434710c",
         "package_files": (("mediatensor", "ocr/models/recognition/ppocr_v6_small_reco_tuned.pt"),),
     },
