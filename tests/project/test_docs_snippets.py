@@ -13,6 +13,7 @@ from documentation import (
     ROOT,
     Snippet,
     commands,
+    leave_pages_small,
     page_text,
     run_snippet,
     snippets,
@@ -27,6 +28,12 @@ COMMANDS = sorted({line for page in PAGES for line in commands(page) if not line
 
 def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("all"):
+        leave_pages_small(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +61,7 @@ def test_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
 @pytest.mark.parametrize("arguments", COMMANDS)
 def test_command(arguments: str, small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(small_folder)
+    monkeypatch.setattr("mediatensor.cli._demo._NUM_WORKERS", 1)  # each takes two seconds of imports
     assert main(shlex.split(arguments.partition(" | ")[0])) == 0
 
 
