@@ -80,10 +80,10 @@ class ClipCaption:
         start_seconds: Start of the caption or of the clip, whichever is later, in seconds. It is a time in the file,
             comparable with ``pts_seconds`` of frames and audio.
         end_seconds: End of the caption or of the clip, whichever is earlier, in seconds.
-        first_frame: Index in the clip of the first frame that begins during the caption. If no frame begins then, the
-            index of the frame that is shown when the caption starts.
-        last_frame: Index in the clip of the last frame that begins during the caption. If no frame begins then, it
-            equals ``first_frame``.
+        first_frame: Index in the clip of the first frame that begins during the caption. If none does, it is
+            the index of the frame that is shown when the caption starts.
+        last_frame: Index in the clip of the last frame that begins during the caption. If none does, it equals
+            ``first_frame``.
         start_sample: Index in the clip of the caption's first audio sample; the audio of the caption is
             ``sample.audio.data[:, start_sample:stop_sample]``.
         stop_sample: One past the index of the caption's last audio sample.

@@ -96,8 +96,8 @@ class Recipe(ABC):
         Every recipe defines this method. The dataset passes the result to `read` for each sample of the file, and
         closes it later.
 
-        If the file is at fault, raise a type of `mediatensor.errors` other than `InvalidArgumentError`. The dataset
-        takes an `InvalidArgumentError` for a mistake in the recipe, and raises it whatever its ``on_error`` is.
+        If the file is at fault, raise a type of `mediatensor.errors` other than `InvalidArgumentError`. An
+        `InvalidArgumentError` counts as a mistake in the recipe: the dataset raises it with any ``on_error``.
         """
 
     @abstractmethod

@@ -68,16 +68,16 @@ def evaluate(
             ``image``, uint8 (3, H, W), and the truth, or a pair of an image and its truth. For a recogniser, the truth
             is the text, in ``label`` or ``extra["text"]``. For a detector, it is the boxes relative to the page, in
             ``extra["boxes"]``: (N, 4) as (xmin, ymin, xmax, ymax), (N, 4, 2) with four points each, or a dict of such
-            arrays by class. docTR's `Sample` objects, with the truth in ``target``, are also accepted. A row counts as
-            failed if the dataset skips it or replaces it by another row.
+            arrays by class. docTR's `Sample` objects, with the truth in ``target``, are also accepted. A row that the
+            dataset cannot read, and therefore skips or replaces by another, counts as failed in the result.
         iou_threshold: A true box counts as found if its intersection over union with a box from the detector is at
             least this value.
         num_worst: Number of rows whose images the result keeps in ``worst``: the rows with the most errors.
         name: Name of the model in reports; by default ``model`` if it is a name or path, else the class of the network.
         device: Device to move the model to. By default, it is not moved.
         task: Task that the model must have, ``"recognition"`` or ``"detection"``. By default, both are accepted.
-        batch_size: Number of rows per call of the model. More rows are faster, especially on a GPU. However,
-            ``latency`` of the result is None if this is above 1, because it is the time of a call with a single row.
+        batch_size: Number of rows per call of the model. More rows are faster, especially on a GPU. But
+            only with 1 does the result have a ``latency``, which is the time of a call with a single row.
 
     Returns:
         A `RecognitionEvaluation` for a recogniser, or a `DetectionEvaluation` for a detector.

@@ -59,8 +59,8 @@ class StarNet(nn.Sequential, Classifier):
     Args:
         base_dim: Channels of the first stage. Each following stage has twice as many as the stage before it.
         depths: Number of blocks in each stage. The first convolution and every stage halve height and width.
-        mlp_ratio: Channels of the two projections that each block multiplies element-wise, relative to the channels of
-            the block.
+        mlp_ratio: Each block multiplies two projections of its input with each other, element by element. This is
+            their number of channels divided by that of the block.
         drop_path_rate: Probability that the last block is skipped in training (stochastic depth). For earlier blocks
             the probability is lower: it rises linearly from 0 at the first block.
         stem_dim: Channels before the first stage.

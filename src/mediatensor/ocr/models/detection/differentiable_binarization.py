@@ -250,7 +250,8 @@ def db_resnet34(pretrained: bool = False, pretrained_backbone: bool = False, **k
     Args:
         pretrained: Load docTR's weights from a file on this machine; see `find_weights`.
         pretrained_backbone: Load only the weights of the backbone. It has no effect if ``pretrained`` is true.
-        **kwargs: Arguments of `DBNet`, except ``feat_extractor`` and ``cfg``. ``class_names`` are sorted.
+        **kwargs: Arguments of `DBNet`, except ``feat_extractor`` and ``cfg``. The network sorts
+            ``class_names``.
 
     Raises:
         WeightsNotFoundError: Weights are requested, but the file is not on this machine.

@@ -164,8 +164,8 @@ class FAST(SegmentationDetector):
             output_shape: Number of classes, height and width of the maps.
 
         Returns:
-            Three arrays (N, classes, H, W): text (uint8, 0 or 1), the pixels that count in the loss (bool), and
-            kernels, which are shrunken text (uint8, 0 or 1).
+            Three maps, arrays (N, classes, H, W): regions of text (uint8, 0 or 1); pixels that count in the loss
+            (bool); and the same regions after they were shrunken, which FAST calls kernels (uint8, 0 or 1).
         """
         maps = draw_targets(target, self.class_names, output_shape[1:], self.shrink_ratio)
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)

@@ -102,9 +102,10 @@ class Decoder(nn.Module):
 class MASTER(RecognitionModel):
     """MASTER, a recogniser that decodes words character by character.
 
-    See Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019. The steps after the end of
-    a word influence its confidence. Therefore the confidence, but not the word, depends slightly on the other words in
-    the batch. The arguments that are not listed here are the same as for `CRNN`.
+    See Lu et al., "MASTER: Multi-Aspect Non-local Network for Scene Text Recognition", 2019. A batch is decoded
+    until its longest word ends, and the steps after the end of a word slightly change its confidence. So the
+    confidence of a word, but not its text, depends on the other words in the batch. The arguments that are not
+    listed here are the same as for `CRNN`.
 
     Args:
         feature_extractor: The backbone, which maps images (N, 3, H, W) to ``{"features": (N, d_model, H', W')}``.

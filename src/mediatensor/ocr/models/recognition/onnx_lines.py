@@ -118,14 +118,14 @@ class OnnxLineRecognizer(CtcLineRecognizer):
 
     @not_compiled
     def features(self, x: Tensor) -> Tensor:
-        """Return the input of the last layer, (N, T, width), for lines, on the device of the lines.
+        """Return the features that the last layer takes: (N, T, C) for T steps along each line, on the device of ``x``.
 
         Args:
             x: Images of text lines, (N, 3, 48, W), with channels in the order BGR, normalised with the mean and std in
                 ``cfg``.
 
         Raises:
-            InvalidArgumentError: ``exportable`` is true; the model cannot be exported.
+            InvalidArgumentError: The model is to be exported (``exportable`` is true), which is not possible.
             WeightsError: The network does not accept lines of this size.
         """
         if self.exportable:

@@ -260,7 +260,7 @@ class CtcLineRecognizer(nn.Module):
         self.set_vocab([self.characters[index] for index in kept])
 
     def with_vocab(self, characters: Sequence[str]) -> Self:
-        """Return a recogniser that has fewer characters, and shares all layers except the last with this recogniser.
+        """Return a recogniser that has fewer characters, but otherwise the same layers, which both then share.
 
         Args:
             characters: The characters that the new recogniser may return. Characters that are not in the vocabulary are

@@ -338,8 +338,8 @@ class TableCenterNet(nn.Module):
             `TableCenterNetPostProcessor` takes.
         head_conv: Number of channels of the layer before each output map.
         first_level: Index of the first feature map that is used.
-        last_level: Index after the last feature map from which the outputs are computed. Coarser feature maps are only
-            merged into the finer ones.
+        last_level: The outputs are computed from the feature maps ``first_level`` to ``last_level - 1``. Coarser maps
+            are only merged into these.
         center_thresh: Cells with a lower score, in [0, 1], are dropped.
         corner_thresh: Corners with a lower score, in [0, 1], are ignored.
         center_k: Maximum number of cells to consider in an image.
@@ -427,11 +427,12 @@ class TableCenterNet(nn.Module):
             return_preds: Return ``preds`` even if there is a target.
 
         Returns:
-            A dictionary. ``preds`` is present if there is no target, or if it is requested: a list with a dictionary
-            for each image, which has ``polygons``, float32 (K, 4) or (K, 4, 2), relative to the image; ``scores``,
-            float32 (K,); and ``logical``, int32 (K, 4), in the format of the target's ``logic``. ``out_map``, if
-            requested, is a dictionary of the output maps, each (N, channels, H / 4, W / 4). ``loss``, a scalar, is
-            present if there is a target. If ``exportable`` is true, the result is the dictionary of output maps.
+            A dictionary. ``preds`` is a list with a dictionary for each image. It is present if there is no target, or
+            if it is requested. The dictionary of an image has ``polygons``, float32 (K, 4) or (K, 4, 2), relative to
+            the image; ``scores``, float32 (K,); and ``logical``, int32 (K, 4), in the format of the target's ``logic``.
+            ``out_map``, if requested, is a dictionary of the output maps, each (N, channels, H / 4, W / 4). ``loss``, a
+            scalar, is present if there is a target. If ``exportable`` is true, the result is the dictionary of output
+            maps.
 
         Raises:
             InvalidArgumentError: Cells of the target are outside [0, 1], or have the wrong shape.
