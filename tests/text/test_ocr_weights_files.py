@@ -251,9 +251,10 @@ def _asking_for(num_values: int) -> bytes:
         ({"w": torch.zeros(1).as_strided((1 << 20, 1 << 20), (0, 0))}, "many times its size"),
         ({"w": torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64), torch.ones(1), (1 << 40,))}, "sparse"),
         ({"w": torch.tensor([1.0, float("nan")])}, "not finite"),
+        ({"w": torch.tensor([1.0, float("nan")]).to(torch.float8_e4m3fn)}, "not finite"),
         (_asking_for(1 << 34), "asks for 17179869184"),
     ],
-    ids=["stride of 0", "sparse", "not a number", "64 GiB"],
+    ids=["stride of 0", "sparse", "not a number", "not a number in 8 bits", "64 GiB"],
 )
 def test_state_dicts_are_refused_before_they_take_memory(content: Any, reason: str, tmp_path: Path) -> None:
     file = tmp_path / "x.pt"

@@ -274,7 +274,9 @@ def check_network(network: nn.Module) -> nn.Module:
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    # The extremes are NaN if any value is. They cost a twentieth of Tensor.isfinite().
+    # The extremes are NaN if any value is. They cost a twentieth of Tensor.isfinite(), and torch has neither for all
+    # types of 8 bits.
+    tensor = tensor.float() if tensor.element_size() == 1 else tensor
     return not tensor.numel() or all(math.isfinite(extreme) for extreme in tensor.aminmax())
 
 
