@@ -97,6 +97,13 @@ def frames_of_parts(codec: Codec, parts: list[tuple[int, int]], folder: Path) ->
     return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)
 
 
+def joined(codec: Codec, parts: list[tuple[int, int]], folder: Path, suffix: str = "mkv") -> tuple[Path, torch.Tensor]:
+    """Return the path of a joined file and the frames that it must have."""
+    path = folder / f"joined.{suffix}"
+    write_joined(path, codec, parts)
+    return path, frames_of_parts(codec, parts, folder)
+
+
 @pytest.mark.parametrize(
     ("codec", "suffix"),
     [
@@ -119,9 +126,7 @@ def frames_of_parts(codec: Codec, parts: list[tuple[int, int]], folder: Path) ->
 def test_frames_of_joined_videos_have_the_colours_of_their_part(
     codec: Codec, parts: list[tuple[int, int]], suffix: str, tmp_path: Path
 ) -> None:
-    expected = frames_of_parts(codec, parts, tmp_path)
-    path = tmp_path / f"joined.{suffix}"
-    write_joined(path, codec, parts)
+    path, expected = joined(codec, parts, tmp_path, suffix)
     for seed, num_threads in enumerate((None, 1, 3)):
         order = torch.randperm(len(expected), generator=torch.Generator().manual_seed(seed)).tolist()
         decoder = VideoDecoder(path, num_ffmpeg_threads=num_threads)
@@ -136,10 +141,7 @@ def test_frames_of_joined_videos_have_the_colours_of_their_part(
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_approximate_mode_gives_the_same_colours(codec: Codec, tmp_path: Path) -> None:
-    parts = [UNTAGGED, BT709_FULL, UNTAGGED]
-    expected = frames_of_parts(codec, parts, tmp_path)
-    path = tmp_path / "joined.mkv"
-    write_joined(path, codec, parts)
+    path, expected = joined(codec, [UNTAGGED, BT709_FULL, UNTAGGED], tmp_path)
     decoder = VideoDecoder(path, seek_mode="approximate")
     exact = VideoDecoder(path)
     for number in (20, 5, 12, 8, 26, 9, 18):
@@ -149,10 +151,7 @@ def test_approximate_mode_gives_the_same_colours(codec: Codec, tmp_path: Path) -
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_packet_decoders_give_the_same_colours(codec: Codec, tmp_path: Path) -> None:
-    parts = [UNTAGGED, BT709_FULL, UNTAGGED]
-    expected = frames_of_parts(codec, parts, tmp_path)
-    path = tmp_path / "joined.mkv"
-    write_joined(path, codec, parts)
+    path, expected = joined(codec, [UNTAGGED, BT709_FULL, UNTAGGED], tmp_path)
     with Demuxer(path, streams="video") as demuxer:
         stream: Any = demuxer.streams[0]
         decoder, to_rgb = stream.make_decoder(), ColorConverter()
