@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from media_writing import paint_picture
 from mediatensor._engine.pyav.decoding import linear_decode
+from mediatensor._engine.pyav.reading import make_packet
+from mediatensor._engine.pyav.stated_colours import SequenceColours
 from mediatensor.decoders import ColorConverter, Demuxer, VideoDecoder
 from oracles import linear_decode_rgb
 
@@ -137,6 +140,21 @@ def test_frames_of_joined_videos_have_the_colours_of_their_part(
         assert torch.equal(VideoDecoder(path)[number], expected[number])
     linear = np.stack([frame.rgb for frame in linear_decode(path)])
     assert np.array_equal(linear, expected.permute(0, 2, 3, 1).numpy())
+
+
+def test_only_a_few_undecoded_key_frames_of_different_sequences_are_kept() -> None:
+    colours, picture = SequenceColours("h264", "h264", b""), bytes([1]) * 100_000
+    tracemalloc.start()
+    try:
+        for number in range(0x101, 0x101 + 300):
+            sequence = b"\0\0\1\x67" + number.to_bytes(2, "big") + b"\x80"
+            packet: Any = make_packet(sequence + b"\0\0\1\x65" + picture)
+            packet.pts, packet.is_keyframe = number, True
+            colours.find(packet)
+        num_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 1_000_000 < num_bytes < 10_000_000  # of 30 million
 
 
 @pytest.mark.parametrize("codec", CODECS)

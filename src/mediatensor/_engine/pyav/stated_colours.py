@@ -27,6 +27,8 @@ _UNSPECIFIED = 2  # of H.273
 _UNSPECIFIED_RANGE, _FULL_RANGE = 0, 2  # FFmpeg's
 # More packets than any codec holds back. Some packets give no frame, so without a limit they would be kept for ever.
 _MAX_PACKETS = 1000
+# Joined files have a few. Only hostile files have more, and each entry keeps a key frame until it is decoded.
+_MAX_SEQUENCES = 64
 _MAX_FIRST_PACKETS = 10  # in which the first picture that can be decoded alone is searched for
 
 
@@ -96,6 +98,10 @@ class CodedSequence:
         if self._stated is None and self._picture is None:
             self._picture = picture
 
+    def forget(self) -> None:
+        """Drop the key frame if it is not decoded yet."""
+        self._picture = None
+
     def stated(self) -> _Stated | None:
         """Return the colours of the sequence; ``None`` if no key frame can be decoded alone."""
         if self._picture is not None:
@@ -141,6 +147,8 @@ class SequenceColours:
 
     def _sequence_of(self, parameters: frozenset[bytes]) -> CodedSequence:
         if parameters not in self._known:
+            if len(self._known) >= _MAX_SEQUENCES:
+                self._known.pop(next(iter(self._known))).forget()
             self._known[parameters] = self._make_sequence()
         return self._known[parameters]
 
