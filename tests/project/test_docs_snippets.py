@@ -13,7 +13,6 @@ from documentation import (
     ROOT,
     Snippet,
     commands,
-    leave_pages_small,
     page_text,
     run_snippet,
     snippets,
@@ -28,12 +27,6 @@ COMMANDS = sorted({line for page in PAGES for line in commands(page) if not line
 
 def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
-
-
-@pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("all"):
-        leave_pages_small(monkeypatch)
 
 
 @pytest.fixture(scope="module")

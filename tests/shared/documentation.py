@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from mediatensor._engine.pyav.encoding import write_test_pattern
 
 # The private page of `mediatensor demo`, which the documentation reads.
 from mediatensor.cli._demo import draw_page, write_pdf
-from mediatensor.ocr.models.detection import zoo
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -92,11 +89,6 @@ def run_snippet(snippet: Snippet, folder: Path, take_printed: Callable[[], str])
     printed = take_printed()
     same = doctest.OutputChecker().check_output(snippet.promised_output, printed, doctest.ELLIPSIS)
     assert same, f"{snippet.place} printed\n{printed}where it promises\n{snippet.promised_output}"
-
-
-def leave_pages_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the default detector take pages of the documentation in their own size, for half the time of a reading."""
-    monkeypatch.setattr(zoo, "SHORTER_SIDE", 560)
 
 
 def write_small_files(folder: Path) -> None:
