@@ -197,7 +197,7 @@ def test_many_frames_of_a_device_are_copied_in_pieces(
     whole = VideoEncoder(frames, frame_rate=25).to_tensor("mp4", codec="mpeg4")
     for frames_at_a_time, num_copies in ((5, 3), (0.5, 12)):
         limit = int(frames[0].nbytes * frames_at_a_time)
-        monkeypatch.setattr("mediatensor._engine.common.limits.MAX_COPY_BYTES", limit)
+        monkeypatch.setattr("mediatensor.encoders._encoder.MAX_COPY_BYTES", limit)
         with crossings() as seen:
             assert torch.equal(VideoEncoder(frames, frame_rate=25).to_tensor("mp4", codec="mpeg4"), whole)
         assert (len(seen.downloads), seen.downloaded_bytes) == (num_copies, frames.nbytes), seen

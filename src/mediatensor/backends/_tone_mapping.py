@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._engine.common.pictures import Orientation, PixelStep, ResizeStep
-from .._engine.pyav.colour_table import POINTS_PER_AXIS, ColourTable
+from .._engine.pyav.frame_edits import POINTS_PER_AXIS, ColourTable
 from .._engine.pyav.opening import PRIMARIES, TRANSFERS
 from .._engine.pyav.pixels import FrameConverter, frame_of_rgb, white_of
 from ._plane_converter import PlaneColours, PlaneConverter, apply_steps

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
-from .._engine.common.limits import MAX_PIXELS_ADVICE
+from .._engine.common.checks import MAX_PIXELS_ADVICE
 from .._engine.common.messages import counted, progress, to_json, without_bars
 from ..errors import InvalidArgumentError, MediaTensorError
 from ._text import one_line

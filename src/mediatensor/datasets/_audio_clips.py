@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from .._engine.audio.plan import check_downmix, check_output_format
-from .._engine.audio.sample_grid import sample_grid
 from .._engine.common import stages
 from .._engine.common.checks import check_choice, function, options_dict
 from .._engine.pyav.audio import Downmix
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
-from ..decoders._access import access_to
+from ..decoders._access import access_to, sample_grid
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ..samplers import audio_clips_at_random_timestamps, audio_video_clips_at_random_timestamps

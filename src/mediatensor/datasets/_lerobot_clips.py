@@ -18,9 +18,17 @@ from PIL import TiffImagePlugin
 from torch import Tensor
 
 from .._engine.common import stages
-from .._engine.common.checks import check_choice, finite_number, function, items_of, options_dict, shown, whole_number
+from .._engine.common.checks import (
+    check_choice,
+    check_pixels,
+    finite_number,
+    function,
+    items_of,
+    options_dict,
+    shown,
+    whole_number,
+)
 from .._engine.common.lazy import cached_property
-from .._engine.common.limits import check_pixels
 from .._engine.images.decoding import MAX_PIXELS
 from .._engine.sources.source import Source, read_whole
 from ..decoders import VideoDecoder, decode_image

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from .._engine.common import stages
-from .._engine.common.checks import MAX_INT, whole_number
+from .._engine.common.checks import MAX_INT, check_max_pixels, whole_number
 from .._engine.common.devices import checked_device, on_device, pinned_for
-from .._engine.common.limits import check_max_pixels
 from .._engine.common.threads import get_num_threads, lease_threads, run_in_parallel, working
 from .._engine.images.channels import ImageReadMode, check_mode, check_output_dtype
 from .._engine.images.decoding import MAX_PIXELS, decode, read_bytes

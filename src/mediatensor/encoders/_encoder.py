@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._engine.common import limits
 from .._engine.common.checks import MAX_INT, optional_text, shown, whole_number
 from .._engine.common.devices import check_has_values, checked_device
 from .._engine.pyav.encoding import AudioSettings, format_of_name, format_of_path
@@ -36,6 +35,8 @@ from ._target import FileLikeTarget, make_target
 # Smaller gaps and overlaps of audio chunks are ignored, because containers round times to milliseconds.
 _TOLERANCE_SECONDS = 1e-3
 _MAX_GAP_SECONDS = 24 * 3600
+#: Largest number of bytes of frames that are copied from a device at once. A copy waits, and takes CPU memory.
+MAX_COPY_BYTES = 1 << 28
 # Number of samples that are encoded before their packets are written, to save memory.
 _SAMPLES_AT_A_TIME = 1 << 16
 
@@ -416,7 +417,7 @@ class VideoStream(WritesToFile):
 def _pictures(frames: Tensor) -> Iterator[NDArray[np.uint8]]:
     """Yield each frame as an array (3, H, W) on the CPU."""
     # Copying several frames at a time is faster than slicing the tensor for every frame.
-    num_together = max(1, limits.MAX_COPY_BYTES // frames[0].nbytes)
+    num_together = max(1, MAX_COPY_BYTES // frames[0].nbytes)
     for at in range(0, len(frames), num_together):
         yield from frames[at : at + num_together].cpu().numpy()
 

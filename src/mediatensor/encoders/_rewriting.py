@@ -11,10 +11,10 @@ from itertools import chain
 from typing import Any
 
 from .._engine.common.messages import progress, warn_user
-from .._engine.pyav.covering import Box, fill_boxes
 from .._engine.pyav.demuxer import Demuxer
 from .._engine.pyav.encoding import Muxer, format_of_path
 from .._engine.pyav.encoding_video import VideoSettings, VideoTrack, accepts_frames
+from .._engine.pyav.frame_edits import Box, fill_boxes
 from .._engine.video.batch import DecodedPicture
 from ..decoders import VideoDecoder
 from ..decoders._access import access_to

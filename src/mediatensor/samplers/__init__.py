@@ -15,8 +15,7 @@ from ._audio_clips import (
     audio_clips_at_regular_timestamps,
     audio_video_clips_at_random_timestamps,
 )
-from ._frames_within_budget import sample_frames
-from ._index_clips import clips_at_random_indices, clips_at_regular_indices
+from ._index_clips import clips_at_random_indices, clips_at_regular_indices, sample_frames
 from ._scenes import Scene, clips_at_scenes, find_scenes
 from ._speech import SpeechSegment, speech_segments
 from ._time_clips import clips_at_random_timestamps, clips_at_regular_timestamps

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._engine.audio.sample_grid import SampleGrid, SoundDecoder, existing_samples, sample_grid
-from .._engine.common.checks import frame_rate_times
-from .._engine.common.limits import check_samples, frames_of_clips
-from ..decoders._access import access_to
+from .._engine.common.checks import check_samples, frame_rate_times
+from .._engine.video.plan import frames_of_clips
+from ..decoders._access import SampleGrid, SoundDecoder, access_to, existing_samples, sample_grid
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamplesBatch, AudioVideoClip, FrameBatch
 from ._index_clips import as_clips, check_decoder, check_not_empty, check_num_clips

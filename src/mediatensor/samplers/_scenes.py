@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._engine.common.checks import check_choice, finite_number, shown
-from .._engine.common.limits import check_frames
+from .._engine.common.checks import check_choice, check_frames, finite_number, shown
 from .._engine.common.messages import progress
 from ..decoders._access import access_to
 from ..errors import InvalidArgumentError, StreamError

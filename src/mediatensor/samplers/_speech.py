@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._engine.audio.sample_grid import sample_grid, with_silence
 from .._engine.common.checks import finite_number, shown
 from .._engine.common.messages import progress
 from .._engine.pyav.audio import Resampler, SampleForm
 from ..decoders import AudioDecoder
-from ..decoders._access import mean_decoder
+from ..decoders._access import mean_decoder, sample_grid, with_silence
 from ..errors import InvalidArgumentError, SourceTypeError, WeightsError
 from ..frames import AudioSamples
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from .._engine.common.checks import TIME_TOLERANCE, real_number, shown
-from .._engine.common.limits import check_frames, frames_of_clips
+from .._engine.common.checks import TIME_TOLERANCE, check_frames, real_number, shown
 from .._engine.index.frame_clock import FrameClock
+from .._engine.video.plan import frames_of_clips
 from ..decoders._access import access_to
 from ..errors import InvalidArgumentError
 from ..frames import FrameBatch

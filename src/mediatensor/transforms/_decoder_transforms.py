@@ -15,9 +15,9 @@ from .._engine.common.checks import finite_numbers, is_integer
 from .._engine.common.pictures import CropStep, PadStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
-from ._size_rules import FixedSize, size_rule
 from ._transform import Transform, common_size
 from .functional import (
+    FixedSize,
     center_window,
     check_crop_fits,
     check_fill,
@@ -27,6 +27,7 @@ from .functional import (
     check_size,
     check_statistics,
     check_window,
+    size_rule,
 )
 
 # Random numbers come from torch's global CPU generator, even under ``torch.set_default_device("cuda")``. So the same

@@ -12,8 +12,7 @@ from .._engine.common.checks import shown, whole_number
 from .._engine.common.pictures import PadStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from ._decoder_transforms import DecoderTransform
-from ._size_rules import SizeWithin
-from .functional import check_fill, check_size
+from .functional import SizeWithin, check_fill, check_size
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Decode audio streams to tensors of samples.
 
 The section "Follow a range of audio" in docs/architecture.md shows the steps from a requested time range to its
-samples. `wav` reads samples directly from WAV files. `sample_grid` reads samples of any audio decoder by their number
-instead of their time.
+samples. `wav` reads samples directly from WAV files.
 """

@@ -2,6 +2,10 @@
 
 An argument of the wrong type or outside its bounds raises `InvalidArgumentError`. A frame index or time outside the
 video raises `OutOfRangeError`. A source or destination of the wrong type raises `SourceTypeError`.
+
+The number of frames, samples and pixels that a call can return is also limited, because a damaged file can make a call
+large: if a header states a duration of years, a request for 30 frames per second has very many frames. Limits on file
+contents are checked where the file is read; `docs/limits.md` lists all limits.
 """
 
 from __future__ import annotations
@@ -18,9 +22,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InvalidArgumentError, OutOfRangeError, SourceTypeError
+from ...errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceTypeError
 from .lazy import is_tensor
-from .limits import check_frames
 from .messages import suggestion
 
 if TYPE_CHECKING:
@@ -33,11 +36,23 @@ MAX_INT = 2**31 - 1
 #: million seconds, the rounding error of ``start + k / fps`` in float64 is smaller than the tolerance.
 TIME_TOLERANCE = 0.5e-9
 
+#: Largest number of frames that one call may request by rate or in clips: ten hours at 29 frames per second.
+MAX_FRAMES_PER_CALL = 1 << 20
+
+#: Largest number of audio samples that one call may allocate, over all channels and clips: 8 GiB as float32.
+MAX_SAMPLES_PER_CALL = 1 << 31
+
+#: Advice at the end of messages about too many pixels. The command and the web service leave it out.
+MAX_PIXELS_ADVICE = "if you trust the file, pass a larger max_pixels, or None for no limit"
+
 F = TypeVar("F", bound=Callable[..., Any] | None)
 T = TypeVar("T")
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+
+# Larger integers may not fit into a float for the message.
+_MOST_SHOWN = 1e300
 
 
 def shown(value: object) -> str:
@@ -337,3 +352,44 @@ def frame_rate_times(start: float, stop: float, fps: float) -> NDArray[np.float6
     check_frames((stop - start) * fps, f"fps ({fps}) over {stop - start} seconds")
     # Add slightly more than a half, because the product may be slightly too small from rounding.
     return start + np.arange(math.floor((stop - start) * fps + 0.5 + 1e-9)) / fps
+
+
+def check_frames(count: float, asked_by: str) -> None:
+    """Raise `InvalidArgumentError` if a call asks for more than `MAX_FRAMES_PER_CALL` frames.
+
+    The error message starts with ``asked_by``, which names the argument that asks for ``count`` frames.
+    """
+    _check(count, MAX_FRAMES_PER_CALL, "frames", asked_by)
+
+
+def check_samples(count: float, asked_by: str) -> None:
+    """Raise like `check_frames` for more than `MAX_SAMPLES_PER_CALL` samples, in total over all channels and clips."""
+    _check(count, MAX_SAMPLES_PER_CALL, "samples", asked_by)
+
+
+def check_max_pixels(max_pixels: Any) -> int | None:
+    """Return ``max_pixels`` as an int, or ``None``, which means no limit. Raise unless it is positive or ``None``."""
+    if max_pixels is None:
+        return None
+    if isinstance(max_pixels, bool) or not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1:
+        raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
+    return operator.index(max_pixels)
+
+
+def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
+    """Raise `OpenError` for an image that has no pixels, or more than ``max_pixels``."""
+    if width < 1 or height < 1:
+        raise OpenError(f"it has {width}x{height} pixels")
+    if max_pixels is not None and width * height > max_pixels:
+        raise OpenError(
+            f"it would have {width}x{height} = {width * height} pixels, more than max_pixels = {max_pixels}; "
+            f"{MAX_PIXELS_ADVICE}"
+        )
+
+
+def _check(count: float, most: int, unit: str, asked_by: str) -> None:
+    if not count <= most:
+        raise InvalidArgumentError(
+            f"{asked_by} asks for {min(count, _MOST_SHOWN):.7g} {unit}, and one call gives {most} at most. "
+            "Ask for fewer, in several calls."
+        )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...errors import DecodeError, InvalidArgumentError, MediaTensorError, OpenError
 from ..common import buffers
-from ..common.limits import MAX_PIXELS_ADVICE
+from ..common.checks import MAX_PIXELS_ADVICE
 from ..common.pictures import Orientation
 from ..sources.source import make_readable_source, read_whole
 from .channels import ImageReadMode, convert, wanted_layout

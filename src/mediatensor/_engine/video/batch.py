@@ -17,8 +17,8 @@ from ..common import stages, threads
 from ..common.locks import ForkSafeLock
 from ..common.pictures import Orientation
 from ..index.frame_index import FrameIndex
-from ..pyav.covering import Box, cover, stored_format
 from ..pyav.exports import CELL
+from ..pyav.frame_edits import Box, cover, stored_format
 from ..pyav.pixels import FrameConverter, luma_of, orientation_of
 from .frame_stream import FrameStream, MissingFrameError
 from .handles import Handle, Worker

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,13 +24,25 @@ from numpy.typing import NDArray
 from ...errors import DamageWarning, DecodeError
 from ..bitstreams.units import Disposable
 from ..common.checks import TIME_TOLERANCE, frame_range, valid_index
-from ..common.limits import frames_per_clip
 from ..common.messages import counted, warn_once
 from ..index.frame_index import FrameIndex
 from ..index.holes import FrameHole, describe_hole, describe_holes
 
 if TYPE_CHECKING:
     from ...frames import ReplacedFrame
+
+#: Number of frames in each clip of the current call; ``None`` if all frames belong together.
+frames_per_clip: ContextVar[int | None] = ContextVar("frames_per_clip", default=None)
+
+
+@contextmanager
+def frames_of_clips(num_frames_per_clip: int) -> Iterator[None]:
+    """Treat frames requested in a ``with`` block as clips of this length. Damage between clips does not affect them."""
+    token = frames_per_clip.set(num_frames_per_clip)
+    try:
+        yield
+    finally:
+        frames_per_clip.reset(token)
 
 
 class FrameQuery(ABC):

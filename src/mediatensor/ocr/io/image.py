@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..._engine.common.limits import check_max_pixels
+from ..._engine.common.checks import check_max_pixels
 from ..._engine.images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError, SourceTypeError
 from ._documents.images import ImageDocument, ImageOptions

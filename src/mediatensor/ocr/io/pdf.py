@@ -8,8 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ..._engine.common.checks import real_number, refuse_unknown
-from ..._engine.common.limits import check_max_pixels
+from ..._engine.common.checks import check_max_pixels, real_number, refuse_unknown
 from ..._engine.images.decoding import MAX_PIXELS
 from ...errors import InvalidArgumentError
 from ._documents.pages import PageNumbers, Pages

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..._engine.common.limits import check_max_pixels
+from ..._engine.common.checks import check_max_pixels
 from ..._engine.images.decoding import MAX_PIXELS
 from ..._engine.images.formats import look_like, sniff
 from ...errors import InvalidArgumentError, OpenError, SourceTypeError

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
 
-from ...._engine.common.limits import check_pixels
+from ...._engine.common.checks import check_pixels
 from ...._engine.common.locks import ForkSafeLock
 from ...._engine.common.pictures import Orientation
 from ...._engine.common.threads import working

@@ -25,8 +25,8 @@ from contextlib import ExitStack, closing, contextmanager
 from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
+from ...._engine.common.checks import check_pixels
 from ...._engine.common.interrupts import interrupts_kept
-from ...._engine.common.limits import check_pixels
 from ...._engine.common.locks import ForkSafeLock
 from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
 from ....errors import DecodeError, MissingDependencyError, OpenError, SourceNotFoundError
