@@ -28,12 +28,10 @@ from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import IsolatedWorkerError
 from mediatensor.ocr import DocumentFile, ocr_predictor
-from mediatensor.serve import make_server
+from mediatensor.serve import _work, make_server
 from mediatensor.serve._jobs import Client, Job, Jobs
 from mediatensor.serve._reading import work_on
 from mediatensor.serve._settings import Settings
-from mediatensor.serve._work import media
-from mediatensor.serve._work.pages import page_picture
 from processes import wait_until, wait_until_gone
 from serving import BOUNDARY, FORM, Server, form, serving
 
@@ -190,7 +188,7 @@ def test_straightened_pages_are_shown_upright(is_straightened: bool, tmp_path: P
     Image.fromarray(upload).save(tmp_path / "upload.png")
     Image.fromarray(upright).save(tmp_path / "000000.png")
     options = {"straighten": is_straightened}
-    shown = page_picture(str(tmp_path / "upload.png"), str(tmp_path), 0, options, None)
+    shown = _work.page_picture(str(tmp_path / "upload.png"), str(tmp_path), 0, options, None)
     np.testing.assert_array_equal(np.array(Image.open(io.BytesIO(shown))), upright if is_straightened else upload)
 
 
@@ -199,7 +197,7 @@ def test_a_document_fails_after_three_crashed_processes(tmp_path: Path) -> None:
 
     class CrashingWorker:
         async def call(self, function: Any, _: float, /, *arguments: Any) -> Any:
-            if function is media.inspect:
+            if function is _work.inspect:
                 return {"kind": "pages", "pages": range(5)}
             pages_read.append(arguments[1])
             raise IsolatedWorkerError("It crashed.", "crash")

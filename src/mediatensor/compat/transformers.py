@@ -33,7 +33,7 @@ from .._engine.common.checks import check_choice, finite_number, function, items
 from .._engine.common.locks import ForkSafeLock
 from ..decoders import AudioDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, MissingDependencyError, SourceNotFoundError, SourceTypeError
-from ._bounded_calls import BoundedCalls, check_timeout, run_bounded
+from ..isolate._worker import BoundedCalls, check_timeout, run_bounded
 
 __all__ = ["VideoMetadata", "load_audio", "load_video", "read_video", "register", "unregister"]
 

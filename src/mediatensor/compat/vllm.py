@@ -40,7 +40,7 @@ from ..errors import (
 )
 from ..frames import FrameBatch
 from ..isolate import IsolatedWorker
-from ._bounded_calls import check_timeout
+from ..isolate._worker import check_timeout
 
 __all__ = ["DEFAULT_TIMEOUT_SECONDS", "VideoLoader", "VideoSource", "VideoTarget", "register"]
 

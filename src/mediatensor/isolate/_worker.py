@@ -1,4 +1,4 @@
-"""`IsolatedWorker`, which calls functions in separate processes."""
+"""`IsolatedWorker`, which calls functions in separate processes, and calls of decoders with a time limit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from .._engine.common.checks import real_number, shown, whole_number
 from .._engine.common.locks import Closing
 from ..errors import ClosedError, InvalidArgumentError, IsolatedWorkerError
-from . import _channel
+from . import _process
 from ._child_main import Kind, Settings, is_importing_main, this_main
 from ._confinement import MEMORY_EXIT_STATUS, can_deny_network
 from ._process import MAX_TEXT_BYTES, Process, TimeLimit
@@ -27,6 +27,9 @@ del sys.argv[1:]
 from mediatensor.isolate._child_main import main
 main(*descriptors)
 """
+
+Decoder = TypeVar("Decoder")
+Result = TypeVar("Result")
 
 
 class Child(Process):
@@ -54,7 +57,7 @@ class Child(Process):
             return value
         raise value
 
-    def _answer(self, call: bytes) -> _channel.Message:
+    def _answer(self, call: bytes) -> _process.Message:
         seconds, max_bytes = self._settings.timeout_seconds, self._settings.max_memory_bytes
         if self.num_calls == 1:
             self.send(Kind.SETTINGS, [memoryview(pickle.dumps(self._settings))], TimeLimit.of_start())
@@ -70,7 +73,7 @@ class Child(Process):
             time_of_call = TimeLimit.of_call(seconds)
         return self.receive(time_of_call, Kind.VALUE, Kind.FAILURE, Kind.OUT_OF_MEMORY, max_bytes=max_bytes)
 
-    def _decode(self, answer: _channel.Message) -> Any:
+    def _decode(self, answer: _process.Message) -> Any:
         try:
             value = decode(answer.body, answer.contents)
             if answer.kind == Kind.VALUE:
@@ -327,3 +330,62 @@ class IsolatedWorker(Closing):
             not self._allow_network and can_deny_network(),
             this_main(),
         )
+
+
+class BoundedCalls(Generic[Decoder]):
+    """Opens a decoder with ``make``, and calls functions with it.
+
+    With a time limit, this happens in a separate process, so ``make`` and the functions must be picklable.
+    """
+
+    def __init__(self, make: Callable[[], Decoder], timeout_seconds: float | None) -> None:
+        self._make = make
+        self._worker = _open_worker(timeout_seconds)
+        self._decoder = make() if self._worker is None else None
+
+    def run(self, function: Callable[[Decoder], Result]) -> Result:
+        """Return ``function(decoder)``. After an `IsolatedWorkerError`, the next call starts a new process."""
+        if self._worker is None:
+            assert self._decoder is not None
+            return function(self._decoder)
+        # Send `make` only once to each process, because it may contain a file.
+        result = self._worker.run(_run_on_kept, function)
+        if result is None:
+            result = self._worker.run(_run_on_kept, function, self._make)
+        assert result is not None
+        return result[0]
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+
+
+def check_timeout(timeout_seconds: float | None) -> None:
+    if timeout_seconds is not None and not real_number("timeout_seconds", timeout_seconds) > 0:
+        raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
+
+
+def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
+    """Return ``function()``. With a time limit, a separate process calls it, so it must be picklable."""
+    worker = _open_worker(timeout_seconds)
+    if worker is None:
+        return function()
+    with worker:
+        return worker.run(function)
+
+
+def _open_worker(timeout_seconds: float | None) -> IsolatedWorker | None:
+    check_timeout(timeout_seconds)
+    if timeout_seconds is None:
+        return None
+    return IsolatedWorker(timeout_seconds=timeout_seconds, max_memory_bytes=None, allow_network=True)
+
+
+# The open decoder in a separate process. Each process serves a single reader.
+_kept_decoder: list[Any] = []
+
+
+def _run_on_kept(function: Callable[[Any], Result], make: Callable[[], Any] | None = None) -> tuple[Result] | None:
+    if make is not None:
+        _kept_decoder[:] = [make()]
+    return (function(_kept_decoder[0]),) if _kept_decoder else None

@@ -20,10 +20,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..errors import ClosedError, IsolatedWorkerError, MediaTensorError
 from ..isolate import IsolatedWorker
+from . import _work
 from ._errors import ServeError, answer_to, describe_error
 from ._jobs import Job, Jobs
 from ._settings import MAX_PAGES
-from ._work import media, pages
 
 logger = logging.getLogger("mediatensor.serve")
 
@@ -145,13 +145,13 @@ async def work_on(job: Job, worker: Worker, should_wait: Callable[[], bool]) -> 
     """Process a job until it is done, and return True. Return False where it can be interrupted and has to wait."""
     job.show(state="running", message="" if job.facts else "opening")
     if job.task in ("probe", "frames"):
-        function = media.probe if job.task == "probe" else media.decode_frames
+        function = _work.probe if job.task == "probe" else _work.decode_frames
         await _store(job, await _call(job, worker, math.inf, function, str(job.upload), job.options))
         return True
     if not job.facts:
         kinds = {"page": "pages", "video": "video"}
         inspect_options = {**job.options, "kind": kinds.get(job.task), "max_pages": MAX_PAGES}
-        facts = await _call(job, worker, _PAGE_SECONDS, media.inspect, str(job.upload), inspect_options)
+        facts = await _call(job, worker, _PAGE_SECONDS, _work.inspect, str(job.upload), inspect_options)
         job.pages_left = deque(facts.get("pages", ()))
         job.show(facts=facts, progress=0.0)
     if job.facts["kind"] == "pages":
@@ -199,14 +199,14 @@ async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool])
     await asyncio.to_thread(_join_pages, job)
     if file_names := job.options["files"]:
         paths = (str(job.upload), str(job.folder))
-        files = await _call(job, worker, math.inf, pages.write_document, *paths, file_names, job.options)
+        files = await _call(job, worker, math.inf, _work.write_document, *paths, file_names, job.options)
         await _store(job, files)
     return True
 
 
 async def _read_page(job: Job, worker: Worker, number: int) -> None:
     try:
-        read = await _call(job, worker, _PAGE_SECONDS, pages.read_page, str(job.upload), number, job.options)
+        read = await _call(job, worker, _PAGE_SECONDS, _work.read_page, str(job.upload), number, job.options)
     except MediaTensorError as error:
         answer = answer_to(error, str(job.upload), job.name)
         if answer.status not in (415, 422, 504):
@@ -270,7 +270,7 @@ async def _read_video(job: Job, worker: Worker) -> None:
     try:
         options = {**job.options, "name": job.name}
         paths = (str(job.upload), str(job.folder / "progress"))
-        files = await _call(job, worker, math.inf, media.read_video, *paths, options)
+        files = await _call(job, worker, math.inf, _work.read_video, *paths, options)
     finally:
         watching.cancel()
     await _store(job, files)

@@ -21,13 +21,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from .. import __version__
 from . import _schemas as schemas
+from . import _work
 from ._errors import ServeError
 from ._examples import EXAMPLES, example_file
 from ._guard import Guard, error_answer
 from ._jobs import Job, Task, media_type_of
 from ._service import Service, media_path
 from ._settings import MAX_FRAMES, MAX_PAGES, Settings
-from ._work import media, pages
 
 _PAGE = Path(__file__).parent / "_page"
 _PAGE_TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -345,7 +345,7 @@ def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None
         if job.options.get("straighten") and max_width is None and straightened.is_file():
             return _FileAnswer(straightened, media_type="image/png")
         return await service.draw(
-            request, job, "image/png", pages.page_picture, str(job.folder), index, job.options, max_width
+            request, job, "image/png", _work.page_picture, str(job.folder), index, job.options, max_width
         )
 
     @app.get(
@@ -361,7 +361,7 @@ def _add_pictures(app: FastAPI, service: Service, not_found: _Responses) -> None
         max_width: int | None = Query(None, ge=16, le=4096),
     ) -> Response:
         job = _check_kind(service.jobs[job_id], "video")
-        return await service.draw(request, job, "image/jpeg", media.frame_picture, seconds, max_width)
+        return await service.draw(request, job, "image/jpeg", _work.frame_picture, seconds, max_width)
 
     @app.head("/jobs/{job_id}/media", include_in_schema=False)
     @app.get(

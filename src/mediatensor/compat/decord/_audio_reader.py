@@ -12,7 +12,7 @@ from torch import Tensor
 from ..._engine.common.checks import index_of, whole_number
 from ...decoders import AudioDecoder
 from ...frames import AudioSamples
-from .._bounded_calls import run_bounded
+from ...isolate._worker import run_bounded
 from ._arrays import DECORDContext, check_context, cpu, source_of, whole_indices
 from ._video_reader import VideoReader
 from .bridge import bridge_out

@@ -21,8 +21,8 @@ from ...decoders import VideoDecoder
 from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError
 from ...frames import FrameBatch
+from ...isolate._worker import BoundedCalls
 from ...transforms import Resize
-from .._bounded_calls import BoundedCalls
 from ._arrays import DECORDContext, check_context, cpu, source_of, whole_indices
 from .bridge import bridge_out
 

@@ -16,7 +16,7 @@ from ..._engine.images.formats import sniff
 from ..._engine.sources.output_files import write_file as write_whole_file
 from ...encoders import JpegEncoder, PngEncoder
 from ...errors import InvalidArgumentError, SourceTypeError
-from .._bounded_calls import run_bounded
+from ...isolate._worker import run_bounded
 
 _UNCHANGED = ImageReadMode.UNCHANGED
 Mode = ImageReadMode | str

@@ -23,7 +23,7 @@ from ..._engine.index.frame_index import FrameIndex
 from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from ...encoders import Encoder
 from ...errors import InvalidArgumentError, OutOfRangeError, StreamError
-from .._bounded_calls import BoundedCalls, run_bounded
+from ...isolate._worker import BoundedCalls, run_bounded
 
 #: A time in seconds, or in units of a stream's time base.
 Time: TypeAlias = float | Fraction
