@@ -53,7 +53,7 @@ class _Stages:
 def _watched_predictor(stages: _Stages) -> Any:
     from mediatensor.ocr.models import ocr_predictor
     from mediatensor.ocr.models._lines import cutting, reading
-    from mediatensor.ocr.models._pages import preprocessing
+    from mediatensor.ocr.models._networks import preprocessing
 
     predictor = ocr_predictor(pretrained=True)
     for name in ("resized", "normalized"):

@@ -11,7 +11,7 @@ import torch
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection
 from mediatensor.ocr.models.detection._boxes import boxes_from_bitmap, open_bitmap
-from mediatensor.ocr.models.detection._targets import (
+from mediatensor.ocr.models.detection.core import (
     TargetMaps,
     dice_loss,
     draw_targets,

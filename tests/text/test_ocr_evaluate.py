@@ -21,7 +21,7 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection_predictor, recognition_predictor
 from mediatensor.ocr.training import DetectionEvaluation, RecognitionEvaluation, evaluate
 from mediatensor.ocr.utils import Sample as DocTRSample
-from mediatensor.ocr.utils._text_scores import aligned
+from mediatensor.ocr.utils._scores import aligned
 from ocr_onnx_sessions import require_weights
 from ocr_reading import text_page
 

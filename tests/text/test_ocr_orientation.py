@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mediatensor.ocr.models._lines.cutting import lines_are_tall, signed_turn
+from mediatensor.ocr.models._lines.cutting import estimate_page_skew, lines_are_tall, signed_turn
 from mediatensor.ocr.models._lines.turning import TURNS, LineEvidence, decide_line_turns, line_evidence, vote_page_turn
-from mediatensor.ocr.models._pages.straightening import estimate_page_skew
 
 
 def lines_of_page(turn: int, beliefs: list[float], aspect: float = 12.0) -> list[LineEvidence]:

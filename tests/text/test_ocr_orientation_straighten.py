@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models._pages.straightening import map_boxes, plan_straightening, straighten
+from mediatensor.ocr.models._lines.cutting import map_boxes, plan_straightening, straighten
 
 
 def ramp(height: int, width: int) -> torch.Tensor:

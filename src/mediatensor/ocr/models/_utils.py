@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from ...errors import InvalidArgumentError
 from ..utils._page_images import image_tools
 from ..utils.geometry import min_area_rect
-from ._pages.preprocessing import get_language
+from ._networks.preprocessing import get_language
 
 __all__ = [
     "estimate_orientation",

@@ -14,10 +14,21 @@ from functools import cache
 
 import numpy as np
 
-from ._addresses import REGISTRATION, adjacent_addresses, ends_address, is_address, is_customer_heading
 from ._field_rules import MAX_LINE, FieldRule, find_day_first, is_valid, parse_value, plain, rules_of, value_pattern
 from ._page import FoundField, PageContent, box_around
-from ._phrases import Phrase, Row, box_of_words, phrases_of, rows_of, stacks_of
+from ._phrases import (
+    REGISTRATION,
+    Phrase,
+    Row,
+    adjacent_addresses,
+    box_of_words,
+    ends_address,
+    is_address,
+    is_customer_heading,
+    phrases_of,
+    rows_of,
+    stacks_of,
+)
 
 # Characters that OCR confuses in labels.
 _ALIKE = str.maketrans("0158|", "oisbl")

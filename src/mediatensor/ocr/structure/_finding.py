@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ._addresses import adjacent_addresses
 from ._field_rules import FieldRule
 from ._fields_asked import extract_fields
 from ._fields_pairs import find_fields
 from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructure, box_around
+from ._phrases import adjacent_addresses
 from ._region_lines import lines_of_words
 from ._regions import find_regions
 from ._tables import find_tables

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._reading_order.geometry import detect_text_direction
-from ._addresses import adjacent_addresses
 from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
+from ._phrases import adjacent_addresses
 from ._region_blocks import Block, blocks_of, pictures_of
 from ._region_kinds import FIGURE, PageLook, is_captioned, kinds_of, levels_of
 from ._region_lines import lines_of, lines_of_words

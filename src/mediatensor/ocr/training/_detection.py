@@ -16,7 +16,7 @@ from torch import Tensor
 from ...datasets import MediaDataset, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import detection_predictor
-from ..models._pages.preprocessing import Placement, PreProcessor
+from ..models._networks.preprocessing import Placement, PreProcessor
 from ..utils._page_images import resized
 from ..utils.geometry import boxes_around
 from ..utils.metrics import LocalizationConfusion

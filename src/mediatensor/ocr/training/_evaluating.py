@@ -25,8 +25,7 @@ from ..models._networks.weights import is_checkpoint
 from ..models.detection.predictor import DetectionPredictor
 from ..models.recognition.predictor import RecognitionPredictor
 from ..utils._drawing import as_picture
-from ..utils._matching import match_boxes
-from ..utils._text_scores import WordErrorRate, aligned
+from ..utils._scores import WordErrorRate, aligned, match_boxes
 from ..utils.geometry import boxes_around, boxes_to_polygons
 from ._scores import (
     DetectionEvaluation,

@@ -19,7 +19,7 @@ from ..._engine.common.messages import json_bytes, progress, warn_user
 from ..._engine.sources.output_files import check_outputs, write_file
 from ...errors import InvalidArgumentError, PageError
 from ..models import ocr_predictor
-from ..models._pages.preprocessing import page_sources
+from ..models._networks.preprocessing import page_sources
 from ..models.predictor import CutLine
 from ..models.predictor.base import TextPredictor
 

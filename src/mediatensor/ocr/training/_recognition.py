@@ -18,11 +18,11 @@ from ...errors import InvalidArgumentError
 from ..models import recognition_predictor
 from ..models._lines.cutting import network_input, padded_width, to_float
 from ..models._lines.reading import MAX_LINE_WIDTH
-from ..models._pages.preprocessing import Placement
+from ..models._networks.preprocessing import Placement
 from ..models.recognition import CTCPostProcessor
 from ..models.recognition.ppocr import CtcLineRecognizer
 from ..utils._page_images import resized
-from ..utils._text_scores import CharacterErrorRate, aligned
+from ..utils._scores import CharacterErrorRate, aligned
 from ._rows import change_picture, characters_of, first_rows, with_changes
 
 _SCORED_AT_ONCE = 64

@@ -21,7 +21,7 @@ from ..._engine.common.checks import path_text
 from ..._engine.common.messages import counted
 from ...errors import InvalidArgumentError
 from ..utils._drawing import font_for
-from ..utils._text_scores import aligned
+from ..utils._scores import aligned
 
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
 

@@ -12,8 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
-from ._matching import box_iou, check_threshold, match_boxes, nms, polygon_iou
-from ._text_scores import MATCHES, CharacterErrorRate, TextMatch, WordErrorRate, edit_distance, string_match
+from ._scores import (
+    MATCHES,
+    CharacterErrorRate,
+    TextMatch,
+    WordErrorRate,
+    box_iou,
+    check_threshold,
+    edit_distance,
+    match_boxes,
+    nms,
+    polygon_iou,
+    string_match,
+)
 
 __all__ = [
     "CharacterErrorRate",

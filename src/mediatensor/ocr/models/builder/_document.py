@@ -26,10 +26,19 @@ from ...io.elements import (
 from ...io.exporters import ordered_line_words, page_reading_order
 from ...structure import PageStructure
 from ...utils.geometry import box_around, boxes_around, to_corners
+from .._lines.cutting import Straightening
 from .._lines.page_lines import ClassWords
-from .._pages.straightening import Straightening
-from ._lines import block_numbers, frame_order, line_numbers, skewed_quads, upright_boxes
-from ._structure import fields_of, found_tables, layout_of, tables_of_grids
+from ._parts import (
+    block_numbers,
+    fields_of,
+    found_tables,
+    frame_order,
+    layout_of,
+    line_numbers,
+    skewed_quads,
+    tables_of_grids,
+    upright_boxes,
+)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from .._lines.cutting import WHOLE_CROP, lines_are_tall, page_quads, signed_turn
 from .._lines.turning import page_turn, upside_down_crops
+from .._networks.preprocessing import Image, PreProcessor, as_images
 from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
 from .._networks.weights import check_network
-from .._pages.preprocessing import Image, PreProcessor, as_images
 from .ppocr import LineOrientationClassifier
 
 __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]

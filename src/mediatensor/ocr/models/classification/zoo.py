@@ -9,9 +9,9 @@ from torch import nn
 
 from ...._engine.common.checks import refuse_unknown
 from ....errors import InvalidArgumentError
+from .._networks.preprocessing import make_pre_processor
 from .._networks.registry import list_models, make_predictor
 from .._networks.weights import choose_network
-from .._pages.preprocessing import make_pre_processor
 from .ppocr import ppocr_mobile_v2_line_orientation
 from .predictor import LinePageOrientation, OrientationPredictor
 

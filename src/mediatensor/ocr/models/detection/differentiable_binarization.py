@@ -19,7 +19,6 @@ from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor, conv_sequence_pt
 from ..classification.mobilenet import mobilenet_v3_large
 from ..classification.resnet import resnet34, resnet50
-from ._targets import dice_loss, draw_targets, focal_loss, masked_l1_loss
 from .core import (
     RESNET_LAYERS,
     DetectionPostProcessor,
@@ -27,6 +26,10 @@ from .core import (
     Targets,
     build_detector,
     detector_cfg,
+    dice_loss,
+    draw_targets,
+    focal_loss,
+    masked_l1_loss,
 )
 
 __all__ = ["DBNet", "DBPostProcessor", "db_mobilenet_v3_large", "db_resnet34", "db_resnet50"]

@@ -18,8 +18,16 @@ from torch import nn
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor
 from ..classification.textnet import FASTConvLayer, fuse_conv_norm, textnet_base, textnet_small, textnet_tiny
-from ._targets import dice_loss, draw_targets, hard_negative_mask
-from .core import DetectionPostProcessor, SegmentationDetector, Targets, build_detector, detector_cfg
+from .core import (
+    DetectionPostProcessor,
+    SegmentationDetector,
+    Targets,
+    build_detector,
+    detector_cfg,
+    dice_loss,
+    draw_targets,
+    hard_negative_mask,
+)
 
 __all__ = ["FAST", "FASTPostProcessor", "fast_base", "fast_small", "fast_tiny", "reparameterize"]
 

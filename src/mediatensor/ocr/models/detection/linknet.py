@@ -14,7 +14,6 @@ from torch import nn
 from ...file_utils import CLASS_NAME
 from .._networks.blocks import FeatureExtractor, conv_sequence_pt
 from ..classification.resnet import resnet18, resnet34, resnet50
-from ._targets import dice_loss, draw_targets, focal_loss
 from .core import (
     RESNET_LAYERS,
     DetectionPostProcessor,
@@ -22,6 +21,9 @@ from .core import (
     Targets,
     build_detector,
     detector_cfg,
+    dice_loss,
+    draw_targets,
+    focal_loss,
 )
 
 __all__ = ["LinkNet", "LinkNetPostProcessor", "linknet_resnet18", "linknet_resnet34", "linknet_resnet50"]

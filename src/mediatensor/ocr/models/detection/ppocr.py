@@ -22,8 +22,7 @@ from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.registry import make_network
 from .._networks.weights import load_weights
 from ._boxes import boxes_from_bitmap
-from ._targets import dice_loss, draw_targets, focal_loss
-from .core import DetectionPostProcessor, Detector, Targets
+from .core import DetectionPostProcessor, Detector, Targets, dice_loss, draw_targets, focal_loss
 
 __all__ = ["PPOCRDetector", "default_cfgs", "ppocr_v6_small_det"]
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from .._networks.preprocessing import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
 from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
 from .._networks.weights import check_network
-from .._pages.preprocessing import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
 from ._leftovers import (
     Window,
     add_found_boxes,

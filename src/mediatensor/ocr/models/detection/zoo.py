@@ -9,10 +9,10 @@ from torch import nn
 
 from ...._engine.common.checks import refuse_unknown
 from ....errors import InvalidArgumentError
+from .._networks.preprocessing import FlexiblePreProcessor, make_pre_processor
 from .._networks.registry import list_models, register_predictor
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import choose_network
-from .._pages.preprocessing import FlexiblePreProcessor, make_pre_processor
 from .fast import FAST, reparameterize
 from .predictor import DetectionPredictor
 

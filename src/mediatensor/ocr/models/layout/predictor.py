@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._networks.preprocessing import Image, PreProcessor, as_images
 from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module
 from .._networks.weights import check_network
-from .._pages.preprocessing import Image, PreProcessor, as_images
 
 __all__ = ["LayoutPredictor"]
 

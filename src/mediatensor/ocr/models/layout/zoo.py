@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 
 from ...._engine.common.checks import refuse_unknown
+from .._networks.preprocessing import make_pre_processor
 from .._networks.registry import list_models
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import choose_network
-from .._pages.preprocessing import make_pre_processor
 from .lw_detr import LWDETR
 from .predictor import LayoutPredictor
 

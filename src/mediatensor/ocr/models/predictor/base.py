@@ -21,7 +21,16 @@ from ...io._documents.pages import PageOfFile
 from ...io.reader import Pages
 from ...structure import FieldRule
 from ...utils.geometry import boxes_around
-from .._lines.cutting import as_quads, cut_words, page_quads, scores_of, signed_turn
+from .._lines.cutting import (
+    as_quads,
+    cut_words,
+    estimate_page_skew,
+    page_quads,
+    plan_straightening,
+    scores_of,
+    signed_turn,
+    straighten,
+)
 from .._lines.page_lines import (
     ClassWords,
     cut_lines_into_words,
@@ -39,9 +48,8 @@ from .._lines.turning import (
     turns_of_straight_lines,
     turns_on_turned_page,
 )
+from .._networks.preprocessing import FlexiblePreProcessor, Image, as_tensor, check_values, get_language, page_sources
 from .._networks.transfers import compile_network, spread, spreads, uncompiled_module, upload_images
-from .._pages.preprocessing import FlexiblePreProcessor, Image, as_tensor, check_values, get_language, page_sources
-from .._pages.straightening import estimate_page_skew, plan_straightening, straighten
 from ..builder import DocumentBuilder, KIEDocumentBuilder
 from ..builder._document import PageWords
 from ..classification.ppocr import LineOrientationClassifier
@@ -51,25 +59,23 @@ from ..layout.predictor import LayoutPredictor
 from ..recognition._script_readers import leave_out_of_state, readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ..table_structure.predictor import TablePredictor
-from ._boxes import (
+from ._steps import (
     CutLine,
     Hook,
     IgnoredRegion,
-    apply_hooks,
-    check_regions,
-    cut_found_lines,
-    restore_original,
-    set_located_upright,
-    whiten_regions,
-)
-from ._structure import (
     StructureFinder,
+    apply_hooks,
     boxes_outside_pictures,
     check_kinds,
+    check_regions,
+    cut_found_lines,
     join_words,
     remove_kinds,
     replace_words,
+    restore_original,
+    set_located_upright,
     set_upright,
+    whiten_regions,
     words_of_layer,
 )
 

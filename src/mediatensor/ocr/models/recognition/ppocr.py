@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError, WeightsError
 from ...datasets import VOCABS
+from ...datasets.vocabs import languages_of, scripts_of
 from .._lines.characters import (
     BLANK,
     NUM_ALTERNATIVES,
@@ -32,7 +33,6 @@ from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.registry import make_network
 from .._networks.transfers import not_compiled
 from .._networks.weights import Checkpoint, load_weights
-from ._languages import languages_of, scripts_of
 from .core import ctc_loss
 
 __all__ = [

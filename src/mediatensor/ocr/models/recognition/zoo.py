@@ -9,10 +9,10 @@ from torch import nn
 
 from ...._engine.common.checks import refuse_unknown, whole_number
 from ....errors import InvalidArgumentError
+from .._networks.preprocessing import make_pre_processor
 from .._networks.registry import list_models, network_factory
 from .._networks.transfers import uncompiled_module
 from .._networks.weights import is_checkpoint, load_checkpoint
-from .._pages.preprocessing import make_pre_processor
 from .predictor import RecognitionPredictor
 
 __all__ = ["ARCHS", "recognition_predictor"]

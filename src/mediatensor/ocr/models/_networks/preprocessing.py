@@ -22,7 +22,7 @@ from ....frames import Frame, FrameBatch
 from ...io.reader import Pages, open_document
 from ...transforms import Resize
 from ...utils._page_images import Letterbox, resized
-from .._networks.transfers import constant, download, upload_images
+from .transfers import constant, download, upload_images
 
 Image: TypeAlias = "npt.NDArray[Any] | Tensor | Frame | PIL.Image.Image"
 """A page or a crop: an array (H, W, 3), a tensor (3, H, W) or (H, W, 3), a decoded frame, or a Pillow image."""
