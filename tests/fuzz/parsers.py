@@ -26,7 +26,6 @@ from mediatensor._engine.bitstreams.content import (
     slices_are_intact,
 )
 from mediatensor._engine.bitstreams.h264 import H264Parser
-from mediatensor._engine.bitstreams.sequences import CODECS_OF_SEQUENCES, sequence_parser
 from mediatensor._engine.bitstreams.units import HEAD_BYTES
 from mediatensor._engine.containers.audio_frames import (
     VorbisModes,
@@ -58,6 +57,7 @@ from mediatensor._engine.containers.wav import parse_wav_header
 from mediatensor._engine.images.formats import DamagedImageError, read_jpeg_headers, webp_canvas
 from mediatensor._engine.images.png_gif import parse_gif, parse_png
 from mediatensor._engine.index.building import parse_frame_mappings
+from mediatensor._engine.pyav.stated_colours import CODECS_OF_SEQUENCES, sequence_parser
 from mediatensor.datasets._sources.parquet_pages import Chunk, UnknownPagesError, data_pages, values_of_page
 from mediatensor.datasets._sources.tar_format import TarReader
 from mediatensor.decoders import FrameIndex

@@ -176,7 +176,7 @@ def test_a_picture_without_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     # libheif detects a rotated or cropped image without pixels only when it is decoded.
     opened = OpenedImage(0, 4, Layout.RGB, np.uint8, lambda: iter(()))
     # Private: none of our codecs writes such a file.
-    monkeypatch.setattr("mediatensor._engine.images.decoding.open_image", lambda *_, **__: opened)
+    monkeypatch.setattr("mediatensor._engine.images.reading.open_image", lambda *_, **__: opened)
     with pytest.raises(OpenError, match="0x4 pixels"):
         decode_image(b"\xff\xd8\xff")
 

@@ -95,7 +95,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_file_that_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     # This is private: with the real limit, a GiB of zeros would be read.
-    monkeypatch.setattr("mediatensor._engine.images.decoding.MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr("mediatensor._engine.images.reading.MAX_FILE_BYTES", 1000)
     for source in (path, path.open("rb"), "/dev/zero"):
         with pytest.raises(OpenError, match=r"as an image: .* bytes, more than the limit of 1000"):
             decode_png(source)

@@ -26,7 +26,7 @@ import quick_child
 from mediatensor.errors import ClosedError, IsolatedWorkerError
 
 # Private: a process that starts at once replaces the real one, whose start takes seconds.
-from mediatensor.isolate import IsolatedWorker, _process
+from mediatensor.isolate import IsolatedWorker, _channel, _process
 from mediatensor.isolate import _worker as _child
 from mediatensor.isolate._values import MAX_NUM_VALUES
 from places import traced
@@ -126,7 +126,7 @@ def test_crashes_leave_nothing(worker: IsolatedWorker) -> None:
 @pytest.mark.parametrize("size", [0, 1 << 20])
 def test_a_process_that_stops_between_calls_costs_the_time_of_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # A large call would fill the unread socket.
-    monkeypatch.setattr(_process, "_HAS_SEALED_MEMORY", False)
+    monkeypatch.setattr(_channel, "_HAS_SEALED_MEMORY", False)
     monkeypatch.setattr(_process, "GRACE_SECONDS", 0.5)
     with IsolatedWorker(timeout_seconds=0.3) as worker:
         before = worker.run(os.getpid)

@@ -18,7 +18,7 @@ from torch import Tensor
 from .._engine.common import stages
 from .._engine.common.checks import function, options_dict, path_text, real_number, whole_number
 from .._engine.common.messages import progress
-from .._engine.images.decoding import MAX_PIXELS
+from .._engine.images.reading import MAX_PIXELS
 from ..datasets._rows.dataset import MediaDataset, check_dataset_options
 from ..datasets._rows.recipe import Recipe, misuse
 from ..datasets._rows.samples import Sample

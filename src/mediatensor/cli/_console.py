@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
-from .._engine.common.checks import MAX_PIXELS_ADVICE
 from .._engine.common.messages import counted, progress, to_json, without_bars
+from .._engine.images.formats import MAX_PIXELS_ADVICE
 from ..errors import InvalidArgumentError, MediaTensorError
 from ._text import one_line
 

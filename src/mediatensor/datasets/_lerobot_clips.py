@@ -20,7 +20,6 @@ from torch import Tensor
 from .._engine.common import stages
 from .._engine.common.checks import (
     check_choice,
-    check_pixels,
     finite_number,
     function,
     items_of,
@@ -29,7 +28,8 @@ from .._engine.common.checks import (
     whole_number,
 )
 from .._engine.common.lazy import cached_property
-from .._engine.images.decoding import MAX_PIXELS
+from .._engine.images.formats import check_pixels
+from .._engine.images.reading import MAX_PIXELS
 from .._engine.sources.source import Source, read_whole
 from ..decoders import VideoDecoder, decode_image
 from ..decoders._access import access_to

@@ -27,8 +27,8 @@ from .._engine.audio.plan import (
     sample_range,
 )
 from .._engine.audio.pre_roll import is_exact_after_pre_roll
+from .._engine.audio.reader import WavFile, convert_samples, num_lead_bytes
 from .._engine.audio.stream import AudioStream
-from .._engine.audio.wav import WavFile, convert_samples, num_lead_bytes
 from .._engine.common import buffers, stages
 from .._engine.common.checks import check_num_threads, real_number
 from .._engine.common.handle_pool import HandlePool

@@ -15,7 +15,7 @@ from .._engine.common.checks import MAX_INT, check_max_pixels, whole_number
 from .._engine.common.devices import checked_device, on_device, pinned_for
 from .._engine.common.threads import get_num_threads, lease_threads, run_in_parallel, working
 from .._engine.images.channels import ImageReadMode, check_mode, check_output_dtype
-from .._engine.images.decoding import MAX_PIXELS, decode, read_bytes
+from .._engine.images.reading import MAX_PIXELS, decode, read_bytes
 
 #: A source of an image: a path or URL, the bytes of a file, or an open binary file.
 ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | Tensor | BinaryIO

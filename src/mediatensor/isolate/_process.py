@@ -1,34 +1,24 @@
-"""Start and end processes, and send messages between a process and its child over a pair of sockets.
-
-Large contents are sent in anonymous shared memory. The receiver seals this memory before reading it, so that the sender
-can neither change nor shorten it. On systems without sealed memory, contents are sent through the socket.
-"""
+"""Start and end worker processes, and send and receive messages."""
 
 from __future__ import annotations
 
-import fcntl
-import mmap
 import os
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ..errors import IsolatedWorkerError
-
-# Processes that only send do not import torch.
-if TYPE_CHECKING:
-    from torch import Tensor
+from . import _channel
+from ._channel import above_standard
 
 #: Time limit for the start of a process, and for the imports of its first call.
 START_SECONDS = 300.0
@@ -45,222 +35,8 @@ _END_SECONDS = 5.0
 _TIME_IS_UP = "Timeout ("
 _LOOK_SECONDS = 0.005
 
-#: Largest size of the body of a result: its structure without the contents of tensors, arrays and bytes.
-MAX_BODY_BYTES = 64 << 20
-
-# Smaller blocks are faster to copy than to map.
-_MIN_SHARED_BYTES = 1 << 16
-
-# kind, size of the body, size of the contents, whether the contents are in shared memory
-_HEADER = struct.Struct(">cQQ?")
-_CHUNK_BYTES = 1 << 20
-_MAX_WRITTEN_AT_ONCE = 1 << 30
-
-# Seconds between checks whether the other process is alive. Its children may keep the socket open after its end.
-_ALIVE_SECONDS = 0.5
-
-_LAST_STANDARD = 2  # standard error
-
-_MIN_SEND_SECONDS = 0.001  # a timeout of 0 would make the socket non-blocking
-
-_HAS_SEALED_MEMORY = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
-
 # Processes that this process has started. Processes that its parent started before a fork are not included.
 _all: weakref.WeakSet[Process] = weakref.WeakSet()
-
-
-class ChannelError(Exception):
-    """The other process sent an invalid message."""
-
-
-class Message(NamedTuple):
-    kind: bytes  # one byte
-    body: bytes
-    contents: Tensor  # writable uint8 (bytes,)
-
-
-def common_memory(num_bytes: int) -> int | None:
-    """Return a descriptor of zeroed shared memory of a fixed size; ``None`` if the system does not support it."""
-    if not _HAS_SEALED_MEMORY:
-        return None
-    descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.ftruncate(descriptor, num_bytes)
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return above_standard(descriptor)
-
-
-def above_standard(descriptor: int) -> int:
-    """Return ``descriptor``, or a duplicate with a higher number if it has the number of a standard stream (0 to 2).
-
-    If a program starts without a standard stream, the next opened file gets the number of that stream. A child process
-    cannot inherit such a descriptor, because its own standard streams take these numbers.
-    """
-    if descriptor > _LAST_STANDARD:
-        return descriptor
-    try:
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD + 1)
-    finally:
-        os.close(descriptor)
-
-
-def send(
-    connection: socket.socket,
-    kind: bytes,
-    body: bytes,
-    pieces: Iterable[memoryview] = (),
-    *,
-    deadline: float | None = None,
-) -> None:
-    """Send a message. Its contents are the ``pieces``, one after the other.
-
-    Raises:
-        TimeoutError: if the other process does not read until the deadline, a value of ``time.monotonic``.
-        OSError: if the other process has ended, or there is not enough memory.
-    """
-    pieces = [piece for piece in pieces if piece]
-    num_bytes = sum(map(len, pieces))
-    is_shared = _HAS_SEALED_MEMORY and num_bytes >= _MIN_SHARED_BYTES
-    header = _HEADER.pack(kind, len(body), num_bytes, is_shared)
-    if not is_shared:
-        for data in (memoryview(header + body), *pieces):
-            with until(connection, deadline):
-                connection.sendall(data)
-        return
-    descriptor = os.memfd_create("mediatensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        for piece in pieces:
-            while piece:
-                piece = piece[os.write(descriptor, piece[:_MAX_WRITTEN_AT_ONCE]) :]
-        # A single byte is sent either completely or not at all.
-        with until(connection, deadline):
-            socket.send_fds(connection, [header[:1]], [descriptor])
-    finally:
-        os.close(descriptor)
-    with until(connection, deadline):
-        connection.sendall(header[1:] + body)
-
-
-@contextmanager
-def until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
-    """Make socket operations in a ``with`` block raise `TimeoutError` at the deadline."""
-    if deadline is None:
-        yield
-        return
-    connection.settimeout(max(_MIN_SEND_SECONDS, deadline - time.monotonic()))
-    try:
-        yield
-    finally:
-        connection.settimeout(None)
-
-
-def receive(
-    connection: socket.socket,
-    *,
-    deadline: float | None = None,
-    max_bytes: int | None = None,
-    is_alive: Callable[[], bool] = lambda: True,
-) -> Message:
-    """Wait for a message, whose contents must not exceed ``max_bytes``.
-
-    Raises:
-        TimeoutError: if no message has arrived by the deadline, a value of ``time.monotonic``.
-        EOFError: if the other process has ended. To find out, ``is_alive`` is called repeatedly.
-        ChannelError: if the other process sends an invalid message.
-        OSError: if there is no memory or no file descriptor for the message.
-    """
-    reading = _Reading(connection, deadline, is_alive)
-    first, descriptors = reading.first_byte()
-    try:
-        header = first + reading.exactly(_HEADER.size - 1)
-        kind, num_body_bytes, num_bytes, is_shared = _HEADER.unpack(header)
-        if num_body_bytes > MAX_BODY_BYTES:
-            raise ChannelError(f"{num_body_bytes} bytes in addition to tensors, of at most {MAX_BODY_BYTES}")
-        if max_bytes is not None and num_bytes > max_bytes:
-            raise ChannelError(f"a result of {num_bytes} bytes, of at most {max_bytes}")
-        body = bytes(reading.exactly(num_body_bytes))
-        if not is_shared:
-            import torch
-
-            data = reading.exactly(num_bytes)
-            contents = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-            return Message(kind, body, contents)
-        if len(descriptors) != 1:
-            raise ChannelError("shared memory was announced but not sent")
-        return Message(kind, body, _map(descriptors[0], num_bytes))
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-
-class _Reading:
-    def __init__(self, connection: socket.socket, deadline: float | None, is_alive: Callable[[], bool]) -> None:
-        self._connection = connection
-        self._deadline = deadline
-        self._is_alive = is_alive
-
-    def first_byte(self) -> tuple[bytes, list[int]]:
-        self._wait()
-        try:
-            flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-            data, descriptors, _, _ = socket.recv_fds(self._connection, 1, 1, flags)
-        except ConnectionError as error:
-            raise EOFError from error
-        if not data:
-            raise EOFError
-        return data, list(descriptors)
-
-    def exactly(self, num_bytes: int) -> bytearray:
-        # Let the buffer grow with the data, because the announced number of bytes may never arrive.
-        data = bytearray()
-        while len(data) < num_bytes:
-            self._wait()
-            try:
-                chunk = self._connection.recv(min(_CHUNK_BYTES, num_bytes - len(data)))
-            except ConnectionError as error:
-                raise EOFError from error
-            if not chunk:
-                raise EOFError
-            data += chunk
-        return data
-
-    def _wait(self) -> None:
-        poller = select.poll()
-        poller.register(self._connection, select.POLLIN)
-        was_alive = True
-        while True:
-            left = _ALIVE_SECONDS if self._deadline is None else self._deadline - time.monotonic()
-            if poller.poll(max(0, min(left, _ALIVE_SECONDS)) * 1000):
-                return
-            if not was_alive:
-                raise EOFError
-            if self._deadline is not None and left <= 0:
-                raise TimeoutError
-            # After the end of the process, poll once more, for data that it sent before.
-            was_alive = self._is_alive()
-
-
-def _map(descriptor: int, num_bytes: int) -> Tensor:
-    """Return the contents of shared memory as a tensor, copied on write."""
-    import torch
-
-    try:
-        # Sealing fails if the other process can still write, and for files of any other kind.
-        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-    except OSError as error:
-        raise ChannelError(f"the descriptor is not of shared memory ({error})") from error
-    if os.fstat(descriptor).st_size != num_bytes:
-        raise ChannelError("shared memory of another size was sent")
-    try:
-        # torch never closes a file that it fails to map, so try a mapping first. It allocates no memory.
-        mmap.mmap(descriptor, num_bytes, mmap.MAP_PRIVATE).close()
-        return torch.from_file(f"/proc/self/fd/{descriptor}", shared=False, size=num_bytes, dtype=torch.uint8)
-    except (OSError, ValueError, OverflowError, RuntimeError) as error:  # the other process may deny opening it
-        raise ChannelError(f"shared memory of {num_bytes} bytes cannot be mapped ({error})") from error
 
 
 class TimeLimit(NamedTuple):
@@ -314,11 +90,11 @@ class Process:
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
         """Send a message; raise `IsolatedWorkerError` if the process has ended or does not read the message in time."""
         with self._reporting(limit):
-            send(self._connection, kind, b"", pieces, deadline=limit.deadline)
+            _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
         """Send raw bytes instead of a message; raise the same errors as `send`."""
-        with self._reporting(limit), until(self._connection, limit.deadline):
+        with self._reporting(limit), _channel.until(self._connection, limit.deadline):
             self._connection.sendall(data)
 
     @contextmanager
@@ -329,13 +105,13 @@ class Process:
             raise self.error(limit.what_failed, "timeout") from None
         except (ConnectionError, EOFError):
             raise self.end_error(limit) from None
-        except ChannelError as error:
+        except _channel.ChannelError as error:
             raise self.error(f"sent an invalid message: {error}", "result") from error
 
-    def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> Message:
+    def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
         """Wait for a message of one of the given kinds; raise `IsolatedWorkerError` if none arrives in time."""
         with self._reporting(limit):
-            message = receive(
+            message = _channel.receive(
                 self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive
             )
         if message.kind not in kinds:

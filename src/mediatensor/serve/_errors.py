@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .._engine.common.checks import MAX_PIXELS_ADVICE
+from .._engine.images.formats import MAX_PIXELS_ADVICE
 from ..errors import (
     InvalidArgumentError,
     IsolatedWorkerError,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceTypeError
+from ...errors import InvalidArgumentError, OutOfRangeError, SourceTypeError
 from .lazy import is_tensor
 from .messages import suggestion
 
@@ -41,9 +41,6 @@ MAX_FRAMES_PER_CALL = 1 << 20
 
 #: Largest number of audio samples that one call may allocate, over all channels and clips: 8 GiB as float32.
 MAX_SAMPLES_PER_CALL = 1 << 31
-
-#: Advice at the end of messages about too many pixels. The command and the web service leave it out.
-MAX_PIXELS_ADVICE = "if you trust the file, pass a larger max_pixels, or None for no limit"
 
 F = TypeVar("F", bound=Callable[..., Any] | None)
 T = TypeVar("T")
@@ -374,17 +371,6 @@ def check_max_pixels(max_pixels: Any) -> int | None:
     if isinstance(max_pixels, bool) or not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1:
         raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
     return operator.index(max_pixels)
-
-
-def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
-    """Raise `OpenError` for an image that has no pixels, or more than ``max_pixels``."""
-    if width < 1 or height < 1:
-        raise OpenError(f"it has {width}x{height} pixels")
-    if max_pixels is not None and width * height > max_pixels:
-        raise OpenError(
-            f"it would have {width}x{height} = {width * height} pixels, more than max_pixels = {max_pixels}; "
-            f"{MAX_PIXELS_ADVICE}"
-        )
 
 
 def _check(count: float, most: int, unit: str, asked_by: str) -> None:

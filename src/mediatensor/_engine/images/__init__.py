@@ -1,5 +1,4 @@
 """Decode still and animated images.
 
-`reading` opens files and yields bands of rows, `channels` converts the channels of these bands, and `decoding` joins
-them to a tensor.
+`reading` opens files, reads bands of rows, and joins them to a tensor. `channels` converts the channels of these bands.
 """

@@ -1,4 +1,7 @@
-"""Detect image formats, read the EXIF orientation, and parse headers of WebP and JPEG. Pure functions, without I/O."""
+"""Detect image formats, read the EXIF orientation, parse headers of WebP and JPEG, and limit the size of images.
+
+Pure functions, without I/O.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...errors import OpenError
+
 #: Names of the formats that can be decoded, as users write them.
 FORMATS = ("jpeg", "png", "webp", "gif", "avif", "heic", "bmp")
 
 #: Number of bytes that `sniff` needs.
 NUM_SNIFFED_BYTES = 64
+
+#: Advice at the end of messages about too many pixels. The command and the web service leave it out.
+MAX_PIXELS_ADVICE = "if you trust the file, pass a larger max_pixels, or None for no limit"
 
 _AVIF_BRANDS = frozenset((b"avif", b"avis"))
 _HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"))
@@ -113,6 +121,17 @@ def exif_orientation(exif: bytes | None) -> int:
 
 # Bits of the flags in a WebP file.
 _ANIMATION, _ALPHA = 0x02, 0x10
+
+
+def check_pixels(width: int, height: int, max_pixels: int | None) -> None:
+    """Raise `OpenError` for an image that has no pixels, or more than ``max_pixels``."""
+    if width < 1 or height < 1:
+        raise OpenError(f"it has {width}x{height} pixels")
+    if max_pixels is not None and width * height > max_pixels:
+        raise OpenError(
+            f"it would have {width}x{height} = {width * height} pixels, more than max_pixels = {max_pixels}; "
+            f"{MAX_PIXELS_ADVICE}"
+        )
 
 
 class DamagedImageError(Exception):

@@ -11,8 +11,8 @@ from torch import Tensor
 from ..._engine.common.checks import path_text, shown
 from ..._engine.common.devices import checked_device
 from ..._engine.images.channels import ImageReadMode, check_mode
-from ..._engine.images.decoding import MAX_PIXELS, decode, read_bytes
 from ..._engine.images.formats import sniff
+from ..._engine.images.reading import MAX_PIXELS, decode, read_bytes
 from ..._engine.sources.output_files import write_file as write_whole_file
 from ...encoders import JpegEncoder, PngEncoder
 from ...errors import InvalidArgumentError, SourceTypeError

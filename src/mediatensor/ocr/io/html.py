@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 from typing import IO, Any, NamedTuple
 
-from ..._engine.images.decoding import MAX_FILE_BYTES
+from ..._engine.images.reading import MAX_FILE_BYTES
 from ..._engine.sources.http import TIMEOUT_SECONDS
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, SourceNotFoundError
 

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..._engine.common.checks import check_max_pixels
-from ..._engine.images.decoding import MAX_PIXELS
+from ..._engine.images.reading import MAX_PIXELS
 from ...errors import InvalidArgumentError, SourceTypeError
 from ._documents.images import ImageDocument, ImageOptions
 from ._documents.pages import check_output_size

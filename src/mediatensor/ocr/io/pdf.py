@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._engine.common.checks import check_max_pixels, real_number, refuse_unknown
-from ..._engine.images.decoding import MAX_PIXELS
+from ..._engine.images.reading import MAX_PIXELS
 from ...errors import InvalidArgumentError
 from ._documents.pages import PageNumbers, Pages
 from ._documents.pdf import PdfDocument

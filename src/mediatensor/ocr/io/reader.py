@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from ..._engine.common.checks import check_max_pixels
-from ..._engine.images.decoding import MAX_PIXELS
 from ..._engine.images.formats import look_like, sniff
+from ..._engine.images.reading import MAX_PIXELS
 from ...errors import InvalidArgumentError, OpenError, SourceTypeError
 from ._documents.images import ImageDocument, ImageOptions, is_tiff
 from ._documents.pages import PageNumbers, Pages, check_output_size, keep_source

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._engine.common.checks import path_text
-from ..._engine.images.decoding import MAX_PIXELS
+from ..._engine.images.reading import MAX_PIXELS
 from ..._text_data.documents import (
     DEFAULT_DPI,
     WORD_COLUMNS,

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
 
-from ...._engine.common.checks import check_pixels
 from ...._engine.common.locks import ForkSafeLock
 from ...._engine.common.pictures import Orientation
 from ...._engine.common.threads import working
 from ...._engine.images.channels import Layout, Planes, convert
-from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
+from ...._engine.images.formats import NUM_SNIFFED_BYTES, check_pixels, look_like, sniff
 from ...._engine.images.reading import Bands, open_image
 from ....errors import DecodeError, MissingDependencyError, OpenError
 from .pages import PageSource, keep_source, raising_page_error

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...._engine.images.decoding import read_bytes
+from ...._engine.images.reading import read_bytes
 from ...._engine.sources.source import MemorySource, PathSource, make_source
 from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, OutOfRangeError, PageError
 from ...structure import PageContent

@@ -17,7 +17,7 @@ import socket
 from array import array
 from typing import Any, NamedTuple
 
-from ....isolate import _process
+from ....isolate import _channel
 from ....isolate._confinement import end_with_parent, no_core_dumps
 from .pdf_drawing import drawn_page
 from .pdfium import OpenPdf, PdfOptions, characters, import_pdfium, rendered
@@ -67,13 +67,13 @@ def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None
     documents: dict[int, tuple[OpenPdf, OpenPdf]] = {}
     memory = mmap.mmap(memory_descriptor, 0) if memory_descriptor >= 0 else None
     try:
-        _process.send(connection, READY, b"")
+        _channel.send(connection, READY, b"")
         with connection.makefile("rb") as requests:
             while True:
                 request: Request = pickle.load(requests)
                 # A watchdog thread ends the process, even while PDFium works or after the parent has ended.
                 faulthandler.dump_traceback_later(request.timeout_seconds, exit=True, file=fault_descriptor)
-                _process.send(connection, *_respond(request, documents, memory))
+                _channel.send(connection, *_respond(request, documents, memory))
                 faulthandler.cancel_dump_traceback_later()
     except (EOFError, ConnectionError):
         return

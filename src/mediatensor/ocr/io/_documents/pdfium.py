@@ -25,10 +25,9 @@ from contextlib import ExitStack, closing, contextmanager
 from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
-from ...._engine.common.checks import check_pixels
 from ...._engine.common.interrupts import interrupts_kept
 from ...._engine.common.locks import ForkSafeLock
-from ...._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
+from ...._engine.images.formats import NUM_SNIFFED_BYTES, check_pixels, look_like, sniff
 from ....errors import DecodeError, MissingDependencyError, OpenError, SourceNotFoundError
 
 # Maximum number of documents that stay open. Each may hold an open file, and what PDFium has read of it.

@@ -363,9 +363,7 @@ def plan_straightening(page_shape: tuple[int, int], angle: float) -> Straighteni
     # The tolerance prevents rounding errors of sines from adding a pixel.
     rows, columns = (int(np.ceil(side - 1e-6)) for side in compute_expanded_shape(page_shape, angle))
     if rows * columns > _MAX_PIXELS:
-        raise InvalidArgumentError(
-            f"the upright page would have {columns} x {rows} pixels, more than {_MAX_PIXELS}"
-        )
+        raise InvalidArgumentError(f"the upright page would have {columns} x {rows} pixels, more than {_MAX_PIXELS}")
     upright = (rows, columns)
     forward, back = _turn_matrix(angle, page_shape, upright), _turn_matrix(-angle, upright, page_shape)
     return Straightening(float(angle), page_shape, upright, forward, back)
