@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from ...errors import MediaTensorError as DECORDError
 from . import bridge, logging
-from ._arrays import DECORDContext, NDArray, cpu, gpu
 from ._audio_reader import AudioReader, AVReader
 from ._video_reader import DECORDLimitReachedError, VideoLoader, VideoReader
+from .bridge import DECORDContext, NDArray, cpu, gpu
 
 __all__ = [
     "AVReader",

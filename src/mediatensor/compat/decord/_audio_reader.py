@@ -13,9 +13,8 @@ from ..._engine.common.checks import index_of, whole_number
 from ...decoders import AudioDecoder
 from ...frames import AudioSamples
 from ...isolate._worker import run_bounded
-from ._arrays import DECORDContext, check_context, cpu, source_of, whole_indices
-from ._video_reader import VideoReader
-from .bridge import bridge_out
+from ._video_reader import VideoReader, check_context, source_of, whole_indices
+from .bridge import DECORDContext, bridge_out, cpu
 
 _CPU = cpu(0)
 # Tolerance for rounding errors of frame times: 0.04 s at 44,100 Hz must be 1,764 samples, not 1,765.

@@ -19,12 +19,11 @@ from torch import Tensor
 from ..._engine.common.checks import check_choice, index_of, real_number, shown, whole_number
 from ...decoders import VideoDecoder
 from ...decoders._access import access_to
-from ...errors import DecodeError, InvalidArgumentError
+from ...errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from ...frames import FrameBatch
 from ...isolate._worker import BoundedCalls
 from ...transforms import Resize
-from ._arrays import DECORDContext, check_context, cpu, source_of, whole_indices
-from .bridge import bridge_out
+from .bridge import DECORDContext, bridge_out, cpu
 
 _CPU = cpu(0)
 _IN_ORDER, _FILES_SHUFFLED, _ALL_SHUFFLED = 0, 1, 2
@@ -467,3 +466,35 @@ class _Files:
 
     def frames_at(self, number: int, indices: list[int]) -> FrameBatch:
         return self._opened(number).get_frames_at(indices)
+
+
+def source_of(uri: Any) -> Any:
+    """Return a path or URL unchanged. Read a file object to its end, as in decord, and return the bytes."""
+    return bytes(uri.read()) if hasattr(uri, "read") else uri
+
+
+def check_context(ctx: Any) -> DECORDContext:
+    if not isinstance(ctx, DECORDContext):
+        raise InvalidArgumentError(f"ctx must be cpu(0) or gpu(0) (got {shown(ctx)}).")
+    return ctx
+
+
+def whole_indices(indices: Any, count: int) -> list[int]:
+    """Convert indices to a flat list of non-negative ints. As in decord, floats are truncated.
+
+    Raises:
+        OutOfRangeError: if an index is not between -count and count - 1.
+        InvalidArgumentError: if ``indices`` is a single number, or contains values that are not numbers.
+    """
+    try:
+        wanted = np.array(indices, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        wanted = None
+    if wanted is None or wanted.ndim == 0:
+        raise InvalidArgumentError(f"Indices must be a list of whole numbers (got {shown(indices)}).")
+    for index in wanted.flat:
+        if not -count <= index < count:
+            raise OutOfRangeError(
+                f"Index {index} is out of bounds: it must be from {-count} to {count - 1} (the length is {count})."
+            )
+    return [int(index) % count for index in wanted.flat]

@@ -7,7 +7,8 @@ or PDF files, and convert the results into document elements.
 # For the pages that each rule was measured on, its range and its effect, see benchmarks/results/structure_rules.md, and
 # structure_rules_regions.md for regions and reading order.
 
-from ._drawing import content_of_drawing as content_of_drawing
+from ._content import content_of_drawing as content_of_drawing
+from ._content import content_of_picture as content_of_picture
 from ._field_rules import FIELD_KINDS as FIELD_KINDS
 from ._field_rules import FIELD_SETS as FIELD_SETS
 from ._field_rules import FieldRule as FieldRule
@@ -17,6 +18,8 @@ from ._field_rules import rules_of as rules_of
 from ._fields_asked import extract_fields as extract_fields
 from ._fields_pairs import find_fields as find_fields
 from ._finding import find_structure as find_structure
+from ._finding import find_tables as find_tables
+from ._finding import join_tables as join_tables
 from ._page import REGION_KINDS as REGION_KINDS
 from ._page import FoundCell as FoundCell
 from ._page import FoundField as FoundField
@@ -24,11 +27,8 @@ from ._page import FoundRegion as FoundRegion
 from ._page import FoundTable as FoundTable
 from ._page import PageContent as PageContent
 from ._page import PageStructure as PageStructure
-from ._picture import content_of_picture as content_of_picture
 from ._regions import find_regions as find_regions
 from ._regions import mend_hyphenation as mend_hyphenation
-from ._tables import find_tables as find_tables
-from ._tables import join_tables as join_tables
 
 __all__ = [
     "FIELD_KINDS",

@@ -1,4 +1,4 @@
-"""Find rules, which are straight horizontal or vertical lines, in the image of a page.
+"""Find rules, which are straight horizontal or vertical lines, and bold words in the image of a page.
 
 Solid rules are found by their edges: a rule of any thickness and colour has two long straight edges, and a filled cell
 has an edge on each side. An edge is a row of pixel blocks in which every pixel is darker than the pixel above it, or
@@ -9,6 +9,7 @@ closely above and below it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,6 @@ from PIL import Image
 from .._reading_order.geometry import component_roots
 from ..utils._page_images import image_tools
 from ._page import Boxes
-
-__all__ = ["find_rules", "join_lines", "painted"]
 
 # Pixels in a block: four in the image, which is reduced to half its width.
 _BLOCK = 8
@@ -36,6 +35,14 @@ _MIN_UNDERLINE = 4.0
 _EVEN = 0.5
 # Only this many edges of each kind are kept. Only a page of noise has more.
 _MAX_EDGES = 6000
+
+# Heavy type: rows and columns of pixels sampled in each word. Taller words are sampled at every n-th pixel.
+_ROWS, _COLUMNS = 24, 64
+_WORDS_AT_ONCE = 1024
+# A heavy word has at least this many times the ink of a typical word.
+_HEAVY = 1.2
+# Pixels with less contrast to their surroundings are not ink.
+_MIN_CONTRAST = 30
 
 
 class _Segments(NamedTuple):
@@ -383,3 +390,88 @@ def _unite_groups(parts: _Segments, links: NDArray[np.int64]) -> _Segments:
     np.minimum.at(top, names, y - reach)
     np.maximum.at(bottom, names, y + reach)
     return _Segments(new_left, new_right, (top + bottom) / 2, new_slope, (bottom - top) / 2)
+
+
+def bold_words(
+    ink: NDArray[np.uint8], words: Boxes, texts: Sequence[str], line_ids: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return whether each word is bold, bool (N,).
+
+    Bold words usually come in groups, so the measured boldness of each word is averaged with its neighbours on the
+    line. The average is then compared with all words of the page. If most words of the page are bold, none is marked.
+    """
+    heights = _line_heights(words, line_ids)
+    weight = np.full(len(words), np.nan)
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        part = slice(start, start + _WORDS_AT_ONCE)
+        weight[part] = _measure_boldness(ink, words[part], heights[part])
+    num_letters = np.array([sum(map(str.isalnum, text)) for text in texts], np.int64)
+    weight[num_letters == 0] = np.nan
+    known: NDArray[np.bool_] = np.isfinite(weight)
+    if not known.any():
+        return known
+    order = np.argsort(weight[known])
+    summed = np.cumsum(num_letters[known][order])
+    usual = weight[known][order][np.searchsorted(summed, 0.4 * summed[-1])]
+    score = np.where(known, np.log(np.where(known, weight, 1) / usual), 0.0)
+    # The weight of a word of one or two letters depends on which letters they are.
+    score *= num_letters / (num_letters + 0.5)
+    total, share = score.copy(), known.astype(np.float64)
+    for one, other in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
+        is_beside = 0.5 * (known[one] & known[other] & (line_ids[one] == line_ids[other]))
+        total[one] += is_beside * score[other]
+        share[one] += is_beside
+    is_bold: NDArray[np.bool_] = known & (total > np.log(_HEAVY) * share)
+    return is_bold
+
+
+def _line_heights(words: Boxes, line_ids: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return, for each word, the height of the tallest word in its line."""
+    _, names = np.unique(line_ids, return_inverse=True)
+    highest = np.ones(int(names.max(initial=-1)) + 1)
+    np.maximum.at(highest, names, words[:, 3] - words[:, 1])
+    heights: NDArray[np.float64] = highest[names]
+    return heights
+
+
+def _measure_boldness(ink: NDArray[np.uint8], words: Boxes, heights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a measure of how bold each word looks, float64 (N,); NaN for words without contrast.
+
+    ``heights`` are the line heights. The result is the share of ink in the fullest pixel rows of a word, times the
+    square root of the ratio of stroke thickness to line height.
+    """
+    height, width = ink.shape
+    x0, y0, x1, y1 = np.round(words).astype(np.int64).T
+    x0, x1 = x0.clip(0, width - 1), x1.clip(1, width)
+    y0, y1 = y0.clip(0, height - 1), y1.clip(1, height)
+    steps = np.maximum(1, -(-(y1 - y0) // _ROWS))
+    rows = y0[:, None] + np.arange(_ROWS) * steps[:, None]
+    columns = x0[:, None] + np.arange(_COLUMNS) * steps[:, None]
+    is_row, is_column = rows < y1[:, None], columns < x1[:, None]
+    patches = ink[rows.clip(0, height - 1)[:, :, None], columns.clip(0, width - 1)[:, None, :]]
+    is_word = is_row[:, :, None] & is_column[:, None, :]
+    sample = np.where(is_word, patches, 0)[:, ::2, ::2].reshape(len(words), -1)
+    count = is_word[:, ::2, ::2].sum(axis=(1, 2))
+    ordered = np.sort(sample, axis=1)
+    size = ordered.shape[1]
+
+    def level(quantile: float) -> NDArray[np.float32]:
+        at = size - count + (count * quantile).astype(np.int64)
+        levels: NDArray[np.float32] = ordered[np.arange(len(words)), at.clip(0, size - 1)].astype(np.float32)
+        return levels
+
+    low, middle, high = level(0.03), level(0.5), level(0.97)
+    # Ink is the extreme further from the median, because letters may be darker or brighter than the paper.
+    far = np.where(high - middle >= middle - low, high, low) - middle
+    is_clear = (np.abs(far) >= _MIN_CONTRAST) & (count >= 8)
+    far = np.where(is_clear, far, 1.0)
+    amount = ((patches - middle[:, None, None]) / far[:, None, None]).clip(0, 1) * is_word
+    across = np.abs(np.diff(amount, axis=2)).sum(axis=(1, 2))
+    down = np.abs(np.diff(amount, axis=1)).sum(axis=(1, 2))
+    thickness = 2 * amount.sum(axis=(1, 2)) / np.maximum(across + down, 1) * steps / heights
+    shares = np.sort(amount.sum(axis=2) / np.maximum(is_column.sum(axis=1), 1)[:, None], axis=1)
+    num_rows = is_row.sum(axis=1)
+    full = shares[np.arange(len(words)), (_ROWS - num_rows + 0.7 * num_rows).astype(np.int64).clip(0, _ROWS - 1)]
+    weights: NDArray[np.float64] = np.where(is_clear, full * np.sqrt(thickness), np.nan)
+    weights[~(weights > 0)] = np.nan
+    return weights
