@@ -16,7 +16,6 @@ from torch import Tensor
 from dataset_samples import sample_of, shuffled_samples
 from mediatensor.datasets import DocumentPages, Item, MediaDataset, Sample, Skipped
 from mediatensor.datasets._rows.recipe import OpenFiles
-from mediatensor.datasets._sources import limits
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
 
 SIZE = (30, 40)
@@ -186,7 +185,7 @@ def test_pages_that_are_too_large_fail(documents: list[Path], pdf: Path) -> None
 
 
 def test_documents_of_too_many_pages_fail(documents: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_PAGES", 2)
+    monkeypatch.setattr("mediatensor._text_data.documents.MAX_PAGES", 2)
     rows = DocumentPages(documents)
     assert len(rows) == 3
     with pytest.raises(OpenError, match="3 pages"):

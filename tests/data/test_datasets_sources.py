@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.datasets import Item, VideoClips, as_items
-from mediatensor.datasets._sources import limits
+from mediatensor.datasets._sources import manifests
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError, SourceTypeError
 
@@ -222,8 +222,8 @@ def test_tables_are_refused() -> None:
 
 
 def test_endless_sources_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert limits.MAX_ITEMS > 50
-    monkeypatch.setattr(limits, "MAX_ITEMS", 50)
+    assert manifests.MAX_ITEMS > 50
+    monkeypatch.setattr(manifests, "MAX_ITEMS", 50)
 
     def endless() -> Iterator[str]:
         for number in itertools.count():

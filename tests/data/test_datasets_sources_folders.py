@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mediatensor.datasets import MEDIA_EXTENSIONS, as_items
-from mediatensor.datasets._sources import limits
+from mediatensor.datasets._sources import manifests
 from mediatensor.datasets._sources.items import MediaKind
 from mediatensor.errors import InvalidArgumentError, ReadError, SourceNotFoundError
 
@@ -79,7 +79,7 @@ def test_links_are_followed_without_end(tmp_path: Path) -> None:
 
 
 def test_links_in_circles_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_FOLDERS", 500)
+    monkeypatch.setattr(manifests, "MAX_FOLDERS", 500)
     folders = [tmp_path / f"{number}" for number in range(12)]
     for folder in folders:
         touch(folder, "x.mp4")
@@ -90,13 +90,13 @@ def test_links_in_circles_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_depth_and_number_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_FOLDER_DEPTH", 3)
+    monkeypatch.setattr(manifests, "MAX_FOLDER_DEPTH", 3)
     touch(tmp_path, "a/b/c/1.mp4")
     assert names_under(tmp_path) == ["a/b/c/1.mp4"]
     touch(tmp_path, "a/b/c/d/1.mp4")
     with pytest.raises(InvalidArgumentError, match="deeper than 3"):
         as_items(tmp_path, kind="video")
-    monkeypatch.setattr(limits, "MAX_ITEMS", 2)
+    monkeypatch.setattr(manifests, "MAX_ITEMS", 2)
     touch(tmp_path / "many", "1.mp4", "2.mp4")
     assert len(as_items(tmp_path / "many", kind="video")) == 2
     touch(tmp_path / "many", "3.mp4")

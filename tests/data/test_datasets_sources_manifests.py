@@ -16,7 +16,7 @@ import torch
 from manifests import write_manifest
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.datasets import VideoClips, as_items
-from mediatensor.datasets._sources import limits
+from mediatensor.datasets._sources import manifests, parquet
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, ReadError
 
@@ -159,14 +159,14 @@ def test_damaged_manifests_name_the_line(name: str, content: bytes, message: str
 def test_sources_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_manifest(tmp_path / "rows.csv", ROWS)
     write_manifest(tmp_path / "rows.json", ROWS)
-    monkeypatch.setattr(limits, "MAX_ITEMS", 4)
+    monkeypatch.setattr(manifests, "MAX_ITEMS", 4)
     with pytest.raises(InvalidArgumentError, match=r"line 7 of .*rows.csv exceeds the limit of 4 rows"):
         as_items(tmp_path / "rows.csv", kind="video")
-    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 20)
+    monkeypatch.setattr(manifests, "MAX_LINE_BYTES", 20)
     with pytest.raises(InvalidArgumentError, match=r"line 2 of .*rows.csv is longer than 20 bytes"):
         as_items(tmp_path / "rows.csv", kind="video")
-    monkeypatch.setattr(limits, "MAX_TEXT_BYTES", 100)
-    monkeypatch.setattr(limits, "MAX_JSON_BYTES", 101)
+    monkeypatch.setattr(manifests, "MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr(manifests, "MAX_JSON_BYTES", 101)
     for name, limit in (("rows.csv", 100), ("rows.json", 101)):
         with pytest.raises(InvalidArgumentError, match=rf"{name} has \d+ bytes, more than the limit of {limit}"):
             as_items(tmp_path / name, kind="video")
@@ -250,15 +250,15 @@ def test_parquet_files_over_the_limits_are_refused(tmp_path: Path, monkeypatch: 
     # A dictionary page makes a file of a few hundred bytes out of a long text in many rows.
     write_manifest(tmp_path / "long.parquet", [{"path": "a" * 10_000}] * 2000)
     assert (tmp_path / "long.parquet").stat().st_size < 20_000
-    monkeypatch.setattr(limits, "MAX_PARQUET_COLUMN_BYTES", 10_000_000)
+    monkeypatch.setattr(parquet, "MAX_PARQUET_COLUMN_BYTES", 10_000_000)
     with pytest.raises(InvalidArgumentError, match=r"long.parquet take more than 10000000 bytes"):
         as_items(tmp_path / "long.parquet", kind="video")
     write_manifest(tmp_path / "media.parquet", media_rows(20, "video"), row_group_size=10)
-    monkeypatch.setattr(limits, "MAX_ROW_GROUP_BYTES", 5000)
+    monkeypatch.setattr(parquet, "MAX_ROW_GROUP_BYTES", 5000)
     items = as_items(tmp_path / "media.parquet", kind="video")
     with pytest.raises(ReadError, match=r"row 15 of .*row group 1 of .*media.parquet take more than 5000 bytes"):
         VideoDecoder(items[15].source)
-    monkeypatch.setattr(limits, "MAX_ITEMS", 19)
+    monkeypatch.setattr(manifests, "MAX_ITEMS", 19)
     with pytest.raises(InvalidArgumentError, match=r"has 20 rows; there must be 1 to 19"):
         as_items(tmp_path / "media.parquet", kind="video")
 

@@ -19,7 +19,7 @@ import pytest
 import torch.utils.data
 
 from mediatensor.datasets import DataLoader, Sample, Skipped, TarItems, TarSamples, VideoRecipe
-from mediatensor.datasets._sources import limits
+from mediatensor.datasets._rows import tar_samples
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import (
     InvalidArgumentError,
@@ -261,7 +261,7 @@ def test_both_ways_of_reading_agree_on_damaged_files(tmp_path: Path, form: int) 
 
 
 def test_a_file_over_the_limit_is_passed_over_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_MEDIA_MEMBER_BYTES", 100)
+    monkeypatch.setattr(tar_samples, "MAX_MEDIA_MEMBER_BYTES", 100)
     path = tmp_path / "large.tar"
     path.write_bytes(tar_bytes([("0.mp4", b"0" * 101), ("1.mp4", b"1" * 100)]))
     failed, good = TarSamples(path, TextRecipe(), on_error="skip")

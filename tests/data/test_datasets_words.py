@@ -15,8 +15,8 @@ from PIL import Image
 from torch import Tensor
 
 from dataset_samples import sample_of, shuffled_samples
+from mediatensor._text_data import documents
 from mediatensor.datasets import Item, MediaDataset, Sample, Skipped, WordCrops
-from mediatensor.datasets._sources import limits
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError, SourceNotFoundError
 from mediatensor.ocr.io import Pages as OpenPages
 from mediatensor.transforms import Resize
@@ -168,7 +168,7 @@ def test_a_page_is_decoded_once_for_all_its_words(pages: Pages, monkeypatch: pyt
     rows = WordCrops(annotated(pages))
     rows.__getitems__([0, 3, 1, 4, 2])
     assert len(opened) == 2
-    monkeypatch.setattr(limits, "MAX_KEPT_PAGE_BYTES", HEIGHT * WIDTH * 3 - 1)
+    monkeypatch.setattr(documents, "MAX_KEPT_PAGE_BYTES", HEIGHT * WIDTH * 3 - 1)
     opened.clear()
     WordCrops(annotated(pages)).__getitems__([0, 1, 2])
     assert len(opened) == 3
@@ -273,7 +273,7 @@ def test_unreadable_labels_are_errors(tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / "labels.json").write_text(text)
         with pytest.raises(error):
             WordCrops.from_labels(images)
-    monkeypatch.setattr(limits, "MAX_LABELS_BYTES", 1)
+    monkeypatch.setattr(documents, "MAX_LABELS_BYTES", 1)
     with pytest.raises(OpenError, match="bytes"):
         WordCrops.from_labels(images)
 

@@ -22,7 +22,6 @@ from .._engine.images.reading import MAX_PIXELS
 from ..datasets._rows.dataset import MediaDataset, check_dataset_options
 from ..datasets._rows.recipe import Recipe, misuse
 from ..datasets._rows.samples import Sample
-from ..datasets._sources import limits
 from ..datasets._sources.dispatch import as_items
 from ..datasets._sources.items import Item, ListedItems, checked_classes
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, OpenError, SourceNotFoundError
@@ -30,6 +29,15 @@ from ..samplers._random import global_random, sampling_generator, uses_row_rando
 
 if TYPE_CHECKING:
     from ..ocr.io import Pages
+
+#: Bytes of a file with the labels of words.
+MAX_LABELS_BYTES = 1 << 30
+
+#: Pages of a document.
+MAX_PAGES = 1 << 20
+
+#: Bytes of a decoded page that a worker keeps for the words on it. A larger page is decoded again for each word.
+MAX_KEPT_PAGE_BYTES = 1 << 26
 
 PageChoice: TypeAlias = Literal["all", "first", "random"]
 
@@ -56,7 +64,7 @@ class DocumentOptions:
 
 
 class Document:
-    """An open document, which is a PDF file or an image file. It has at most `limits.MAX_PAGES` pages."""
+    """An open document, which is a PDF file or an image file. It has at most `MAX_PAGES` pages."""
 
     def __init__(self, source: object, options: DocumentOptions) -> None:
         # Imported late, because the OCR package is large and only documents need it.
@@ -65,8 +73,8 @@ class Document:
 
         pdf_options = {"dpi": options.dpi, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, **options.pdf_options}
         self.pages: Pages = open_document(source, **{"max_pixels": options.max_pixels, **pdf_options})
-        if len(self.pages) > limits.MAX_PAGES:
-            raise OpenError(f"The document has {len(self.pages)} pages, more than the limit of {limits.MAX_PAGES}.")
+        if len(self.pages) > MAX_PAGES:
+            raise OpenError(f"The document has {len(self.pages)} pages, more than the limit of {MAX_PAGES}.")
 
     def close(self) -> None:
         # The file is closed when nothing refers to its pages any more.
@@ -208,9 +216,9 @@ def _stated_num_pages(item: Item) -> int:
         number = int(item.extra[_NUM_PAGES])
     except (TypeError, ValueError):
         number = 0
-    if not 1 <= number <= limits.MAX_PAGES:
+    if not 1 <= number <= MAX_PAGES:
         raise InvalidArgumentError(
-            f"The column num_pages of {item.name} must be a whole number from 1 to {limits.MAX_PAGES} "
+            f"The column num_pages of {item.name} must be a whole number from 1 to {MAX_PAGES} "
             f"(got {item.extra[_NUM_PAGES]!r})."
         )
     return number
@@ -474,7 +482,7 @@ class _Pages(Document):
             return self._last_page[1]
         with stages.DECODE:
             page = self.pages[number]
-        self._last_page = (number, page) if page.nbytes <= limits.MAX_KEPT_PAGE_BYTES else None
+        self._last_page = (number, page) if page.nbytes <= MAX_KEPT_PAGE_BYTES else None
         return page
 
 
@@ -517,8 +525,8 @@ def page_index_of(item: Item) -> int:
 def read_labels(file: Path, hint: str = "") -> Any:
     """Read the labels from a JSON file of at most 1 GiB. ``hint`` is added to the error message of a missing file."""
     try:
-        if file.stat().st_size > limits.MAX_LABELS_BYTES:
-            raise OpenError(f"Could not open {file}: it has more than {limits.MAX_LABELS_BYTES} bytes, the limit.")
+        if file.stat().st_size > MAX_LABELS_BYTES:
+            raise OpenError(f"Could not open {file}: it has more than {MAX_LABELS_BYTES} bytes, the limit.")
         with file.open(encoding="utf-8") as stream:
             return json.load(stream)
     except FileNotFoundError:

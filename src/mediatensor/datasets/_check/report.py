@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..._engine.sources.output_files import check_outputs
 from ..._engine.sources.source import read_whole
 from ...errors import InvalidArgumentError
-from .._sources import limits
+from .._sources import tar_shards
 from .._sources.dispatch import REFERENCE_COLUMNS, files_of, item_alone, place_of
 from .._sources.items import LABEL_COLUMNS, Item
 from .._sources.manifests import check_manifest_name, write_rows
@@ -327,10 +327,10 @@ def _captions_of(item: Item) -> str:
     if isinstance(sidecar, str):
         return _make_absolute(sidecar)
     if not isinstance(sidecar, bytes):
-        sidecar = read_whole(sidecar, limits.MAX_COLUMN_BYTES)
-    if len(sidecar) > limits.MAX_COLUMN_BYTES:
+        sidecar = read_whole(sidecar, tar_shards.MAX_COLUMN_BYTES)
+    if len(sidecar) > tar_shards.MAX_COLUMN_BYTES:
         raise InvalidArgumentError(
-            f"The subtitle file {suffix} of {item.name} has more than {limits.MAX_COLUMN_BYTES} bytes, the limit."
+            f"The subtitle file {suffix} of {item.name} has more than {tar_shards.MAX_COLUMN_BYTES} bytes, the limit."
         )
     try:
         text = sidecar.decode("utf-8-sig")

@@ -23,7 +23,7 @@ from ...decoders import SubtitleDecoder, get_container_metadata
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError, StreamError
 from ...frames import AudioSamples, AudioSamplesBatch
 from ...samplers._random import global_random
-from .._sources import limits
+from .._sources import manifests
 from .._sources.items import Item
 from .._sources.rows import CAPTIONS_COLUMN, sidecars_of
 
@@ -398,8 +398,8 @@ def _begin_of_clock(item: Item) -> float:
 
 def _read_json(path: Path) -> Any:
     size = path.stat().st_size
-    if size > limits.MAX_JSON_BYTES:
-        raise ReadError(f"{path} has {size} bytes, more than the limit of {limits.MAX_JSON_BYTES}.")
+    if size > manifests.MAX_JSON_BYTES:
+        raise ReadError(f"{path} has {size} bytes, more than the limit of {manifests.MAX_JSON_BYTES}.")
     try:
         return _as_series(json.loads(path.read_bytes()))
     except (ValueError, RecursionError) as error:

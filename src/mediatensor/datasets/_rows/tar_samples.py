@@ -22,7 +22,7 @@ from ..._engine.common import stages
 from ..._engine.common.checks import function, optional_text, shown, whole_number
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, MediaTensorError, SourceTypeError
-from .._sources import limits
+from .._sources import tar_shards
 from .._sources.items import Item, MediaKind, UnreadableSource, check_kind, checked_classes, class_number
 from .._sources.rows import Columns, item_of_row
 from .._sources.tar_format import Member, TarReader
@@ -40,6 +40,9 @@ from .dataset import draw_seeds, is_asked_by_loader, rank_and_number
 from .recipe import OpenFiles, Recipe, RowReader, RowSpec, checked_epoch, derived_seed
 from .samples import Sample, Skipped, Timing
 from .transport import shared_numbers
+
+#: Bytes of a media member in a stream of shards, which is read into memory as a whole.
+MAX_MEDIA_MEMBER_BYTES = 1 << 31
 
 _T = TypeVar("_T")
 
@@ -418,9 +421,9 @@ class ShardRows:
         if row_number(shard, position) in given:
             return None
         if suffix in COLUMN_SUFFIXES or is_subtitles(suffix):
-            limit = limits.MAX_COLUMN_BYTES
+            limit = tar_shards.MAX_COLUMN_BYTES
         elif is_media(suffix, self._kind, self._media):
-            limit = limits.MAX_MEDIA_MEMBER_BYTES
+            limit = MAX_MEDIA_MEMBER_BYTES
         else:
             return None
         if member.is_broken_link:

@@ -16,7 +16,7 @@ from typing import Any
 from ..._engine.common.checks import function, optional_text, shown
 from ..._engine.sources.source import PathSource, Source, SpanSource
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
-from . import limits
+from . import manifests
 from .items import (
     Item,
     LabelledItems,
@@ -239,9 +239,9 @@ def _check_is_collection(source: Any) -> None:
 def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
     items: list[Item] = []
     from_rows: list[int] = []
-    for number, element in enumerate(islice(source, limits.MAX_ITEMS + 1)):
-        if number == limits.MAX_ITEMS:
-            raise InvalidArgumentError(f"The source has more than {limits.MAX_ITEMS} files, the limit.")
+    for number, element in enumerate(islice(source, manifests.MAX_ITEMS + 1)):
+        if number == manifests.MAX_ITEMS:
+            raise InvalidArgumentError(f"The source has more than {manifests.MAX_ITEMS} files, the limit.")
         if not isinstance(element, Item):
             from_rows.append(number)
         items.append(_item_of_element(element, columns, f"source[{number}]"))

@@ -11,7 +11,7 @@ from typing import Any
 from ..._engine.sources.readers import RangeReader, Reader
 from ..._engine.sources.source import Source, url_scheme
 from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
-from . import limits
+from . import manifests, parquet
 from .items import Item, class_name_in
 from .rows import MAX_WHOLE_BYTES, Columns, TableItems, is_binary, is_media_struct, items_of_rows, row_of_table
 
@@ -43,8 +43,8 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
     dataset = _open_dataset(path, version)
     with _errors_of(path):
         num_rows, schema, version = dataset.count_rows(), dataset.schema, int(dataset.version)
-    if not 0 < num_rows <= limits.MAX_ITEMS:
-        raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {limits.MAX_ITEMS}.")
+    if not 0 < num_rows <= manifests.MAX_ITEMS:
+        raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {manifests.MAX_ITEMS}.")
     blobs = [field.name for field in schema if _is_blob(field)]
     structs = [field.name for field in schema if is_media_struct(field.type)]
     binary = [field.name for field in schema if field.name not in blobs and is_binary(field.type)]
@@ -180,9 +180,9 @@ def _read_rows(
     with _errors_of(path):
         for batch in dataset.scanner(columns=leaves, batch_size=_BATCH_ROWS, scan_in_order=True).to_batches():
             size += batch.nbytes
-            if size > limits.MAX_PARQUET_COLUMN_BYTES:
+            if size > parquet.MAX_PARQUET_COLUMN_BYTES:
                 raise InvalidArgumentError(
-                    f"The columns of {path} take more than {limits.MAX_PARQUET_COLUMN_BYTES} bytes, the limit. Write "
+                    f"The columns of {path} take more than {parquet.MAX_PARQUET_COLUMN_BYTES} bytes, the limit. Write "
                     "it with fewer columns, or keep bytes that are not media in a blob column."
                 )
             rows += [_nest_structs(row, structs) for row in batch.to_pylist()]

@@ -20,10 +20,16 @@ from numpy.typing import NDArray
 from ..._engine.common.checks import shown
 from ..._engine.sources.source import Source, read_whole, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
-from . import limits
+from . import manifests, parquet
 from .items import Item, LazyItems
 from .manifests import parse_json
 from .parquet import batches_of, parquet_file
+
+#: Columns of a LeRobot dataset.
+MAX_COLUMNS = 10_000
+
+#: Frames of an episode of a LeRobot dataset: a day at 1,000 frames per second.
+MAX_EPISODE_FRAMES = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -216,7 +222,7 @@ def open_lerobot(source: object, cameras: Sequence[str] | None = None) -> tuple[
     root = str(os.fspath(source)).rstrip("/") or "/"
     place = join_path(root, "meta/info.json")
     try:
-        info = parse_json(read_whole(place, limits.MAX_JSON_BYTES), place)
+        info = parse_json(read_whole(place, manifests.MAX_JSON_BYTES), place)
     except SourceNotFoundError:
         raise SourceNotFoundError(
             f"There is no LeRobot dataset in {root!r}: it has no meta/info.json. Pass the folder of a downloaded "
@@ -266,8 +272,8 @@ def _version(text: object, place: str) -> tuple[int, int]:
 
 
 def _features(given: object, place: str) -> dict[str, dict[str, Any]]:
-    if not isinstance(given, dict) or not given or len(given) > limits.MAX_COLUMNS:
-        raise InvalidArgumentError(f"features of {place} must name 1 to {limits.MAX_COLUMNS} columns.")
+    if not isinstance(given, dict) or not given or len(given) > MAX_COLUMNS:
+        raise InvalidArgumentError(f"features of {place} must name 1 to {MAX_COLUMNS} columns.")
     features = {}
     for name, feature in given.items():
         dtype, shape = (feature.get("dtype"), feature.get("shape")) if isinstance(feature, dict) else (None, None)
@@ -355,7 +361,7 @@ def json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tup
     ``kinds`` maps each key to the type of its values. ``needed`` describes the keys in messages.
     """
     path = join_path(root, name)
-    for number, line in enumerate(read_whole(path, limits.MAX_JSON_BYTES).splitlines(), start=1):
+    for number, line in enumerate(read_whole(path, manifests.MAX_JSON_BYTES).splitlines(), start=1):
         if line.strip():
             place = f"line {number} of {path}"
             row = parse_json(line, place)
@@ -419,13 +425,13 @@ def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
 
 def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, Any]) -> None:
     index, num_frames = columns["index"], columns["num_frames"]
-    if not 0 < len(index) <= limits.MAX_ITEMS:
-        raise InvalidArgumentError(f"{root} has {len(index)} episodes; there must be 1 to {limits.MAX_ITEMS}.")
+    if not 0 < len(index) <= manifests.MAX_ITEMS:
+        raise InvalidArgumentError(f"{root} has {len(index)} episodes; there must be 1 to {manifests.MAX_ITEMS}.")
     if len(np.unique(index)) < len(index):
         raise InvalidArgumentError(f"{root} is damaged: its metadata list an episode more than once.")
-    if num_frames.max() > limits.MAX_EPISODE_FRAMES:
+    if num_frames.max() > MAX_EPISODE_FRAMES:
         raise InvalidArgumentError(
-            f"An episode of {root} has {num_frames.max()} frames, more than the limit of {limits.MAX_EPISODE_FRAMES}."
+            f"An episode of {root} has {num_frames.max()} frames, more than the limit of {MAX_EPISODE_FRAMES}."
         )
     if not all(np.isfinite(seconds).all() for seconds in columns["begin_seconds"].values()):
         raise InvalidArgumentError(
@@ -471,7 +477,7 @@ def _read_table(path: str, columns: list[str] | None = None) -> dict[str, list[A
             columns = [field.name for field in schema if not field.type.num_fields]
         check_has_columns(path, schema.names, columns)
         read: dict[str, list[Any]] = {name: [] for name in columns}
-        for batch in batches_of(file, path, columns, limits.MAX_PARQUET_COLUMN_BYTES):
+        for batch in batches_of(file, path, columns, parquet.MAX_PARQUET_COLUMN_BYTES):
             for name in columns:
                 read[name] += batch.column(name).to_pylist()
     return read

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..._engine.common.checks import shown
 from ..._engine.sources.source import read_whole, stamp_of
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
-from . import limits
+from . import manifests, parquet
 from .lerobot import (
     Episode,
     EpisodeFiles,
@@ -28,6 +28,9 @@ from .lerobot import (
 )
 from .manifests import parse_json
 from .parquet import RecentlyUsed, batches_of, parquet_file
+
+#: Bytes of LeRobot tables that a process keeps in memory.
+MAX_KEPT_TABLE_BYTES = 1 << 29
 
 #: For each column, an array (rows, *shape), a list of text, or a list of other values.
 _Columns = dict[str, Any]
@@ -53,7 +56,7 @@ def _num_bytes(table: _Table) -> int:
 
 
 # Tables are small compared with the videos, and every row needs its table.
-_kept_tables: RecentlyUsed[_Table] = RecentlyUsed(limits.MAX_KEPT_TABLE_BYTES, _num_bytes)
+_kept_tables: RecentlyUsed[_Table] = RecentlyUsed(MAX_KEPT_TABLE_BYTES, _num_bytes)
 
 
 class TableRows(NamedTuple):
@@ -129,7 +132,7 @@ def _read_group(path: str, column: str, group: int) -> _Table:
 
     with parquet_file(path) as file:
         check_has_columns(path, file.schema_arrow.names, [column])
-        batches = list(batches_of(file, path, [column], limits.MAX_ROW_GROUP_BYTES, group))
+        batches = list(batches_of(file, path, [column], parquet.MAX_ROW_GROUP_BYTES, group))
     return _Table({column: pyarrow.chunked_array([batch.column(column) for batch in batches])}, {}, {})
 
 
@@ -139,7 +142,7 @@ def _read_rows(path: str, columns: Mapping[str, tuple[int, ...]]) -> _Table:
     with parquet_file(path) as file:
         names = file.schema_arrow.names
         check_has_columns(path, names, list(columns))
-        for batch in batches_of(file, path, list(columns), limits.MAX_PARQUET_COLUMN_BYTES):
+        for batch in batches_of(file, path, list(columns), parquet.MAX_PARQUET_COLUMN_BYTES):
             for name, shape in columns.items():
                 values, is_gap = _values(batch.column(name), shape, f"The column {name!r} of {path}")
                 parts[name].append(values)
@@ -259,7 +262,7 @@ def _missing_error(known: LeRobotFormat, name: str) -> SourceNotFoundError:
 def _stats_of_dataset(known: LeRobotFormat) -> dict[str, dict[str, Tensor]]:
     path = join_path(known.root, "meta/stats.json")
     try:
-        recorded = parse_json(read_whole(path, limits.MAX_JSON_BYTES), path)
+        recorded = parse_json(read_whole(path, manifests.MAX_JSON_BYTES), path)
     except SourceNotFoundError:
         raise _missing_error(known, "stats.json") from None
     if not isinstance(recorded, dict):
@@ -280,7 +283,7 @@ def _stats_in_tables(known: LeRobotFormat) -> Iterator[tuple[int, _Recorded]]:
     for path in parquet_files(known.root, "meta/episodes"):
         with parquet_file(path) as file:
             names = [name for name in file.schema_arrow.names if name in wanted]
-            for batch in batches_of(file, path, ["episode_index", *names], limits.MAX_PARQUET_COLUMN_BYTES):
+            for batch in batches_of(file, path, ["episode_index", *names], parquet.MAX_PARQUET_COLUMN_BYTES):
                 for row in batch.to_pylist():
                     stats: dict[str, dict[str, Any]] = {}
                     for key in names:

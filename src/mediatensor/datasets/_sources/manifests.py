@@ -13,9 +13,26 @@ from typing import Any, NamedTuple
 from ..._engine.common.checks import path_text
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, ReadError
-from . import limits
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_are_classes, with_coded_labels
 from .rows import CAPTIONS_COLUMN, Columns, item_of_row
+
+#: Maximum number of files in a source. It stops endless iterables, and manifests made to fill the memory.
+MAX_ITEMS = 10_000_000
+
+#: Maximum nesting of folders.
+MAX_FOLDER_DEPTH = 64
+
+#: Maximum number of folders to search. Links between folders could make any number of paths.
+MAX_FOLDERS = 1_000_000
+
+#: Bytes of a manifest that is read line by line.
+MAX_TEXT_BYTES = 4 << 30
+
+#: Bytes of a JSON manifest, which is read as a whole.
+MAX_JSON_BYTES = 256 << 20
+
+#: Bytes of a line of a manifest. (The `csv` module limits the fields of a line, by default to 128 KiB.)
+MAX_LINE_BYTES = 16 << 20
 
 MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 
@@ -30,8 +47,8 @@ def items_of_text_manifest(path: str, columns: Columns) -> list[Item]:
     folder = os.path.dirname(path)
     items: list[Item] = []
     for place, row in _rows(path):
-        if len(items) == limits.MAX_ITEMS:
-            raise InvalidArgumentError(f"{place} exceeds the limit of {limits.MAX_ITEMS} rows.")
+        if len(items) == MAX_ITEMS:
+            raise InvalidArgumentError(f"{place} exceeds the limit of {MAX_ITEMS} rows.")
         items.append(item_of_row(row, columns, place=place, folder=folder))
     if not items:
         raise InvalidArgumentError(f"There are no files in {path}: it has no rows.")
@@ -55,7 +72,7 @@ def check_manifest_file(path: str, max_bytes: int) -> None:
 
 def _rows(path: str) -> Iterator[_Row]:
     extension = os.path.splitext(path)[1].lower()
-    check_manifest_file(path, limits.MAX_JSON_BYTES if extension == ".json" else limits.MAX_TEXT_BYTES)
+    check_manifest_file(path, MAX_JSON_BYTES if extension == ".json" else MAX_TEXT_BYTES)
     if extension in _DELIMITERS:
         return _delimited_rows(path, _DELIMITERS[extension])
     return _json_lines(path) if extension == ".jsonl" else _json_list(path)
@@ -65,10 +82,10 @@ def _lines(path: str) -> Iterator[str]:
     try:
         with open(path, "rb") as file:
             number = 0
-            while line := file.readline(limits.MAX_LINE_BYTES + 1):
+            while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
-                if len(line) > limits.MAX_LINE_BYTES:
-                    raise InvalidArgumentError(f"line {number} of {path} is longer than {limits.MAX_LINE_BYTES} bytes.")
+                if len(line) > MAX_LINE_BYTES:
+                    raise InvalidArgumentError(f"line {number} of {path} is longer than {MAX_LINE_BYTES} bytes.")
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
@@ -168,8 +185,8 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
     files = []
     for file in _files(folder, MEDIA_EXTENSIONS[kind]):
         files.append(file)
-        if len(files) > limits.MAX_ITEMS:
-            raise InvalidArgumentError(f"There are more than {limits.MAX_ITEMS} files in {folder}, the limit.")
+        if len(files) > MAX_ITEMS:
+            raise InvalidArgumentError(f"There are more than {MAX_ITEMS} files in {folder}, the limit.")
     if not files:
         extensions = " ".join(sorted(MEDIA_EXTENSIONS[kind]))
         others = [f"{other!r}" for other in ("video", "audio") if any(_files(folder, MEDIA_EXTENSIONS[other]))]
@@ -208,9 +225,9 @@ def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
         if identity in outer:  # a link to an outer folder
             continue
         num_folders += 1
-        if len(outer) > limits.MAX_FOLDER_DEPTH or num_folders > limits.MAX_FOLDERS:
+        if len(outer) > MAX_FOLDER_DEPTH or num_folders > MAX_FOLDERS:
             raise InvalidArgumentError(
-                f"The folder {folder} is deeper than {limits.MAX_FOLDER_DEPTH}, or has more than {limits.MAX_FOLDERS} "
+                f"The folder {folder} is deeper than {MAX_FOLDER_DEPTH}, or has more than {MAX_FOLDERS} "
                 f"folders in it (at {path}). Check whether links form a loop."
             )
         inside = []

@@ -18,7 +18,7 @@ from ..._engine.common.locks import ForkSafeLock
 from ..._engine.sources.readers import RawFile, Reader
 from ..._engine.sources.source import Source, SpanSource, make_source, read_whole, stamp_of, url_scheme
 from ...errors import InvalidArgumentError, MissingDependencyError, OpenError, ReadError, SourceNotFoundError
-from . import limits
+from . import manifests
 from .items import FEATURE_TYPES, Item, LabelCoding, LazyItems, check_are_classes, class_name_in, class_number
 from .manifests import check_manifest_file
 from .parquet_pages import Chunk, Page, Place, UnknownPagesError, data_pages, page_of_row, values_of_page
@@ -33,17 +33,26 @@ from .rows import (
     row_of_table,
 )
 
+#: Bytes of a Parquet file. Media in it are read only when they are needed.
+MAX_PARQUET_BYTES = 1 << 40
+
+#: Bytes in memory of the columns of a Parquet file, without media.
+MAX_PARQUET_COLUMN_BYTES = 1 << 30
+
+#: Bytes of the media in one row group of a Parquet file, which are in memory at the same time.
+MAX_ROW_GROUP_BYTES = 4 << 30
+
 _BATCH_ROWS = 256
 
 
 def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     """Return the items of a Parquet file (a path or URL). Paths in it are relative to its folder."""
     if url_scheme(path) is None or os.path.exists(path):
-        check_manifest_file(path, limits.MAX_PARQUET_BYTES)
+        check_manifest_file(path, MAX_PARQUET_BYTES)
     with parquet_file(path) as file:
         num_rows, schema = file.metadata.num_rows, file.schema_arrow
-        if not 0 < num_rows <= limits.MAX_ITEMS:
-            raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {limits.MAX_ITEMS}.")
+        if not 0 < num_rows <= manifests.MAX_ITEMS:
+            raise InvalidArgumentError(f"{path} has {num_rows} rows; there must be 1 to {manifests.MAX_ITEMS}.")
         repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if repeated:
             raise InvalidArgumentError(f"{path} names the column {repeated[0]!r} more than once.")
@@ -51,7 +60,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
         columns, media_leaf = _choose_media(schema, structs, columns, path)
         leaves = [file.schema.column(i).path for i in range(len(file.schema))]
         other_leaves = [leaf for leaf in leaves if leaf not in {media_leaf, *(f"{name}.bytes" for name in structs)}]
-        batches = batches_of(file, path, other_leaves, limits.MAX_PARQUET_COLUMN_BYTES)
+        batches = batches_of(file, path, other_leaves, MAX_PARQUET_COLUMN_BYTES)
         rows = [row for batch in batches for row in batch.to_pylist()]
         group_rows = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         media = None if media_leaf is None else MediaColumn(path, media_leaf, file)
@@ -210,7 +219,7 @@ class MediaColumn:
             number = page_of_row(pages, row)
             if self._last_page is None or self._last_page[0] != (group, number):
                 # Uncompressed pages are not read as a whole, so they may be as large as the chunk.
-                limit = limits.MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
+                limit = MAX_ROW_GROUP_BYTES if chunk.compression else chunk.stop
                 if max(page.plain_size for page in (pages[number], dictionary or pages[number])) > limit:
                     raise UnknownPagesError("a page is too large to be unpacked")
                 values = values_of_page(reader.read_at, pages[number], dictionary, chunk, partial(_unpack, chunk))
@@ -222,7 +231,7 @@ class MediaColumn:
         if last is not None and last[0] == group:
             return last[1]
         with parquet_file(self._path) as file:
-            batches = batches_of(file, self._path, [self._leaf], limits.MAX_ROW_GROUP_BYTES, row_group=group)
+            batches = batches_of(file, self._path, [self._leaf], MAX_ROW_GROUP_BYTES, row_group=group)
             values = [value for batch in batches for value in batch.column(0)]
         self._last_group = (group, values)
         return values

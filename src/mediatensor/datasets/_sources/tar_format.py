@@ -21,7 +21,9 @@ from typing import NamedTuple
 from ..._engine.sources.readers import LOCAL_BLOCK_BYTES, Reader
 from ..._engine.sources.source import Source, SpanSource, make_source, stamp_of, url_scheme
 from ...errors import OpenError, ReadError, SourceNotFoundError
-from . import limits
+
+#: Bytes of a tar header that holds a long name. A name of 4096 bytes, times and permissions take far less.
+MAX_TAR_HEADER_BYTES = 1 << 20
 
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 20
@@ -178,8 +180,8 @@ class TarReader:
 
     def _extended(self, header: tarfile.TarInfo) -> bytes:
         size = self._checked_size(header, {})
-        if size > limits.MAX_TAR_HEADER_BYTES:
-            raise self._damage(f"a header has {size} bytes, more than the limit of {limits.MAX_TAR_HEADER_BYTES}")
+        if size > MAX_TAR_HEADER_BYTES:
+            raise self._damage(f"a header has {size} bytes, more than the limit of {MAX_TAR_HEADER_BYTES}")
         return self._read_whole(size)
 
     def _pass_to(self, position: int) -> None:

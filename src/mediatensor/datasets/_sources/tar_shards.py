@@ -20,10 +20,15 @@ from ..._engine.common.checks import optional_text, shown
 from ..._engine.sources.readers import RawFile
 from ..._engine.sources.source import PathSource, make_source, read_whole, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
-from . import limits
 from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
 from .rows import SUBTITLE_EXTENSIONS, is_url
 from .tar_format import Member, TarMember, TarReader
+
+#: Number of tar shards that one name with braces may mean.
+MAX_SHARDS = 1_000_000
+
+#: Bytes of a .cls, .json or .txt member, or of a subtitle file in a stream of shards.
+MAX_COLUMN_BYTES = 1 << 24
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
@@ -45,7 +50,7 @@ def shard_names(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise SourceTypeError(f"A shard must be a path or a URL (got {shown(one)}).")
-        names += _expand(str(os.fspath(one)), limits.MAX_SHARDS - len(names))
+        names += _expand(str(os.fspath(one)), MAX_SHARDS - len(names))
     if not names:
         raise InvalidArgumentError("There are no shards: the list of shards is empty.")
     seen: set[str] = set()
@@ -66,7 +71,7 @@ def _expand(pattern: str, limit: int) -> list[str]:
             raise SourceNotFoundError(f"Could not open shard: {name} does not exist.")
         names += found
         if len(names) > limit:
-            raise InvalidArgumentError(f"{pattern!r} matches more than {limits.MAX_SHARDS} shards, the limit.")
+            raise InvalidArgumentError(f"{pattern!r} matches more than {MAX_SHARDS} shards, the limit.")
     return names
 
 
@@ -240,10 +245,8 @@ def _column(name: str, suffix: str, part: Any) -> Any:
     if isinstance(part, UnreadableSource):
         part.open()
     if isinstance(part, TarMember):
-        if part.size > limits.MAX_COLUMN_BYTES:
-            raise ReadError(
-                f"{part.describe()} has {part.size} bytes, more than the limit of {limits.MAX_COLUMN_BYTES}."
-            )
+        if part.size > MAX_COLUMN_BYTES:
+            raise ReadError(f"{part.describe()} has {part.size} bytes, more than the limit of {MAX_COLUMN_BYTES}.")
         part = read_whole(part) if part.size else b""
     if not isinstance(part, bytes):
         return part
