@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._engine.common.lazy import lazy_names
+from ._engine import lazy_names
 
 if TYPE_CHECKING:
     from . import decoders, encoders, errors, samplers, transforms
     from ._engine.common.threads import get_num_threads, set_num_threads
     from ._engine.index.indexing import get_index_cache, set_index_cache
-    from ._engine.video.frame_cache import get_frame_cache_bytes, set_frame_cache_bytes
+    from ._engine.video.handles import get_frame_cache_bytes, set_frame_cache_bytes
     from .frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
 
 __version__ = "0.1.0"
@@ -49,7 +49,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("decoders", "encoders", "errors", "samplers", "transforms"), "."),
         **dict.fromkeys(("get_num_threads", "set_num_threads"), "._engine.common.threads"),
         **dict.fromkeys(("get_index_cache", "set_index_cache"), "._engine.index.indexing"),
-        **dict.fromkeys(("get_frame_cache_bytes", "set_frame_cache_bytes"), "._engine.video.frame_cache"),
+        **dict.fromkeys(("get_frame_cache_bytes", "set_frame_cache_bytes"), "._engine.video.handles"),
         **dict.fromkeys(
             ("AudioSamples", "AudioSamplesBatch", "AudioVideoClip", "Frame", "FrameBatch", "ReplacedFrame"), ".frames"
         ),

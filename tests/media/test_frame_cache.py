@@ -18,7 +18,7 @@ import torch
 import media
 import mediatensor
 from exactness import assert_same, find_truth
-from mediatensor._engine.video.frame_cache import FrameCache, kept_bytes
+from mediatensor._engine.video.handles import FrameCache, kept_bytes
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 from oracles import linear_decode_rgb
@@ -374,7 +374,7 @@ def test_closed_decoders_leave_no_frames(clip: Path) -> None:
             with VideoDecoder(clip) as decoder:
                 decoder.get_frames_at([3, 5])
 
-    only_here = tracemalloc.Filter(True, "*/mediatensor/_engine/video/frame_cache.py")
+    only_here = tracemalloc.Filter(True, "*/mediatensor/_engine/video/handles.py")
     tracemalloc.start()
     try:
         open_and_close(10)

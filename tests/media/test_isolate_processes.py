@@ -26,8 +26,7 @@ import quick_child
 from mediatensor.errors import ClosedError, IsolatedWorkerError
 
 # Private: a process that starts at once replaces the real one, whose start takes seconds.
-from mediatensor.isolate import IsolatedWorker, _channel, _process
-from mediatensor.isolate import _worker as _child
+from mediatensor.isolate import IsolatedWorker, _child, _process, _worker
 from mediatensor.isolate._values import MAX_NUM_VALUES
 from places import traced
 from processes import is_running, wait_for_pid, wait_until_gone
@@ -38,7 +37,7 @@ WORKER_FILE = str(sys.modules[IsolatedWorker.__module__].__file__)
 
 @pytest.fixture(autouse=True)
 def quick_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_child, "_PROGRAM", quick_child.PROGRAM)
+    monkeypatch.setattr(_worker, "_PROGRAM", quick_child.PROGRAM)
     monkeypatch.setattr(_process, "START_SECONDS", WAIT_SECONDS)
 
 
@@ -91,7 +90,7 @@ def test_many_calls_from_threads_and_the_end() -> None:
 
 
 def test_closing_ends_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_child, "_PROGRAM", quick_child.HANGING_PROGRAM)
+    monkeypatch.setattr(_worker, "_PROGRAM", quick_child.HANGING_PROGRAM)
     monkeypatch.setattr(_process, "START_SECONDS", 3)
     before = what_is_held()
     with IsolatedWorker() as worker, ThreadPoolExecutor(1) as pool:
@@ -126,7 +125,7 @@ def test_crashes_leave_nothing(worker: IsolatedWorker) -> None:
 @pytest.mark.parametrize("size", [0, 1 << 20])
 def test_a_process_that_stops_between_calls_costs_the_time_of_one(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # A large call would fill the unread socket.
-    monkeypatch.setattr(_channel, "_HAS_SEALED_MEMORY", False)
+    monkeypatch.setattr(_child, "_HAS_SEALED_MEMORY", False)
     monkeypatch.setattr(_process, "GRACE_SECONDS", 0.5)
     with IsolatedWorker(timeout_seconds=0.3) as worker:
         before = worker.run(os.getpid)

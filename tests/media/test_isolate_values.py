@@ -21,8 +21,8 @@ from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
 
 # Private: messages of a compromised process. A real process would end after each case.
-from mediatensor.isolate import _channel, _values
-from mediatensor.isolate._channel import ChannelError, receive, send
+from mediatensor.isolate import _child, _values
+from mediatensor.isolate._child import ChannelError, receive, send
 from mediatensor.isolate._values import (
     MAX_DEPTH,
     MAX_NESTING,
@@ -191,7 +191,7 @@ def test_contents_are_sent_with_and_without_shared_memory(
 ) -> None:
     here, there = ends
     if not is_shared:
-        monkeypatch.setattr(_channel, "_HAS_SEALED_MEMORY", False)
+        monkeypatch.setattr(_child, "_HAS_SEALED_MEMORY", False)
     contents = bytes(range(256)) * 256
     send(there, b"V", b"body", [memoryview(contents)])
     message = receive(here)

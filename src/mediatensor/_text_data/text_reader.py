@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from .._engine.common import stages
 from .._engine.common.checks import TIME_TOLERANCE, function, options_dict, real_number
 from .._engine.common.devices import checked_device
-from .._engine.common.lazy import cached_property
-from .._engine.common.locks import Closing, ForkSafeLock
+from .._engine.common.locks import Closing, ForkSafeLock, cached_property
 from .._engine.index.frame_index import clock_of_index
 from ..datasets._rows.recipe import Recipe
 from ..datasets._rows.samples import Sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._engine.common.lazy import lazy_names
+from .._engine import lazy_names
 from ._audio_clips import AudioClips, AudioRecipe, VideoAudioClips, VideoAudioRecipe
 from ._batches.collate import pad, ragged, stack, stack_columns
 from ._batches.loader import BatchIterator, DataLoader

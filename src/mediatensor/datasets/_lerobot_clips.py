@@ -27,7 +27,7 @@ from .._engine.common.checks import (
     shown,
     whole_number,
 )
-from .._engine.common.lazy import cached_property
+from .._engine.common.locks import cached_property
 from .._engine.images.formats import check_pixels
 from .._engine.images.reading import MAX_PIXELS
 from .._engine.sources.source import Source, read_whole

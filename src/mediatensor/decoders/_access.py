@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .._engine.audio.plan import sample_offset
 from .._engine.common import checks
-from .._engine.common.lazy import cached_property
+from .._engine.common.locks import cached_property
 from .._engine.common.pictures import PadStep, frame_box
 from .._engine.containers.truncated_files import breaks_off
 from .._engine.index.frame_clock import FrameClock

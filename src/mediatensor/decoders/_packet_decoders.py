@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from .._engine.common.checks import shown
-from .._engine.common.lazy import cached_property
-from .._engine.common.locks import Closing, ForkSafeLock
+from .._engine.common.locks import Closing, ForkSafeLock, cached_property
 from .._engine.common.pictures import Orientation
 from .._engine.pyav.audio import samples_of
 from .._engine.pyav.opening import FrameColors, frame_colors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._engine.common.lazy import lazy_names
+from .._engine import lazy_names
 from ._columns import Column, ListColumn, RowMapper, TextColumn, clip_rows
 from ._readers import AudioReader, ClipDecoder, LeRobotReader
 

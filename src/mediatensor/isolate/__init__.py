@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
+from ._child import MEMORY_EXIT_STATUS as MEMORY_EXIT_STATUS
+from ._child import can_deny_network as can_deny_network
+
 # Names that are imported "as" themselves are for other packages of this library. They are not public.
-from ._channel import common_memory as common_memory
-from ._confinement import MEMORY_EXIT_STATUS as MEMORY_EXIT_STATUS
-from ._confinement import can_deny_network as can_deny_network
-from ._confinement import limited_memory as limited_memory
+from ._child import common_memory as common_memory
+from ._child import limited_memory as limited_memory
 from ._process import Process as Process
 from ._process import TimeLimit as TimeLimit
 from ._worker import DEFAULT_MAX_MEMORY_BYTES, DEFAULT_TIMEOUT_SECONDS, IsolatedWorker

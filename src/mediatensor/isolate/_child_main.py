@@ -16,8 +16,8 @@ from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgumentError
-from . import _channel
-from ._confinement import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
+from . import _child
+from ._child import can_deny_network, deny_system_calls, end_with_parent, limited_memory, no_core_dumps
 from ._values import MAX_NUM_VALUES, encode, extent_of, failure_of, ran_out_of_memory
 
 #: Name of the main module in the child. As in ``multiprocessing``, ``__name__ == "__main__"`` must be false there.
@@ -118,12 +118,12 @@ def main(descriptor: int, fault_descriptor: int) -> None:
 
 
 def _start(connection: socket.socket) -> Settings:
-    settings: Settings = pickle.loads(_channel.receive(connection).contents.numpy().data)
+    settings: Settings = pickle.loads(_child.receive(connection).contents.numpy().data)
     if can_deny_network():
         # If the network is not to be denied, the filter only restricts process groups, so its failure is ignored.
         with nullcontext() if settings.denies_network else suppress(OSError):
             deny_system_calls(denies_network=settings.denies_network)
-    _channel.send(connection, Kind.READY, b"")
+    _child.send(connection, Kind.READY, b"")
     return settings
 
 
@@ -133,7 +133,7 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
             # The timer's thread ends the process even if a library holds the interpreter lock or the parent has ended.
             faulthandler.dump_traceback_later(settings.timeout_seconds, exit=True, file=fault_descriptor)
 
-    call = _channel.receive(connection).contents.numpy().data
+    call = _child.receive(connection).contents.numpy().data
     own_pid = os.getpid()
     try:
         if not is_first:
@@ -141,10 +141,10 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
         try:
             function, arguments, keywords = _Unpickler(call, settings.main).load()
         except Exception as error:
-            _channel.send(connection, Kind.NOT_LOADED, *encode(failure_of(error)))
+            _child.send(connection, Kind.NOT_LOADED, *encode(failure_of(error)))
             return
         del call
-        _channel.send(connection, Kind.LOADED, b"")
+        _child.send(connection, Kind.LOADED, b"")
         if is_first:
             start_timer()
         with limited_memory(settings.max_memory_bytes):
@@ -153,7 +153,7 @@ def _serve(connection: socket.socket, fault_descriptor: int, settings: Settings,
             # The called function has forked, and this is the copy. The parent would mistake its answer for the answer
             # to the next call.
             os._exit(0)
-        _channel.send(connection, *answer)
+        _child.send(connection, *answer)
     finally:
         faulthandler.cancel_dump_traceback_later()
 
@@ -176,10 +176,10 @@ def _encode_result(value: Any) -> tuple[bytes, list[memoryview]]:
             "text, bytes, lists, tuples, dictionaries with plain keys, tensors, arrays and results of mediatensor. "
             "Return the parts of the object that you need in this form."
         ) from None
-    if len(structure) > _channel.MAX_BODY_BYTES:
+    if len(structure) > _child.MAX_BODY_BYTES:
         raise InvalidArgumentError(
             f"The function returned {len(structure)} bytes in addition to tensors, arrays and bytes, but at most "
-            f"{_channel.MAX_BODY_BYTES} can be sent from an isolated process. Return long lists as arrays."
+            f"{_child.MAX_BODY_BYTES} can be sent from an isolated process. Return long lists as arrays."
         )
     if (num_values := extent_of(structure).num_values) > MAX_NUM_VALUES:
         raise InvalidArgumentError(

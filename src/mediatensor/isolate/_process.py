@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
 from ..errors import IsolatedWorkerError
-from . import _channel
-from ._channel import above_standard
+from . import _child
+from ._child import above_standard
 
 #: Time limit for the start of a process, and for the imports of its first call.
 START_SECONDS = 300.0
@@ -90,11 +90,11 @@ class Process:
     def send(self, kind: bytes, pieces: Iterable[memoryview], limit: TimeLimit) -> None:
         """Send a message; raise `IsolatedWorkerError` if the process has ended or does not read the message in time."""
         with self._reporting(limit):
-            _channel.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
+            _child.send(self._connection, kind, b"", pieces, deadline=limit.deadline)
 
     def write(self, data: bytes, limit: TimeLimit) -> None:
         """Send raw bytes instead of a message; raise the same errors as `send`."""
-        with self._reporting(limit), _channel.until(self._connection, limit.deadline):
+        with self._reporting(limit), _child.until(self._connection, limit.deadline):
             self._connection.sendall(data)
 
     @contextmanager
@@ -105,13 +105,13 @@ class Process:
             raise self.error(limit.what_failed, "timeout") from None
         except (ConnectionError, EOFError):
             raise self.end_error(limit) from None
-        except _channel.ChannelError as error:
+        except _child.ChannelError as error:
             raise self.error(f"sent an invalid message: {error}", "result") from error
 
-    def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _channel.Message:
+    def receive(self, limit: TimeLimit, *kinds: bytes, max_bytes: int | None = None) -> _child.Message:
         """Wait for a message of one of the given kinds; raise `IsolatedWorkerError` if none arrives in time."""
         with self._reporting(limit):
-            message = _channel.receive(
+            message = _child.receive(
                 self._connection, deadline=limit.deadline, max_bytes=max_bytes, is_alive=lambda: self.is_alive
             )
         if message.kind not in kinds:

@@ -13,9 +13,9 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from .._engine.common.checks import real_number, shown, whole_number
 from .._engine.common.locks import Closing
 from ..errors import ClosedError, InvalidArgumentError, IsolatedWorkerError
-from . import _channel
+from . import _child
+from ._child import MEMORY_EXIT_STATUS, can_deny_network
 from ._child_main import Kind, Settings, is_importing_main, this_main
-from ._confinement import MEMORY_EXIT_STATUS, can_deny_network
 from ._process import MAX_TEXT_BYTES, Process, TimeLimit
 from ._values import decode, rebuild_error
 
@@ -57,7 +57,7 @@ class Child(Process):
             return value
         raise value
 
-    def _answer(self, call: bytes) -> _channel.Message:
+    def _answer(self, call: bytes) -> _child.Message:
         seconds, max_bytes = self._settings.timeout_seconds, self._settings.max_memory_bytes
         if self.num_calls == 1:
             self.send(Kind.SETTINGS, [memoryview(pickle.dumps(self._settings))], TimeLimit.of_start())
@@ -73,7 +73,7 @@ class Child(Process):
             time_of_call = TimeLimit.of_call(seconds)
         return self.receive(time_of_call, Kind.VALUE, Kind.FAILURE, Kind.OUT_OF_MEMORY, max_bytes=max_bytes)
 
-    def _decode(self, answer: _channel.Message) -> Any:
+    def _decode(self, answer: _child.Message) -> Any:
         try:
             value = decode(answer.body, answer.contents)
             if answer.kind == Kind.VALUE:

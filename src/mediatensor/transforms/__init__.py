@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._engine.common.lazy import lazy_names
+from .._engine import lazy_names
 
 if TYPE_CHECKING:
     from .._engine.common.pictures import CropStep, PadStep, ResizeStep

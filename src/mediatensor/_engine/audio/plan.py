@@ -24,7 +24,7 @@ from typing import get_args
 
 from ...errors import InvalidArgumentError, OutOfRangeError
 from ..common.checks import check_choice, finite_number, items_of, real_number, shown, whole_number
-from ..common.lazy import cached_property
+from ..common.locks import cached_property
 from ..pyav.audio import MAX_CHANNELS, MAX_SAMPLE_RATE, Downmix, SampleForm
 
 # Number of taps of FFmpeg's resampling filter, and its cutoff frequency relative to the lower of the two bandwidths.

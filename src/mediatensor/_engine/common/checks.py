@@ -15,15 +15,15 @@ import math
 import operator
 import os
 import reprlib
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError, OutOfRangeError, SourceTypeError
-from .lazy import is_tensor
 from .messages import suggestion
 
 if TYPE_CHECKING:
@@ -50,6 +50,16 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
 
 # Larger integers may not fit into a float for the message.
 _MOST_SHOWN = 1e300
+
+
+def is_tensor(value: object) -> TypeGuard[Tensor]:
+    """Return whether ``value`` is a tensor, without importing torch.
+
+    As long as nothing has imported torch, no value can be a tensor.
+    """
+    # While torch is being imported, it may not have the name ``Tensor`` yet.
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return tensor is not None and isinstance(value, tensor)
 
 
 def shown(value: object) -> str:

@@ -1,13 +1,32 @@
-"""Define a lock that a forked child can use, and the base class of objects with a ``close`` method."""
+"""Define locks and cached properties that a forked child can use, and the base class of objects with ``close``."""
 
 from __future__ import annotations
 
 import _thread
+import functools
 import os
+import sys
 import weakref
 from abc import abstractmethod
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """Python's ``cached_property`` without its lock, which all instances of a class share before Python 3.12.
+
+        If another thread holds that lock during a fork, the child waits for ever. Without the lock, two threads may
+        both compute the value; either result is valid.
+        """
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 class ForkSafeLock(_thread.RLock):  # type: ignore[misc]

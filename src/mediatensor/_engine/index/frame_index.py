@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ...errors import FrameIndexError, InvalidArgumentError
 from ..common import checks
-from ..common.lazy import cached_property, is_tensor
+from ..common.checks import is_tensor
+from ..common.locks import cached_property
 from ..common.messages import counted
 from ..containers.sample_tables import NO_PTS, Int8Array, Int64Array
 from .frame_clock import FrameClock, frame_clock

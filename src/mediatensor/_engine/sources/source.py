@@ -24,7 +24,7 @@ from ...errors import (
     SourceNotFoundError,
     SourceTypeError,
 )
-from ..common.lazy import is_tensor
+from ..common.checks import is_tensor
 from .http import (
     FileChangedError,
     FsspecRanges,

@@ -17,7 +17,7 @@ from torch import Tensor
 from ...errors import DecodeError, DeviceError, StreamError
 from ...frames import Frame, FrameBatch, ReplacedFrame
 from ..common import checks, stages
-from ..common.lazy import cached_property
+from ..common.locks import cached_property
 from ..common.threads import divide_threads
 from ..index.frame_clock import FrameClock
 from ..metadata import video_stream_metadata

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from ..._engine.common.checks import function, shown, whole_number
-from ..._engine.common.lazy import cached_property
+from ..._engine.common.locks import cached_property
 from ...errors import InvalidArgumentError
 from .._rows.dataset import MediaDataset, RowKey, rank_and_number
 from .._rows.recipe import checked_epoch

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..._engine.common.checks import refuse_unknown, shown, whole_number
-from ..._engine.common.lazy import cached_property
+from ..._engine.common.locks import cached_property
 from ..._engine.common.messages import counted
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, OutOfRangeError

@@ -6,8 +6,6 @@ import numpy as np
 
 from .geometry import component_roots
 
-__all__ = ["Relations", "has_text_columns", "row_numbers"]
-
 # Comparisons process about this many pairs of boxes, or of gutters and boxes, at a time, to bound memory.
 _PAIRS_AT_ONCE = 1 << 20
 

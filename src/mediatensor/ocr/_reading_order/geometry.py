@@ -12,18 +12,6 @@ import numpy as np
 from ...errors import InvalidArgumentError
 from ..utils.geometry import box_around, boxes_around, order_points, to_quad
 
-__all__ = [
-    "DIRECTIONS",
-    "check_direction",
-    "component_roots",
-    "deskew_reading_geometries",
-    "detect_text_direction",
-    "reading_angle",
-    "rotation_matrix",
-    "to_boxes",
-    "to_left_to_right",
-]
-
 DIRECTIONS = ("ltr", "rtl", "ttb-rtl", "ttb-ltr")
 # ISO 639 codes of languages written from right to left, used if a text has no letters.
 _RIGHT_TO_LEFT_LANGUAGES = frozenset(

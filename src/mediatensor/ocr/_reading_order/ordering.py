@@ -12,16 +12,6 @@ from ...errors import InvalidArgumentError
 from .columns import Relations, has_text_columns
 from .geometry import check_direction, deskew_reading_geometries, detect_text_direction, to_boxes, to_left_to_right
 
-__all__ = [
-    "ReadingOrderPredictor",
-    "assign_layout_labels",
-    "covering_regions",
-    "layout_label_role",
-    "normalize_layout_label",
-    "resolve_reading_segments",
-    "sort_reading_order",
-]
-
 _ROLES = {
     **dict.fromkeys(("page_header", "header", "running_header"), "header"),
     **dict.fromkeys(("page_footer", "footer", "running_footer"), "footer"),

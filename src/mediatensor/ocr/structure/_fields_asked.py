@@ -16,7 +16,7 @@ import numpy as np
 
 from ._field_rules import MAX_LINE, FieldRule, find_day_first, is_valid, parse_value, plain, rules_of, value_pattern
 from ._page import FoundField, PageContent, box_around
-from ._phrases import (
+from ._text_lines import (
     REGISTRATION,
     Phrase,
     Row,

@@ -18,9 +18,7 @@ import numpy as np
 
 from ._field_rules import plain, value_pattern
 from ._page import Box, FoundField, PageContent
-from ._phrases import Phrase, box_of_words, phrases_of, rows_of
-
-__all__ = ["find_fields"]
+from ._text_lines import Phrase, box_of_words, phrases_of, rows_of
 
 # Words that forms ask for, in a few languages. A phrase with one of them is probably a key.
 _KEY_WORDS = re.compile(

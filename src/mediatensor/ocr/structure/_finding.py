@@ -16,12 +16,11 @@ from ._field_rules import FieldRule
 from ._fields_asked import extract_fields
 from ._fields_pairs import find_fields
 from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructure, box_around
-from ._phrases import adjacent_addresses
-from ._region_lines import lines_of_words
 from ._regions import find_regions
 from ._table_areas import join_rules, lattice_areas, open_areas, stack_areas, words_inside
 from ._table_grid import build_table
 from ._table_text import Run, Segments, TableArea, cut_leaders, is_wrapped, lines_of, runs_of, type_height
+from ._text_lines import adjacent_addresses, lines_of_words
 
 # Words beyond this number are ignored.
 _MAX_WORDS = 100_000

@@ -8,12 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._engine.common.lazy import cached_property
+from ..._engine.common.locks import cached_property
 from .._reading_order.geometry import component_roots
 from ._page import Box, Boxes, box_around
-from ._region_lines import BULLETS, MARK, TextLine
-
-__all__ = ["Block", "blocks_of", "pictures_of"]
+from ._text_lines import BULLETS, MARK, TextLine
 
 # The largest gap between lines of a column, in heights, and the smallest share of the width that they overlap by.
 _MAX_LEADING = 1.3

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._page import Box, Boxes
 from ._region_blocks import Block
-from ._region_lines import BULLETS, MARK
+from ._text_lines import BULLETS, MARK
 
 DECIMAL_MARK = re.compile(r"^\d+\.\d")
 

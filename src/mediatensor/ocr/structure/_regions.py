@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from .._reading_order.geometry import detect_text_direction
 from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
-from ._phrases import adjacent_addresses
 from ._region_blocks import Block, blocks_of, pictures_of
 from ._region_kinds import FIGURE, PageLook, is_captioned, kinds_of, levels_of
-from ._region_lines import lines_of, lines_of_words
+from ._text_lines import adjacent_addresses, lines_of, lines_of_words
 
 # The largest number of words in one line of a picture label.
 _MAX_LABEL_WORDS = 12

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from .._reading_order.geometry import component_roots
 from ._page import Box, PageContent, box_around
-from ._phrases import is_address_block
 from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
+from ._text_lines import is_address_block
 
 # Only this many rules, the longest, are kept, because the number of crossings grows quadratically.
 _MAX_RULES = 4_000

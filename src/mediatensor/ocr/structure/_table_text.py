@@ -14,23 +14,6 @@ from numpy.typing import NDArray
 
 from ._page import Box, PageContent, box_around
 
-__all__ = [
-    "Run",
-    "Segments",
-    "TableArea",
-    "clusters",
-    "column_edges",
-    "column_gaps",
-    "cut_leaders",
-    "drop_sign_columns",
-    "is_number",
-    "is_wrapped",
-    "lines_of",
-    "rule_places",
-    "runs_of",
-    "type_height",
-]
-
 # Running text has at least this many words a line.
 _PROSE_WORDS = 4.0
 # In running text, at least this share of lines end because the next word would not fit.

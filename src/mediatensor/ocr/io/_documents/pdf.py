@@ -28,8 +28,7 @@ from ...utils.geometry import box_around, boxes_around, to_corners
 from .._elements.elements import Character, Word
 from .images import blend_over_white
 from .pages import PageSource, keep_source, raising_page_error
-from .pdf_drawing import MAX_DRAWN_LINES, NUM_STYLE_VALUES, DrawnPage, drawn_page
-from .pdf_process_main import FAILURE, READY, VALUE, Request
+from .pdf_process import FAILURE, MAX_DRAWN_LINES, NUM_STYLE_VALUES, READY, VALUE, DrawnPage, Request, drawn_page
 from .pdfium import (
     MAX_PAGE_CHARACTERS,
     Characters,
@@ -259,7 +258,7 @@ for name in ("", "._engine", "._engine.common", "._engine.images", ".isolate", "
     package = types.ModuleType("mediatensor" + name)
     package.__path__ = [folder + name.replace(".", "/")]
     sys.modules[package.__name__] = package
-from mediatensor.ocr.io._documents.pdf_process_main import main
+from mediatensor.ocr.io._documents.pdf_process import main
 main(*descriptors)
 """
 _FOLDER = str(Path(__file__).resolve().parents[3])
@@ -335,7 +334,7 @@ class IsolatedPdf(KeyedPdf):
         return Characters(codes, boxes, matrix)
 
     def drawn(self, number: int) -> DrawnPage:
-        """Return the drawing of a page as `pdf_drawing.drawn_page` does.
+        """Return the drawing of a page as `pdf_process.drawn_page` does.
 
         Raise `DecodeError` if PDFium fails or takes too long.
         """

@@ -19,8 +19,6 @@ from torch import Tensor, nn
 
 from ....errors import WeightsError
 
-__all__ = ["OnnxGraph", "add_output", "fill_layers", "read_onnx"]
-
 MAX_FILE_BYTES = 2**31 - 1
 """The size limit of protocol-buffer messages; known files are far smaller."""
 

@@ -13,16 +13,6 @@ from typing import Any, TypeVar
 from ...._engine.common.checks import refuse_unknown
 from ....errors import InvalidArgumentError
 
-__all__ = [
-    "ModelCard",
-    "list_models",
-    "make_network",
-    "make_predictor",
-    "model_card",
-    "network_factory",
-    "register_predictor",
-]
-
 NetworkT = TypeVar("NetworkT")
 
 _NETWORKS = {

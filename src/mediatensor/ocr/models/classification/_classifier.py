@@ -11,8 +11,6 @@ from ...datasets import VOCABS
 from .._networks.registry import make_network
 from .._networks.weights import load_pretrained_params, load_weights
 
-__all__ = ["Classifier", "build_classifier", "classifier_cfg"]
-
 
 class Classifier(nn.Module):
     """A network that maps images (N, 3, H, W) to scores (N, classes). Its attribute ``cfg`` is its configuration."""

@@ -1,13 +1,24 @@
-"""Extract the drawing of a PDF page as plain data: the style of its characters, and its lines, areas and images.
+"""The separate PDF process, in which PDFium opens and renders documents, and the drawing of a page as plain data.
 
-This module also runs in the separate PDF process, which must start fast. It therefore imports neither torch nor numpy.
+PDF files are untrusted, and might take over the process. It therefore answers with JSON and raw bytes only, never with
+pickles, which could run code in the parent process. It must start fast, so this module imports neither torch nor numpy.
+
+The drawing of a page is the style of its characters, and its lines, areas and images. If there is no time limit, it is
+extracted without the process.
 """
 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
+import json
 import math
+import mmap
+import os
+import pickle
 import re
+import signal
+import socket
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,15 +26,18 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from ....isolate import _child
 from .pdfium import (
     Characters,
     OpenPdf,
     PdfOptions,
+    characters,
     characters_of,
     import_pdfium,
     page_as_shown,
     picture_size,
     relative_matrix,
+    rendered,
 )
 
 #: Maximum number of lines on a page, and of filled rectangles, of areas and of images. Further ones are left out.
@@ -59,6 +73,8 @@ _STROKED_TEXT = 2  # FPDF_TEXTRENDERMODE_FILL_STROKE: a way to embolden a font t
 _Matrix = tuple[float, float, float, float, float, float]
 # left, bottom, right, top
 _Box = tuple[float, float, float, float]
+
+READY, VALUE, FAILURE = b"R", b"V", b"F"
 
 
 class DrawnPage(NamedTuple):
@@ -389,3 +405,116 @@ def _shared(one: _Box, other: _Box) -> _Box | None:
     left, bottom = max(one[0], other[0]), max(one[1], other[1])
     right, top = min(one[2], other[2]), min(one[3], other[3])
     return (left, bottom, right, top) if left <= right and bottom <= top else None
+
+
+class Request(NamedTuple):
+    """A request that the parent process sends to this process.
+
+    Attributes:
+        key: The parent's number for the document.
+        opening: The pickled arguments of `OpenPdf` if this process does not have the document open, or else ``None``.
+        forgotten: Keys of documents that this process should close.
+        task: ``"open"``, ``"render"``, ``"characters"`` or ``"drawing"``.
+        number: The number of the page, from 0.
+        options: The pickled `PdfOptions`.
+        timeout_seconds: Time after which this process ends itself if the task is not finished.
+    """
+
+    key: int
+    opening: bytes | None
+    forgotten: tuple[int, ...]
+    task: str
+    number: int
+    options: bytes
+    timeout_seconds: float
+
+
+def main(descriptor: int, fault_descriptor: int, memory_descriptor: int) -> None:
+    """Serve requests of the parent process until it closes the connection.
+
+    Args:
+        descriptor: File descriptor of the socket that is connected to the parent.
+        fault_descriptor: File descriptor to which Python writes a traceback if this process crashes.
+        memory_descriptor: File descriptor of the memory that is shared with the parent, or -1 if there is none.
+    """
+    # Output of this process must not reach the standard output of the parent.
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _child.no_core_dumps()
+    faulthandler.enable(fault_descriptor)
+    import_pdfium()
+    connection = socket.socket(fileno=descriptor)
+    _child.end_with_parent(connection)
+    # Each document has a second copy, which `page_as_shown` changes.
+    documents: dict[int, tuple[OpenPdf, OpenPdf]] = {}
+    memory = mmap.mmap(memory_descriptor, 0) if memory_descriptor >= 0 else None
+    try:
+        _child.send(connection, READY, b"")
+        with connection.makefile("rb") as requests:
+            while True:
+                request: Request = pickle.load(requests)
+                # A watchdog thread ends the process, even while PDFium works or after the parent has ended.
+                faulthandler.dump_traceback_later(request.timeout_seconds, exit=True, file=fault_descriptor)
+                _child.send(connection, *_respond(request, documents, memory))
+                faulthandler.cancel_dump_traceback_later()
+    except (EOFError, ConnectionError):
+        return
+
+
+def _respond(
+    request: Request, documents: dict[int, tuple[OpenPdf, OpenPdf]], memory: mmap.mmap | None
+) -> tuple[bytes, bytes, list[memoryview]]:
+    try:
+        for key in request.forgotten:
+            documents.pop(key, None)
+        if request.opening is not None:
+            opening = pickle.loads(request.opening)
+            documents[request.key] = OpenPdf(*opening), OpenPdf(*opening)
+        options: PdfOptions = pickle.loads(request.options)
+        file, copy = documents[request.key]
+        with file() as pdf:
+            match request.task:
+                case "open":
+                    return VALUE, _json(len(pdf)), []
+                case "render":
+                    return _rendered(pdf, request.number, options, memory)
+                case "drawing":
+                    return _drawn(pdf, request.number, options, copy)
+                case _:
+                    found = characters(pdf, request.number, options, copy)
+                    return VALUE, _json(len(found.codes)), _parts(found.boxes, found.matrix, found.codes)
+    except Exception as error:
+        return FAILURE, _json(type(error).__name__, str(error).rstrip(".") or type(error).__name__), []
+
+
+def _rendered(
+    pdf: Any, number: int, options: PdfOptions, memory: mmap.mmap | None
+) -> tuple[bytes, bytes, list[memoryview]]:
+    """Render a page for the parent. If it fits into the shared memory, it is drawn there, and only its size is sent."""
+    is_shared = False
+
+    def new_bitmap(width: int, height: int, format: int, rev_byteorder: bool = False) -> Any:
+        nonlocal is_shared
+        pdfium = import_pdfium()
+        num_bytes = width * height * pdfium.internal.BitmapTypeToNChannels[format]
+        is_shared = memory is not None and num_bytes <= len(memory)
+        buffer = (ctypes.c_ubyte * num_bytes).from_buffer(memory) if memory is not None and is_shared else None
+        return pdfium.PdfBitmap.new_native(width, height, format, rev_byteorder, buffer=buffer)
+
+    *values, data = rendered(pdf, number, options, new_bitmap)
+    return VALUE, _json(*values, is_shared), [] if is_shared else [memoryview(data).cast("B")]
+
+
+def _drawn(pdf: Any, number: int, options: PdfOptions, copy: OpenPdf) -> tuple[bytes, bytes, list[memoryview]]:
+    width, height, text, *drawings = drawn_page(pdf, number, options, copy)
+    numbers = [text.boxes, text.matrix, *drawings]
+    return VALUE, _json(width, height, len(text.codes), *map(len, numbers)), _parts(*numbers, text.codes)
+
+
+def _parts(*arrays: array[Any]) -> list[memoryview]:
+    """Return the bytes of each array. Arrays of 64-bit numbers come first, so that all numbers are aligned."""
+    return [memoryview(part).cast("B") for part in arrays if part]
+
+
+def _json(*values: Any) -> bytes:
+    return json.dumps(values).encode()
