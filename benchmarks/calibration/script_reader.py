@@ -28,7 +28,7 @@ from mediatensor.datasets import MediaDataset
 from mediatensor.ocr.drawing import LANGUAGES, Face, find_faces, random_text, texts_of
 from mediatensor.ocr.models import ppocr_v6_small_reco
 from mediatensor.ocr.models._networks.weights import Checkpoint, read_checkpoint, save_checkpoint
-from mediatensor.ocr.models.recognition._script_readers import FILE, built_in_readers
+from mediatensor.ocr.models.recognition.onnx_lines import SCRIPT_FILE, built_in_readers
 from mediatensor.ocr.training import drawn_lines, evaluate, fit
 
 from ..shared.machine import machine_stamp
@@ -265,8 +265,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     actions = {"train": _train, "ship": _ship, "score": _score}
     parser = training_parser("script_reader", __doc__, actions, 4e-4)
-    parser.add_argument("--model", type=Path, default=FILE, metavar="FILE", help="the checkpoint to score")
-    parser.add_argument("--to", type=Path, default=FILE, metavar="FILE", help="where ship writes the weights")
+    parser.add_argument("--model", type=Path, default=SCRIPT_FILE, metavar="FILE", help="the checkpoint to score")
+    parser.add_argument("--to", type=Path, default=SCRIPT_FILE, metavar="FILE", help="where ship writes the weights")
     return run_action(parser, actions, arguments)
 
 

@@ -42,7 +42,7 @@ from .rules import Change, Figures, changes_of, count_decisions, effect_on, meas
 # Modules of rules, in the order of their steps on a page. A change in a module leaves the results of all earlier steps
 # as they are: boxes of the detector, then images of lines, then scores of the recogniser.
 _AREAS = {
-    "pages": "_pages.preprocessing",
+    "pages": "_networks.preprocessing",
     "detection": "detection.predictor",
     "leftovers": "detection._leftovers",
     "cutting": "_lines.cutting",

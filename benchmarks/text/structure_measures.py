@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mediatensor.ocr._reading_order import columns, ordering
+from mediatensor.ocr._reading_order import boxes as page_boxes
+from mediatensor.ocr._reading_order import ordering
 from mediatensor.ocr.drawing import DrawnPage, draw_random_page
 from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.structure import (
@@ -91,20 +92,20 @@ def make_measures(options: argparse.Namespace, modules: Sequence[str]) -> list[M
     known = {Path(name).stem for name in listed}
     forms, receipts, words = options.forms, options.receipts, options.words
     makers: list[tuple[tuple[str, ...], Any, Callable[[], Iterator[Measure]]]] = [
-        (("fields_pairs", "phrases", "table"), forms, lambda: _read_form_measures(forms, words, known)),
-        (("finding", "fields_pairs", "phrases"), forms, lambda: _form_measures(forms, known)),
-        (("fields_pairs", "phrases", "finding"), True, _drawn_form_measures),
-        (("picture",), forms, lambda: _form_picture_measures(forms, known)),
-        (("columns", "ordering"), forms, lambda: _form_order_measures(forms, known)),
-        (("fields_asked", "field_rules", "phrases"), receipts, lambda: _receipt_measures(receipts, words, known)),
-        (("columns", "ordering"), receipts, lambda: _receipt_order_measures(receipts, known)),
-        (("table",), options.tables, lambda: _table_measures(options.tables)),
-        (("picture",), options.tables, lambda: _table_picture_measures(options.tables)),
-        (("table", "picture"), True, _drawn_table_measures),
-        (("table", "picture", "region", "columns", "ordering"), options.publaynet,
+        (("fields_pairs", "text_lines", "table", "finding"), forms, lambda: _read_form_measures(forms, words, known)),
+        (("finding", "fields_pairs", "text_lines"), forms, lambda: _form_measures(forms, known)),
+        (("fields_pairs", "text_lines", "finding"), True, _drawn_form_measures),
+        (("picture", "content"), forms, lambda: _form_picture_measures(forms, known)),
+        (("boxes", "ordering"), forms, lambda: _form_order_measures(forms, known)),
+        (("fields_asked", "field_rules", "text_lines"), receipts, lambda: _receipt_measures(receipts, words, known)),
+        (("boxes", "ordering"), receipts, lambda: _receipt_order_measures(receipts, known)),
+        (("table", "finding"), options.tables, lambda: _table_measures(options.tables)),
+        (("picture", "content"), options.tables, lambda: _table_picture_measures(options.tables)),
+        (("table", "finding", "picture", "content"), True, _drawn_table_measures),
+        (("table", "finding", "picture", "content", "region", "text_lines", "boxes", "ordering"), options.publaynet,
          lambda: _publaynet_measures(options.publaynet, words)),
-        (("region",), options.docbank, lambda: _docbank_measures(options.docbank)),
-        (("region", "picture", "columns", "ordering", "labels"), True, _drawn_measures),
+        (("region", "text_lines"), options.docbank, lambda: _docbank_measures(options.docbank)),
+        (("region", "text_lines", "picture", "content", "boxes", "ordering", "labels"), True, _drawn_measures),
     ]  # fmt: skip
     made = [
         measure
@@ -152,7 +153,7 @@ def _regions_measures(
             return results()
 
     memory: dict[Any, Any] = {}
-    yield Measure(("region_lines", "region_blocks"), results, scores)
+    yield Measure(("text_lines", "region_blocks"), results, scores)
     yield Measure(("region_kinds", "region_pictures", "regions"), faster, scores)
 
 
@@ -191,7 +192,7 @@ def _read_form_measures(folder: Path, words: Path, known: set[str]) -> Iterator[
             for image, truth, content in zip(images, truths, of_words, strict=True)
         ]
         links = [form_links(truth) for truth in truths]
-        yield _links_measure(("fields_pairs", "phrases"), f"forms, {split}", links, sources, find_fields)
+        yield _links_measure(("fields_pairs", "text_lines"), f"forms, {split}", links, sources, find_fields)
         alone = [{"as read": content} for content in of_words]
         yield _links_measure(("table",), f"forms by find_structure, {split}", links, alone, _fields_of_structure)
 
@@ -206,7 +207,7 @@ def _form_measures(folder: Path, known: set[str]) -> Iterator[Measure]:
             for page, truth in zip(pages, truths, strict=True)
         ]
         links = [form_links(truth) for truth in truths]
-        yield _links_measure(("fields_pairs", "phrases"), f"forms, {split}", links, given, find_fields)
+        yield _links_measure(("fields_pairs", "text_lines"), f"forms, {split}", links, given, find_fields)
         # A third of the forms is enough.
         step = 1 if len(pages) < _MANY_FORMS else 3
         name = f"forms by find_structure, {len(pages[::step])} {split.split()[1]}"
@@ -222,7 +223,7 @@ def _drawn_form_measures() -> Iterator[Measure]:
     given = [{"true words": content_of_picture(page.image, *_columns(_words_of_lines(page)))} for page in drawn]
     links = [drawn_links(page) for page in drawn]
     name = f"{len(drawn)} unseen drawn pages"
-    yield _links_measure(("fields_pairs", "phrases"), f"forms, {name}", links, given, find_fields)
+    yield _links_measure(("fields_pairs", "text_lines"), f"forms, {name}", links, given, find_fields)
     yield _links_measure(("finding",), f"forms by find_structure, {name}", links, given, _fields_of_structure)
     others = [drawn_region_page(seed)[2] for seed in _UNSEEN_SEEDS]
 
@@ -256,7 +257,7 @@ def _form_picture_measures(folder: Path, known: set[str]) -> Iterator[Measure]:
         links = [form_links(truth) for truth in truths]
         name = f"forms, {len(pages)} {split.split()[1]}"
         scores = _links_measure((), name, links, [], find_fields).scores
-        yield Measure(("picture",), again, scores)
+        yield Measure(("picture", "content"), again, scores)
 
 
 def _form_order_measures(folder: Path, known: set[str]) -> Iterator[Measure]:
@@ -319,7 +320,7 @@ def _form_order_measure(name: str, forms: Sequence[Any]) -> Measure:
             total += len(pairs)
         return {name: kept / total}
 
-    return Measure(("columns", "ordering"), lambda: [_segments(page) for page in lines], scores)
+    return Measure(("boxes", "ordering"), lambda: [_segments(page) for page in lines], scores)
 
 
 def _filled(entity: Any) -> list[Any]:
@@ -337,7 +338,7 @@ def _boxes_of_groups(boxes: NDArray[np.float64], numbers: NDArray[np.int64]) -> 
 
 def _segments(boxes: NDArray[np.float64]) -> list[list[int]]:
     """Order lines and split the order into paragraphs, as exports do."""
-    numbers = columns.row_numbers(boxes)
+    numbers = page_boxes.row_numbers(boxes)
     rows: dict[int, list[int]] = {}
     for line in np.lexsort((boxes[:, 0], numbers)).tolist():
         rows.setdefault(int(numbers[line]), []).append(line)
@@ -369,7 +370,7 @@ def _receipts_measure(name: str, truths: Sequence[Any], contents: Sequence[Any])
         exact, letters = np.mean(marks, axis=0).tolist()
         return {f"{name}, exact": exact, f"{name}, letters": letters}
 
-    return Measure(("fields_asked", "field_rules", "phrases"), results, scores)
+    return Measure(("fields_asked", "field_rules", "text_lines"), results, scores)
 
 
 def _line_order_measure(
@@ -391,7 +392,7 @@ def _line_order_measure(
             values[f"paragraphs, {name}"] = float(np.mean(right))
         return values
 
-    return Measure(("columns", "ordering"), lambda: [_segments(page) for page in lines], scores)
+    return Measure(("boxes", "ordering"), lambda: [_segments(page) for page in lines], scores)
 
 
 def _table_measures(folder: Path) -> Iterator[Measure]:
@@ -409,7 +410,7 @@ def _table_measures(folder: Path) -> Iterator[Measure]:
             for pages in contents
         ]
 
-    yield Measure(("table",), results, _relation_scores(f"tables, {len(truths)} known files", truths))
+    yield Measure(("table", "finding"), results, _relation_scores(f"tables, {len(truths)} known files", truths))
 
 
 def _table_picture_measures(folder: Path) -> Iterator[Measure]:
@@ -436,7 +437,9 @@ def _table_picture_measures(folder: Path) -> Iterator[Measure]:
             found.append([relation for content in contents for relation in tables_of(content, find_tables(content))])
         return found
 
-    yield Measure(("picture",), results, _relation_scores(f"tables in pictures, {len(truths)} known files", truths))
+    yield Measure(
+        ("picture", "content"), results, _relation_scores(f"tables in pictures, {len(truths)} known files", truths)
+    )
 
 
 def _drawn_table_measures() -> Iterator[Measure]:
@@ -465,8 +468,8 @@ def _drawn_table_measures() -> Iterator[Measure]:
         return [tables_of(content, find_tables(content)) for content in contents]
 
     contents, scores = read(), _relation_scores(f"tables, {len(drawn)} unseen drawn pages", truths)
-    yield Measure(("table",), lambda: found(contents), scores)
-    yield Measure(("picture",), lambda: found(read()), scores)
+    yield Measure(("table", "finding"), lambda: found(contents), scores)
+    yield Measure(("picture", "content"), lambda: found(read()), scores)
 
 
 def _words_of_lines(page: DrawnPage) -> list[Any]:
@@ -507,8 +510,8 @@ def _publaynet_measures(folder: Path, words: Path) -> Iterator[Measure]:
         again = [content_of_picture(image, *words) for _, image, words in pages]
         return [find_regions(content, find_tables(content)) for content in again]
 
-    yield Measure(("table",), with_tables, scores)
-    yield Measure(("picture",), read_again, scores)
+    yield Measure(("table", "finding"), with_tables, scores)
+    yield Measure(("picture", "content"), read_again, scores)
     yield from _regions_measures(contents, tables, scores)
     lines = [_boxes_of_groups(content.boxes, content.line_ids) for content in contents]
 
@@ -521,7 +524,7 @@ def _publaynet_measures(folder: Path, words: Path) -> Iterator[Measure]:
             runs += 1 + sum(one != two for one, two in pairwise(homes))
         return {f"order of regions, {len(pages)} known pages": parts / max(1, runs)}
 
-    yield Measure(("columns", "ordering"), lambda: [_segments(page) for page in lines], order_scores)
+    yield Measure(("boxes", "ordering"), lambda: [_segments(page) for page in lines], order_scores)
 
 
 def _region_of(box: NDArray[np.float64], regions: Sequence[tuple[str, Any]]) -> int:
@@ -590,7 +593,7 @@ def _labelled_order_measure(name: str, pages: Sequence[DrawnPage]) -> Measure:
         ]
 
     return Measure(
-        ("columns", "ordering", "labels"), results, lambda found: {name: float(np.mean(list(map(kendall_tau, found))))}
+        ("boxes", "ordering", "labels"), results, lambda found: {name: float(np.mean(list(map(kendall_tau, found))))}
     )
 
 
@@ -618,4 +621,4 @@ def _drawn_region_measures(name: str, drawn: Sequence[Any]) -> Iterator[Measure]
         for _, _, content, _ in drawn
     ]
     yield from _regions_measures([page[2] for page in drawn], [page[3] for page in drawn], scores)
-    yield Measure(("picture",), read_again, scores)
+    yield Measure(("picture", "content"), read_again, scores)

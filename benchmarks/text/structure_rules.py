@@ -90,7 +90,7 @@ def add_command(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    areas = options.areas or ["field", "phrases", "table", "region", "finding", "columns", "ordering"]
+    areas = options.areas or ["field", "text_lines", "table", "region", "finding", "boxes", "ordering"]
     modules = rule_modules(areas)
     names = [module.__name__.rpartition(".")[2].strip("_") for module in modules]
     bases = [_Base(measure) for measure in make_measures(options, names)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr._reading_order.geometry import component_roots
+from mediatensor.ocr._reading_order.boxes import component_roots
 from mediatensor.ocr.models.reading_order import (
     ReadingOrderPredictor,
     assign_layout_labels,

@@ -43,7 +43,6 @@ PageChoice: TypeAlias = Literal["all", "first", "random"]
 
 _NUM_PAGES = "num_pages"
 
-
 #: Default resolution in pixels per inch for pages of PDF files, as in `read_pdf`.
 DEFAULT_DPI = 144.0
 

@@ -56,7 +56,6 @@ _SINGLE_DOCUMENT_FORMATS = ("html", "hocr", "alto", "pdf")
 # union.
 _SAME_PLACE_IOU = 0.5
 
-
 _PAGE_OPTIONS = (
     "overlay", "dpi", "every", "det_arch", "reco_arch", "rotated", "straighten", "layout", "join_tables", "fields",
     "text_layer", "keep_look", "values",

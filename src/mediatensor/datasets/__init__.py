@@ -28,7 +28,7 @@ from ._video_clips import VideoClips, VideoRecipe, VideoTextClips, VideoTextReci
 
 if TYPE_CHECKING:
     from .._text_data.documents import DocumentPages, WordCrops
-    from ._shards.writing import write_shards
+    from ._shards import write_shards
 
 __all__ = [
     "FINDING_KINDS",
@@ -87,6 +87,6 @@ __getattr__ = lazy_names(
     {
         "DocumentPages": ".._text_data.documents",
         "WordCrops": ".._text_data.documents",
-        "write_shards": "._shards.writing",  # which imports the encoders
+        "write_shards": "._shards",  # which imports the encoders
     },
 )

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 #: Largest size of the body of a result: its structure without the contents of tensors, arrays and bytes.
 MAX_BODY_BYTES = 64 << 20
 

@@ -25,7 +25,6 @@ from ._random import planned_by, sampling_generator
 if TYPE_CHECKING:
     from ..decoders import VideoDecoder
 
-
 Policy: TypeAlias = Literal["repeat_last", "wrap", "error"]
 Position = TypeVar("Position", int, float)
 

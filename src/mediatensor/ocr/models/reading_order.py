@@ -6,12 +6,15 @@ is known, the labels of its regions.
 
 from __future__ import annotations
 
-from .._reading_order.geometry import deskew_reading_geometries, detect_text_direction
+from .._reading_order.boxes import (
+    deskew_reading_geometries,
+    detect_text_direction,
+    layout_label_role,
+    normalize_layout_label,
+)
 from .._reading_order.ordering import (
     ReadingOrderPredictor,
     assign_layout_labels,
-    layout_label_role,
-    normalize_layout_label,
     resolve_reading_segments,
     sort_reading_order,
 )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from .._reading_order.geometry import component_roots
+from .._reading_order.boxes import component_roots
 from ..utils._page_images import image_tools
 from ._page import Boxes
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._engine.common.locks import cached_property
-from .._reading_order.geometry import component_roots
+from .._reading_order.boxes import component_roots
 from ._page import Box, Boxes, box_around
 from ._text_lines import BULLETS, MARK, TextLine
 

@@ -64,7 +64,6 @@ FUNCTIONS = frozenset(
     "sin cos tan log ln exp max min lim sup inf det dim ker arg mod tr if for and otherwise where".split()
 )
 
-
 # Headers end above the first of these shares of the page height. Footers start below the second.
 _HEADER_ZONE = 0.13
 _FOOTER_ZONE = 0.87

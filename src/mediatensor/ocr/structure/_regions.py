@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._reading_order.geometry import detect_text_direction
+from .._reading_order.boxes import detect_text_direction
 from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
 from ._region_blocks import Block, blocks_of, pictures_of
 from ._region_kinds import FIGURE, PageLook, is_captioned, kinds_of, levels_of

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .._reading_order.geometry import component_roots
+from .._reading_order.boxes import component_roots
 from ._page import Box, PageContent, box_around
 from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
 from ._text_lines import is_address_block

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .._reading_order.geometry import detect_text_direction
+from .._reading_order.boxes import detect_text_direction
 from ._page import FoundCell, FoundTable, PageContent
 from ._table_text import (
     Run,

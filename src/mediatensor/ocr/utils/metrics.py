@@ -43,7 +43,6 @@ __all__ = [
     "string_match",
 ]
 
-
 # The recalls at which the curve of precision over recall is sampled.
 _RECALLS = np.linspace(0, 1, 101)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._reading_order.ordering import layout_label_role, normalize_layout_label
+from ..._reading_order.boxes import layout_label_role, normalize_layout_label
 from ...structure._regions import line_joints
 from ...utils.geometry import box_around
 from .._elements.elements import Geometry

@@ -12,13 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._reading_order.columns import row_numbers
-from ..._reading_order.geometry import deskew_reading_geometries, detect_text_direction
+from ..._reading_order.boxes import (
+    deskew_reading_geometries,
+    detect_text_direction,
+    normalize_layout_label,
+    row_numbers,
+)
 from ..._reading_order.ordering import (
     ReadingOrderPredictor,
     assign_layout_labels,
     covering_regions,
-    normalize_layout_label,
     resolve_reading_segments,
 )
 from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._reading_order.ordering import layout_label_role, normalize_layout_label
+from ..._reading_order.boxes import layout_label_role, normalize_layout_label
 from ...structure import mend_hyphenation
 from ...utils.geometry import box_around
 from .._elements.elements import Block, Line, UnreadLine, Word

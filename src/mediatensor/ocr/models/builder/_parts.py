@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import InvalidArgumentError, MissingDependencyError
-from ..._reading_order.geometry import reading_angle, rotation_matrix
+from ..._reading_order.boxes import reading_angle, rotation_matrix
 from ...io.elements import Field, LayoutElement, Table, TableCell, Word
 from ...structure import PageStructure
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners, to_quad

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
-from ..._reading_order.ordering import normalize_layout_label, sort_reading_order
+from ..._reading_order.boxes import normalize_layout_label
+from ..._reading_order.ordering import sort_reading_order
 from ...io.elements import Block, Character, Field, KIEPage, Page, Prediction, Table, Word
 from ...io.exporters import page_reading_order
 from ...structure import (

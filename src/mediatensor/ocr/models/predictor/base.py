@@ -56,7 +56,7 @@ from ..classification.ppocr import LineOrientationClassifier
 from ..classification.predictor import LinePageOrientation, OrientationPredictor
 from ..detection.predictor import DetectionPredictor, Located
 from ..layout.predictor import LayoutPredictor
-from ..recognition._script_readers import leave_out_of_state, readers_by_script
+from ..recognition.onnx_lines import leave_out_of_state, readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ..table_structure.predictor import TablePredictor
 from ._steps import (

@@ -1,21 +1,28 @@
-"""Recognisers of text lines that are loaded from ONNX files. They can be used instead of the default recogniser."""
+"""Recognisers of text lines that are used instead of the default recogniser, or for scripts that it cannot read.
+
+They are loaded from ONNX files. `SCRIPT_FILE` has the weights of a recogniser of Cyrillic, Greek and Vietnamese
+letters, in half precision. It is the default recogniser, which ``benchmarks/calibration/script_reader.py`` trained
+further on rendered lines. It reads only lines that the script classifier assigns to one of these scripts, so it does
+not affect the text of other lines.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...._engine.common.checks import path_text
+from ...._engine.common.checks import path_text, shown
 from ....errors import InvalidArgumentError, MissingDependencyError, WeightsError
 from .._lines.words import is_right_to_left
 from .._networks.onnx import OnnxGraph, add_output, read_onnx
-from .._networks.transfers import not_compiled
-from .._networks.weights import check_file, is_file
+from .._networks.transfers import not_compiled, uncompiled_module
+from .._networks.weights import check_file, compare_checksum, is_checkpoint, is_file, load_checkpoint
 from .ppocr import CtcLineRecognizer
 
 __all__ = ["OnnxLineRecognizer", "load_line_recognizer"]
@@ -27,6 +34,15 @@ LARGEST_DICTIONARY = 2**21
 HEIGHT, TRIED_WIDTHS = 48, (320, 640)
 RIGHT_TO_LEFT_LETTERS = 20
 """A dictionary with fewer letters of right-to-left scripts is not for a right-to-left script."""
+
+SCRIPT_FILE = Path(__file__).with_name("script_reader.pt")
+SCRIPT_FILE_SHA256 = "71792a5fcef75114ad226ad882557ff3ce08d75ed552e8ef44684ce71ddb68ad"
+# Ranges of the letters of each script in `SCRIPT_FILE`. All lines can also have Latin letters without accents.
+_LETTERS = {
+    "Cyrillic": ((0x400, 0x500),),
+    "Greek": ((0x370, 0x400),),
+    "Vietnamese": ((0xC0, 0x250), (0x1E00, 0x1F00)),
+}
 
 
 class FeatureSession:
@@ -309,3 +325,86 @@ def _fit_to_classes(characters: list[str], num_classes: int, file: Path, source:
         f"{source} lists {len(characters)} characters, and the network of {file} has {num_classes} classes: a blank, "
         f"{num_classes - 2} characters and a space. Give the dictionary that belongs to it."
     )
+
+
+def readers_by_script(
+    readers: Mapping[str, str | os.PathLike[str] | nn.Module | None] | None, recogniser: nn.Module
+) -> dict[str, CtcLineRecognizer]:
+    """Load the recognisers for the scripts that the main recogniser cannot read, and return them by script.
+
+    Args:
+        readers: A model or the path of a file for each script, or ``None`` to leave a script unread. The recogniser in
+            `SCRIPT_FILE` reads its scripts if ``readers`` does not name them. Each file is loaded only once.
+        recogniser: The main recogniser, which reads all other lines, and detects scripts that it cannot read. If it
+            does not detect scripts, there are no readers.
+    """
+    given = {} if readers is None else readers
+    if not isinstance(given, Mapping) or not all(isinstance(script, str) for script in given):
+        raise InvalidArgumentError(f"script_readers={shown(readers)}: give a dict of readers by the name of a script.")
+    classifier = getattr(uncompiled_module(recogniser), "script_classifier", None)
+    if classifier is None:
+        if not given:
+            return {}
+        raise InvalidArgumentError(
+            "script_readers need the default recogniser with its published weights and all of its characters, which "
+            "finds scripts: give pretrained=True, and no vocab. To read everything by one model, give it as reco_arch."
+        )
+    known = sorted(name for name in classifier.names if name)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise InvalidArgumentError(f"script_readers for {', '.join(unknown)}: scripts are {', '.join(known)}.")
+    found = {} if given.keys() >= _LETTERS.keys() else built_in_readers()
+    loaded: dict[str, nn.Module] = {}
+    for script, reader in given.items():
+        if reader is None:
+            found.pop(script, None)
+            continue
+        if not isinstance(reader, nn.Module):
+            name = path_text(f"the reader for {script}", reader)
+            if name not in loaded:
+                is_trained = is_checkpoint(name)
+                loaded[name] = load_checkpoint(name, "recognition") if is_trained else load_line_recognizer(name)
+            reader = loaded[name]
+        if not isinstance(uncompiled_module(reader), CtcLineRecognizer):
+            raise InvalidArgumentError(
+                f"the reader for {script} is a {type(reader).__name__}: give a recogniser of lines, such as one that "
+                "fit has trained or that load_line_recognizer returns, or the path of its file."
+            )
+        found[script] = cast(CtcLineRecognizer, reader.eval())
+    return found
+
+
+def leave_out_of_state(predictor: nn.Module) -> None:
+    """Leave the parameters of ``predictor.script_readers`` out of the state dict of a predictor.
+
+    Readers are loaded from their own files. A predictor without readers can therefore load the state of one with them.
+    """
+    predictor.register_state_dict_post_hook(_remove_readers)  # type: ignore[no-untyped-call]
+    predictor.register_load_state_dict_post_hook(_expect_no_readers)  # type: ignore[no-untyped-call]
+
+
+def _remove_readers(predictor: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    for name in [name for name in state if name.startswith(f"{prefix}script_readers.")]:
+        del state[name]
+
+
+def _expect_no_readers(predictor: nn.Module, incompatible: Any) -> None:
+    missing = incompatible.missing_keys
+    missing[:] = [name for name in missing if "script_readers." not in name]
+
+
+def built_in_readers(path: Path = SCRIPT_FILE) -> dict[str, CtcLineRecognizer]:
+    """Load the recogniser in `SCRIPT_FILE`, or in a file that replaces it, and return a reader for each of its scripts.
+
+    The readers share all layers except the last. Apart from unaccented Latin letters, the last layer of a reader has
+    the letters of only one script, because many letters of different scripts look the same.
+    """
+    if path == SCRIPT_FILE:
+        compare_checksum(check_file(SCRIPT_FILE), SCRIPT_FILE_SHA256)
+    model = cast(CtcLineRecognizer, load_checkpoint(path, "recognition"))
+    others = [character for character in model.characters if not character.isalpha() or character.isascii()]
+    readers = {}
+    for script, ranges in _LETTERS.items():
+        own = [c for c in model.characters if c.isalpha() and any(low <= ord(c) < high for low, high in ranges)]
+        readers[script] = model.with_vocab([*others, *own])
+    return readers

@@ -22,7 +22,7 @@ from ...io import Page
 from ...video import Place, Slide, TextKind, TextTrack, TrackLine, VideoReading
 from ..detection.predictor import DetectionPredictor
 from ..predictor import OCRPredictor
-from ..recognition._script_readers import leave_out_of_state, readers_by_script
+from ..recognition.onnx_lines import leave_out_of_state, readers_by_script
 from ..recognition.predictor import RecognitionPredictor
 from ._kinds import (
     KindJudge,

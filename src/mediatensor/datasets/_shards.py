@@ -17,18 +17,18 @@ from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from ..._engine.common.checks import check_choice, path_text, shown, whole_number
-from ..._engine.common.messages import counted, json_bytes, progress, to_json, warn_user
-from ..._engine.sources.output_files import check_outputs, remove_unfinished, write_error, writing
-from ...errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
-from .._audio_clips import AudioRecipe, VideoAudioRecipe
-from .._rows.dataset import ColumnDataset, MediaDataset, rank_and_number
-from .._sources.items import Item, MediaKind
-from .._sources.parquet import parquet_file
-from .._sources.tar_format import TarReader
-from .._sources.tar_shards import group_members
-from .._video_clips import VideoRecipe
-from .contents import RowContents, contents_of, plain_columns
+from .._engine.common.checks import check_choice, path_text, shown, whole_number
+from .._engine.common.messages import counted, json_bytes, progress, to_json, warn_user
+from .._engine.sources.output_files import check_outputs, remove_unfinished, write_error, writing
+from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
+from ._audio_clips import AudioRecipe, VideoAudioRecipe
+from ._rows.dataset import ColumnDataset, MediaDataset, rank_and_number
+from ._rows.shard_contents import RowContents, contents_of, plain_columns
+from ._sources.items import Item, MediaKind
+from ._sources.parquet import parquet_file
+from ._sources.tar_format import TarReader
+from ._sources.tar_shards import group_members
+from ._video_clips import VideoRecipe
 
 T = TypeVar("T")
 R = TypeVar("R")

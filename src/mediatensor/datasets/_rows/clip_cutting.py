@@ -39,8 +39,8 @@ from ...decoders._demuxer import packets_from
 from ...encoders import Encoder
 from ...errors import DecodeError, EncodeError, InvalidArgumentError, OpenError, OutOfRangeError, ReadError, StreamError
 from ...frames import AudioSamples
-from .._rows.clips import AudioSegment, VideoSegment
 from .._sources.items import Item
+from .clips import AudioSegment, VideoSegment
 
 # Codecs whose packets mean the same in every container. Other codecs lose settings with the container: ProRes loses its
 # alpha channel. For the key frames of these codecs, see `PROVEN_CODECS` in ``_engine/index/scan.py``.

@@ -1,1 +1,0 @@
-"""Writing rows to tar and Parquet shards."""
