@@ -5,9 +5,9 @@ Pure functions, without I/O. A picture, or a band of its rows, is a list of plan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -15,10 +15,27 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError, SourceTypeError
 
+if TYPE_CHECKING:
+    from ..pyav.decoding import PlanarPicture
+
 Planes = Sequence[NDArray[Any]]
 
 # Weights for gray in ten-thousandths. They add up to 9999, so 16-bit white becomes 65528.
 _RED, _GREEN, _BLUE, _WHOLE = 2989, 5870, 1140, 10_000
+
+# Kr and Kb of the matrices in H.273, by number. BT.601 is used for images that do not state a matrix.
+_WEIGHTS = {
+    1: (0.2126, 0.0722),
+    2: (0.299, 0.114),
+    4: (0.3, 0.11),
+    5: (0.299, 0.114),
+    6: (0.299, 0.114),
+    7: (0.212, 0.087),
+    9: (0.2627, 0.0593),
+}
+
+#: Supported matrices, by their number in H.273. 0 is the identity, for planes that are already RGB.
+MATRICES = frozenset((0, *_WEIGHTS))
 
 
 class ImageReadMode(Enum):
@@ -163,3 +180,61 @@ def _of_depth(plane: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         return wide
     # Exact rounding: 257 is odd, so no value is halfway between two results.
     return ((plane.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, list[NDArray[np.uint16]]]]:
+    """Convert a picture to planes R, G and B with 16 bits per sample, or to a single gray plane, as defined in H.273.
+
+    Subsampled chroma is interpolated bilinearly, as libavif does for AVIF of 10 and 12 bits. Yield (number of the first row, planes) for each band of up to ``num_rows`` rows.
+
+    >>> from mediatensor._engine.pyav.decoding import PlanarPicture
+    >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
+    >>> [(top, [plane.tolist() for plane in planes]) for top, planes in rgb_16_bands(gray, 8)]
+    [(0, [[[0, 65535]]])]
+    """
+    height, width = picture.planes[0].shape
+    for top in range(0, height, num_rows):
+        stop = min(height, top + num_rows)
+        luma = _normalized(picture.planes[0][top:stop], picture, is_chroma=False)
+        colours: list[NDArray[Any]]
+        if picture.is_gbr:
+            blue, red = (_normalized(plane[top:stop], picture, is_chroma=False) for plane in picture.planes[1:])
+            colours = [red, luma, blue]
+        elif len(picture.planes) == 1:
+            colours = [luma]
+        else:
+            blue, red = (
+                _normalized(_enlarged(plane, height, width, top, stop), picture, is_chroma=True)
+                for plane in picture.planes[1:]
+            )
+            kr, kb = _WEIGHTS[picture.matrix]
+            green = luma - (2 * kr * (1 - kr) * red + 2 * kb * (1 - kb) * blue) / (1 - kr - kb)
+            colours = [luma + 2 * (1 - kr) * red, green, luma + 2 * (1 - kb) * blue]
+        yield top, [(np.clip(colour, 0, 1) * 65535 + 0.5).astype(np.uint16) for colour in colours]
+
+
+def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool) -> NDArray[Any]:
+    """Scale the samples of a plane to [0, 1] for luma, R, G or B, or to [-1/2, 1/2] for chroma."""
+    scale = 1 << picture.depth - 8
+    least = 128 * scale if is_chroma else 0 if picture.is_full_range else 16 * scale
+    span = (1 << picture.depth) - 1 if picture.is_full_range else (224 if is_chroma else 219) * scale
+    numbers = (plane.astype(np.float32) - np.float32(least)) / np.float32(span)
+    return numbers if is_chroma else np.clip(numbers, 0, 1)
+
+
+def _enlarged(plane: NDArray[Any], height: int, width: int, top: int, stop: int) -> NDArray[Any]:
+    """Scale a plane up to ``height`` and ``width``. Return only the rows [top, stop) of the result."""
+    rows = plane[top:stop] if plane.shape[0] == height else _doubled(plane, 0, top, stop)
+    return rows if plane.shape[1] == width else _doubled(rows, 1, 0, width)
+
+
+def _doubled(plane: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
+    """Scale a plane up twofold along ``axis``. Return only the rows or columns [start, stop) of the result.
+
+    Each new row or column is 3/4 of the nearest original one plus 1/4 of the second nearest.
+    """
+    places = np.arange(start, stop)
+    near = places // 2
+    far = np.clip(near + np.where(places % 2, 1, -1), 0, plane.shape[axis] - 1)
+    doubled: NDArray[Any] = np.float32(0.75) * plane.take(near, axis) + np.float32(0.25) * plane.take(far, axis)
+    return doubled

@@ -1,4 +1,4 @@
-"""Detect image formats, read the EXIF orientation, parse headers of WebP and JPEG, and limit the size of images.
+"""Detect image formats, read the EXIF orientation, parse headers of WebP, JPEG and AVIF, and limit the size of images.
 
 Pure functions, without I/O.
 """
@@ -37,6 +37,9 @@ _OTHERS = (
     (b"8BPS", "a Photoshop document"),
     (b"PK\x03\x04", "a zip archive"),
 )
+
+_CONFIGURATION = b"av1C"
+_MARKER_AND_VERSION = 0x81
 
 
 def sniff(data: bytes | memoryview) -> str | None:
@@ -93,6 +96,22 @@ def look_like(data: bytes | memoryview) -> str:
         if begin.startswith(magic):
             return words
     return f"data that begins with {begin[:8]!r}"
+
+
+def avif_depth(data: bytes) -> int:
+    """Return the number of bits per sample of an AVIF file, 8, 10 or 12: the larger one of colours and alpha.
+
+    >>> avif_depth(b"av1C" + bytes([0x81, 0x20, 0x4C, 0]))
+    10
+    """
+    depth = 8
+    at = data.find(_CONFIGURATION)
+    while at >= 0:
+        configuration = data[at + 4 : at + 7]
+        if len(configuration) == 3 and configuration[0] == _MARKER_AND_VERSION and configuration[2] & 0x40:
+            depth = max(depth, 12 if configuration[2] & 0x20 else 10)
+        at = data.find(_CONFIGURATION, at + 4)
+    return depth
 
 
 def exif_orientation(exif: bytes | None) -> int:

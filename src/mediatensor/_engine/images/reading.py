@@ -3,7 +3,7 @@
 FFmpeg decodes 16-bit PNG and AVIF of 10 and 12 bits, pillow-heif decodes HEIC, and Pillow decodes all other files. This
 module uses Pillow's class for each format instead of ``Image.open``, whose pixel limit is a process-wide setting.
 FFmpeg is used for AVIF of more than 8 bits because Pillow would reduce it to 8 bits. FFmpeg returns the planes as they
-are stored, and this module converts them to RGB as defined in H.273.
+are stored, and `channels` converts them to RGB as defined in H.273.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from ..common.locks import ForkSafeLock
 from ..common.pictures import Orientation
 from ..pyav.decoding import PlanarPicture, UndecodableImageError, avif_planes, decode_png_16, jpeg_is_damaged
 from ..sources.source import make_readable_source, read_whole
-from .channels import ImageReadMode, Layout, Planes, convert, wanted_layout
+from .channels import MATRICES, ImageReadMode, Layout, Planes, convert, rgb_16_bands, wanted_layout
 from .formats import (
     MAX_PIXELS_ADVICE,
     DamagedImageError,
+    avif_depth,
     completed_jpegs,
     exif_orientation,
     look_like,
@@ -370,100 +371,6 @@ def _array_bands(pixels: NDArray[Any]) -> Bands:
 def _joined(bands: Bands) -> Planes:
     parts = [planes for _, planes in bands]
     return [np.concatenate(rows) for rows in zip(*parts, strict=True)]
-
-
-# AVIF of 10 and 12 bits. Subsampled chroma is interpolated bilinearly, as libavif does
-
-
-# Kr and Kb of the matrices in H.273, by number. BT.601 is used for images that do not state a matrix.
-_WEIGHTS = {
-    1: (0.2126, 0.0722),
-    2: (0.299, 0.114),
-    4: (0.3, 0.11),
-    5: (0.299, 0.114),
-    6: (0.299, 0.114),
-    7: (0.212, 0.087),
-    9: (0.2627, 0.0593),
-}
-
-#: Supported matrices, by their number in H.273. 0 is the identity, for planes that are already RGB.
-MATRICES = frozenset((0, *_WEIGHTS))
-
-_CONFIGURATION = b"av1C"
-_MARKER_AND_VERSION = 0x81
-
-
-def avif_depth(data: bytes) -> int:
-    """Return the number of bits per sample of an AVIF file, 8, 10 or 12: the larger one of colours and alpha.
-
-    >>> avif_depth(b"av1C" + bytes([0x81, 0x20, 0x4C, 0]))
-    10
-    """
-    depth = 8
-    at = data.find(_CONFIGURATION)
-    while at >= 0:
-        configuration = data[at + 4 : at + 7]
-        if len(configuration) == 3 and configuration[0] == _MARKER_AND_VERSION and configuration[2] & 0x40:
-            depth = max(depth, 12 if configuration[2] & 0x20 else 10)
-        at = data.find(_CONFIGURATION, at + 4)
-    return depth
-
-
-def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, list[NDArray[np.uint16]]]]:
-    """Convert a picture to planes R, G and B with 16 bits per sample, or to a single gray plane.
-
-    Yield (number of the first row, planes) for each band of up to ``num_rows`` rows.
-
-    >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
-    >>> [(top, [plane.tolist() for plane in planes]) for top, planes in rgb_16_bands(gray, 8)]
-    [(0, [[[0, 65535]]])]
-    """
-    height, width = picture.planes[0].shape
-    for top in range(0, height, num_rows):
-        stop = min(height, top + num_rows)
-        luma = _normalized(picture.planes[0][top:stop], picture, is_chroma=False)
-        colours: list[NDArray[Any]]
-        if picture.is_gbr:
-            blue, red = (_normalized(plane[top:stop], picture, is_chroma=False) for plane in picture.planes[1:])
-            colours = [red, luma, blue]
-        elif len(picture.planes) == 1:
-            colours = [luma]
-        else:
-            blue, red = (
-                _normalized(_enlarged(plane, height, width, top, stop), picture, is_chroma=True)
-                for plane in picture.planes[1:]
-            )
-            kr, kb = _WEIGHTS[picture.matrix]
-            green = luma - (2 * kr * (1 - kr) * red + 2 * kb * (1 - kb) * blue) / (1 - kr - kb)
-            colours = [luma + 2 * (1 - kr) * red, green, luma + 2 * (1 - kb) * blue]
-        yield top, [(np.clip(colour, 0, 1) * 65535 + 0.5).astype(np.uint16) for colour in colours]
-
-
-def _normalized(plane: NDArray[Any], picture: PlanarPicture, *, is_chroma: bool) -> NDArray[Any]:
-    """Scale the samples of a plane to [0, 1] for luma, R, G or B, or to [-1/2, 1/2] for chroma."""
-    scale = 1 << picture.depth - 8
-    least = 128 * scale if is_chroma else 0 if picture.is_full_range else 16 * scale
-    span = (1 << picture.depth) - 1 if picture.is_full_range else (224 if is_chroma else 219) * scale
-    numbers = (plane.astype(np.float32) - np.float32(least)) / np.float32(span)
-    return numbers if is_chroma else np.clip(numbers, 0, 1)
-
-
-def _enlarged(plane: NDArray[Any], height: int, width: int, top: int, stop: int) -> NDArray[Any]:
-    """Scale a plane up to ``height`` and ``width``. Return only the rows [top, stop) of the result."""
-    rows = plane[top:stop] if plane.shape[0] == height else _doubled(plane, 0, top, stop)
-    return rows if plane.shape[1] == width else _doubled(rows, 1, 0, width)
-
-
-def _doubled(plane: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
-    """Scale a plane up twofold along ``axis``. Return only the rows or columns [start, stop) of the result.
-
-    Each new row or column is 3/4 of the nearest original one plus 1/4 of the second nearest.
-    """
-    places = np.arange(start, stop)
-    near = places // 2
-    far = np.clip(near + np.where(places % 2, 1, -1), 0, plane.shape[axis] - 1)
-    doubled: NDArray[Any] = np.float32(0.75) * plane.take(near, axis) + np.float32(0.25) * plane.take(far, axis)
-    return doubled
 
 
 def decode(
