@@ -112,6 +112,7 @@ def test_bridges() -> None:
     assert isinstance(reader[0], decord.NDArray)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_time_limit_changes_nothing_else() -> None:
     with open(CLIP, "rb") as file:
         reader = decord.VideoReader(file, width=32, timeout_seconds=60)
@@ -124,6 +125,7 @@ def test_a_time_limit_changes_nothing_else() -> None:
         decord.VideoReader(CLIP, timeout_seconds=0)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_call_that_takes_too_long_ends(tmp_path: Path) -> None:
     began = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections, but never answers

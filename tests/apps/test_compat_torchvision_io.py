@@ -125,6 +125,7 @@ def test_sound_and_fractions_of_frame_rates_are_written(tmp_path: Path) -> None:
     assert torch.allclose(io.read_video(path)[1], tone, atol=1e-3)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_time_limit_changes_nothing_else() -> None:
     frames, samples, info = io.read_video(CLIP, 0.2, 0.4, pts_unit="sec", timeout_seconds=60)
     here = io.read_video(CLIP, 0.2, 0.4, pts_unit="sec")

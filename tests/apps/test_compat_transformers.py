@@ -134,6 +134,7 @@ def test_files_that_are_not_accepted() -> None:
         ours.load_audio(CLIP, sampling_rate=0)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_time_limit_changes_nothing_else() -> None:
     frames, metadata = ours.load_video(io.BytesIO(Path(CLIP).read_bytes()), fps=5, backend="pyav", timeout_seconds=60)
     here, expected = ours.load_video(CLIP, fps=5, backend="pyav")
@@ -141,6 +142,7 @@ def test_a_time_limit_changes_nothing_else() -> None:
     assert {**metadata, "frames_indices": 0} == {**expected, "frames_indices": 0}
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_call_that_takes_too_long_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections, but never answers
         url = f"http://127.0.0.1:{server.getsockname()[1]}/video.mp4"

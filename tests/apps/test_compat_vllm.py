@@ -157,11 +157,13 @@ def test_hostile_bytes_are_value_errors() -> None:
     assert refused >= 6
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_call_that_takes_too_long_is_a_value_error() -> None:
     with pytest.raises(OpenError, match="within"):
         vllm.VideoLoader.load_bytes(DATA, 4, timeout_seconds=0.001)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_calls_side_by_side() -> None:
     truths = {path: decoded(path) for path in (CLIP, LATE, UNEVEN)}
     calls = [(path, count) for count in range(2, 8) for path in truths]

