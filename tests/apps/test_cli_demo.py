@@ -12,7 +12,7 @@ import torch.utils.data
 from PIL import Image
 
 from mediatensor._engine.pyav.encoding import write_test_pattern
-from mediatensor.cli import main
+from mediatensor.cli import _demo, main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import MissingDependencyError, WeightsNotFoundError
 from mediatensor.frames import Frame
@@ -51,6 +51,8 @@ def lines_of_checks(printed: str) -> list[str]:
 
 def test_demo_without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(models, "ocr_predictor", without_models)
+    monkeypatch.setattr(_demo, "_NUM_WORKERS", 1)
+    monkeypatch.setattr(_demo, "_NUM_FRAMES_COMPARED", 12)
     folder = tmp_path / "new" / "demo"
     assert main(["demo", "-o", str(folder)]) == 0
     text = capsys.readouterr().out

@@ -38,22 +38,29 @@ def test_what_it_says_is_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    "broken",
     [
-        ("raise ImportError('libfoo.so.1: cannot open shared object file')", "ImportError: libfoo.so.1"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal SIGSEGV"),
-        ("import os; os._exit(3)", "exit code 3"),
+        # The import of pillow raises, so the next one is tried.
+        {
+            "PIL": ("raise ImportError('libfoo.so.1: cannot open shared object file')", "ImportError: libfoo.so.1"),
+            "torch": ("import os; os._exit(3)", "exit code 3"),
+        },
+        {"PIL": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "signal SIGSEGV")},
     ],
+    ids=["exit code", "signal"],
 )
-def test_a_package_that_breaks_is_named(tmp_path: Path, code: str, said: str) -> None:
-    """A broken PIL is found first; the installed one is intact."""
-    (tmp_path / "PIL").mkdir()
-    (tmp_path / "PIL" / "__init__.py").write_text(code)
+def test_a_package_that_breaks_is_named(tmp_path: Path, broken: dict[str, tuple[str, str]]) -> None:
+    """Broken packages are found first; the installed ones are intact."""
+    for module, (code, _) in broken.items():
+        (tmp_path / module).mkdir()
+        (tmp_path / module / "__init__.py").write_text(code)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
     command = [sys.executable, "-m", "mediatensor", "doctor"]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert ended.returncode == 1, ended.stderr
-    (line,) = [line for line in ended.stdout.splitlines() if "import pillow" in line]
-    assert "FAILED" in line
-    assert said in line
+    for module, (_, said) in broken.items():
+        package = {"PIL": "pillow"}.get(module, module)
+        (line,) = [line for line in ended.stdout.splitlines() if f"import {package}" in line]
+        assert "FAILED" in line
+        assert said in line
     assert "Traceback" not in ended.stderr

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-import sys
 import time
 import wave
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from PIL import Image
 
 import media
 import media_subtitles
+import places
 from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.cli import main
 from mediatensor.decoders import AudioDecoder, SubtitleDecoder, VideoDecoder
@@ -383,29 +382,25 @@ def test_failure_midway_leaves_only_whole_files(clip: Path, tmp_path: Path, monk
     assert [index_of(name) for name in names(tmp_path / "out")] == list(range(calls[0]))
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@places.needs_fork
 def test_control_c_leaves_no_half_file(tmp_path: Path) -> None:
     path, folder = tmp_path / "long.wav", tmp_path / "out"
     with wave.open(str(path), "wb") as file:  # long enough to be met midway
         file.setparams((1, 2, 8000, 0, "NONE", ""))
         file.writeframes(bytes(2 * 8000 * 3600))
-    program = (
-        "import sys, time, wave; from mediatensor.cli import main\n"
-        "original = wave.Wave_write.writeframesraw\n"
-        "def slow(self, data):\n"
-        "    original(self, data); print('piece', file=sys.stderr, flush=True); time.sleep(60)\n"
-        "wave.Wave_write.writeframesraw = slow\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, "extract", str(path), "-o", str(folder), "--audio"], stderr=subprocess.PIPE
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == b"piece\n"
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    process.stderr.read()
-    assert process.wait(60) == 130
+    original = wave.Wave_write.writeframesraw
+
+    def extract(may_be_interrupted: Callable[[], object]) -> None:
+        def write_slowly(self: wave.Wave_write, data: bytes) -> None:
+            original(self, data)
+            may_be_interrupted()
+            time.sleep(60)
+
+        wave.Wave_write.writeframesraw = write_slowly  # type: ignore[method-assign, assignment]
+        if main(["extract", str(path), "-o", str(folder), "--audio"]) == 130:
+            raise KeyboardInterrupt
+
+    places.interrupted(tmp_path, extract, 0.1)
     assert not folder.exists()
 
 

@@ -647,7 +647,7 @@ def write_table_pages(path: Path, pages: Sequence[tuple[int, list[list[str]]]]) 
             for column, text in enumerate(texts)
         ]
         contents.append("\n".join(parts).encode())
-    path.write_bytes(pdf_files.document(contents))
+    path.write_bytes(pdf_files.document(contents, box="0 0 320 792"))
     return path
 
 

@@ -316,11 +316,11 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clip with a few captions."""
-    plan = ClipPlan("drawn", size=(480, 270), ground="gradient", fps=15, seconds=6, decoys=("logo",), seed=3)
+    plan = ClipPlan("drawn", size=(480, 270), ground="gradient", fps=15, seconds=4, decoys=("logo",), seed=3)
     return draw_clip(plan, tmp_path_factory.mktemp("drawn"))
 
 
-@pytest.mark.parametrize("frame", [25, pytest.param(61, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("frame", [25, pytest.param(51, marks=pytest.mark.slow)])
 def test_an_interrupted_run_goes_on_where_it_was(
     tmp_path: Path, drawn: Path, begun: list[int], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], frame: int,

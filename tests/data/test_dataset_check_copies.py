@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ HEIGHT, WIDTH, RATE = 72, 128, 25
 NUM_FRAMES = 200
 
 
+@functools.cache
 def film(seed: int, num_frames: int = NUM_FRAMES) -> Tensor:
     """Frames (N, 3, H, W) of a camera that wanders over a random picture."""
     generator = torch.Generator().manual_seed(seed)
@@ -32,9 +34,9 @@ def film(seed: int, num_frames: int = NUM_FRAMES) -> Tensor:
     return frames.to(torch.uint8)
 
 
-def copies_of(path: Path, *paths: Path) -> list[Finding]:
-    """The findings on near copies in the last of some files."""
-    report = check_dataset([*paths, path], num_workers=0)
+def copies_of(path: Path, *paths: Path, state: Path | None = None) -> list[Finding]:
+    """The findings on near copies in the last of some files; those of the state are not read again."""
+    report = check_dataset([*paths, path], num_workers=0, state_file=state)
     for file in report.files[:-1]:
         assert "near-duplicate" not in [finding.kind for finding in file.findings]
     return [finding for finding in report.files[-1].findings if finding.kind == "near-duplicate"]
@@ -66,11 +68,16 @@ CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("others")
+    return [write(folder / f"{seed}.mp4", film(seed)) for seed in (1, 2)]
+
+
 @pytest.mark.parametrize("change", CHANGES)
-def test_changed_copies_are_found(change: str, tmp_path: Path) -> None:
-    others = [write(tmp_path / f"{seed}.mp4", film(seed)) for seed in (1, 2)]
+def test_changed_copies_are_found(change: str, others: list[Path], tmp_path: Path) -> None:
     changed = write(tmp_path / "changed.mp4", CHANGES[change](film(1)), crf=32)
-    (found,) = copies_of(changed, *others)
+    (found,) = copies_of(changed, *others, state=others[0].with_name("state"))
     assert found.other_name == str(others[0])
     assert found.message.startswith(f"copy of {others[0]} from 0.")
     assert "mirrored" not in found.message

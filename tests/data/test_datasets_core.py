@@ -132,10 +132,10 @@ def test_rows_epochs_and_seeds_draw_differently(videos: list[Path]) -> None:
 
 def test_random_rows_are_uniform_over_the_video(videos: list[Path]) -> None:
     """Chi-squared of 24 equally likely first frames, 23 degrees of freedom."""
-    rows = VideoClips(videos[:1], num_frames_per_clip=1, rows_per_file=2400)
-    samples = rows.__getitems__(range(2400))
+    rows = VideoClips(videos[:1], num_frames_per_clip=1, rows_per_file=1200)
+    samples = rows.__getitems__(range(1200))
     counts = np.bincount([int(sample.frame_indices[0]) for sample in samples], minlength=24)  # type: ignore[union-attr, index]
-    assert ((counts - 100) ** 2 / 100).sum() < 59.0  # exceeded by chance less than once in 10,000
+    assert ((counts - 50) ** 2 / 50).sum() < 59.0  # exceeded by chance less than once in 10,000
 
 
 def test_a_spec_gives_the_same_anywhere(videos: list[Path]) -> None:
@@ -237,7 +237,7 @@ def test_empty_sources_are_refused() -> None:
 
 # Workers
 
-CONTEXTS = [(1, "fork"), (4, "fork"), pytest.param(1, "forkserver", marks=pytest.mark.slow), (2, "spawn")]
+CONTEXTS = [(1, "fork"), (4, "fork"), pytest.param(1, "forkserver", marks=pytest.mark.slow), (1, "spawn")]
 
 
 @pytest.mark.parametrize(("num_workers", "context"), CONTEXTS)

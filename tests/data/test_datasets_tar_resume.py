@@ -147,9 +147,8 @@ def test_persistent_workers_begin_an_epoch_that_was_resumed_from_its_beginning(s
 
 
 def test_spawned_workers_read_the_same(shards: list[Path]) -> None:
-    options = {"multiprocessing_context": "spawn"}
-    given, state = read_some(make_loader(shards, 1, loader_options=options), 5)
-    resumed = make_loader(shards, 1, loader_options=options, state=state)
+    given, state = read_some(make_loader(shards, 1), 5)
+    resumed = make_loader(shards, 1, loader_options={"multiprocessing_context": "spawn"}, state=state)
     assert sorted(given + texts(resumed)) == ALL
 
 

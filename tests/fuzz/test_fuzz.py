@@ -22,7 +22,7 @@ from .reading import READERS
 from .run import SHARES, cases_of
 from .supervisor import Worker
 
-_NUM_CASES = 500
+_NUM_CASES, _NUM_QUICK_CASES = 500, 200
 _AT_A_TIME = 50
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc, as Linux has it")
@@ -39,7 +39,13 @@ def worker(folder: Path) -> Iterator[Worker]:
         yield running
 
 
-@pytest.mark.parametrize("start", range(0, _NUM_CASES, _AT_A_TIME))
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(start, marks=[pytest.mark.slow] if start >= _NUM_QUICK_CASES else [])
+        for start in range(0, _NUM_CASES, _AT_A_TIME)
+    ],
+)
 def test_no_file_does_harm(start: int, worker: Worker) -> None:
     cases = cases_of(_NUM_CASES, seed=0)[start : start + _AT_A_TIME]
     reports = {f"python -m tests.fuzz --case {case}": worker.run(case) for case in cases}
@@ -70,7 +76,7 @@ def test_a_wrong_frame_is_noticed(folder: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_every_kind_has_its_share() -> None:
     assert set(SHARES) == set(READERS) == set(KINDS)
-    assert {case.kind for case in cases_of(_NUM_CASES, seed=0)} == set(KINDS)
+    assert {case.kind for case in cases_of(_NUM_CASES, seed=0)[:_NUM_QUICK_CASES]} == set(KINDS)
 
 
 def test_a_case_is_the_same_file_every_time(folder: Path) -> None:

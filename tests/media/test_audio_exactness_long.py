@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,6 +114,9 @@ def long_file(tmp_path_factory: pytest.TempPathFactory) -> Any:
     shutil.rmtree(folder)
 
 
+decode_body = functools.cache(linear_decode_samples)
+
+
 def where_in_body(long_piece: Any, body: Any, near: int) -> int:
     """Return the sample of the body at which a piece of the long file begins."""
     start = max(0, near - 8000)
@@ -124,7 +128,7 @@ def where_in_body(long_piece: Any, body: Any, near: int) -> int:
 def test_a_second_near_the_end(name: str, long_file: Callable[[str], tuple[Path, Path]]) -> None:
     spec = LONG[name]
     path, body_path = long_file(name)
-    body = linear_decode_samples(body_path)
+    body = decode_body(body_path)
     with av.open(str(body_path)) as container:
         num_packets = sum(packet.size > 0 for packet in container.demux(audio=0))
     period = num_packets * spec.frame

@@ -127,7 +127,9 @@ def test_an_open_file_cannot_be_pickled_but_memory_can(clip: Path, clip_rgb: tor
 @pytest.mark.parametrize(
     ("method", "num_ffmpeg_threads", "num_workers"),
     [
-        (method, num_ffmpeg_threads, num_workers)
+        pytest.param(
+            method, num_ffmpeg_threads, num_workers, marks=[pytest.mark.slow] if method == "forkserver" else []
+        )
         for method, num_ffmpeg_threads, num_workers in (
             ("fork", 1, 2),
             ("fork", 4, 2),

@@ -6,8 +6,6 @@ import gc
 import io
 import os
 import signal
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +17,7 @@ import pytest
 import torch
 
 from encoder_oracles import moving_pictures
+from forked import run_program
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import EncodeError, WriteError
@@ -107,12 +106,9 @@ print("ready", flush=True)
 
 
 def killed_while_it_writes(path: Path, program: str = PROGRAM) -> None:
-    """Run a program, and kill it after it has passed its frames to the encoder."""
-    command = [sys.executable, "-c", program.format(end="import time; time.sleep(60)"), str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process.send_signal(signal.SIGKILL)
+    """Run a program that is killed after it has passed its frames to the encoder."""
+    run = run_program(program.format(end="import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), path)
+    assert (run.returncode, run.stdout) == (-signal.SIGKILL, "ready\n")
 
 
 @needs_unix
@@ -127,8 +123,8 @@ def test_a_killed_process_leaves_no_file_of_that_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["raise ValueError", pytest.param("del encoder, video", marks=pytest.mark.slow)])
 def test_a_process_that_ends_leaves_nothing(end: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM.format(end=end), str(tmp_path / "video.mkv")]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    run = run_program(PROGRAM.format(end=end), tmp_path / "video.mkv")
+    assert run.stdout == "ready\n"
     assert list(tmp_path.iterdir()) == []
     assert "Exception ignored" not in run.stderr
 

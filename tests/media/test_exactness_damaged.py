@@ -73,7 +73,6 @@ def test_first_batches_that_jump(truth: Truth) -> None:
 
 
 @pytest.mark.parametrize("truth", media.DAMAGED_CLIPS, indirect=True)
-@pytest.mark.every_clip
 def test_damage_met_once_is_remembered(truth: Truth) -> None:
     """After every frame was decoded, length, times and frames are right, even if the packets promised others."""
     with truth.open() as decoder:

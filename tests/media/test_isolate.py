@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import isolated_work as work
+from forked import run_program
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError, OpenError, SourceNotFoundError
 from mediatensor.isolate import MEMORY_EXIT_STATUS, IsolatedWorker, can_deny_network
@@ -171,13 +172,17 @@ def test_worker_and_pdf_process_start_where_standard_streams_are_closed(tmp_path
     pdf, answer = tmp_path / "page.pdf", tmp_path / "answer"
     pdf.write_bytes(document([text_page((72, 700, "Hello"))]))
     program = (
-        "import sys\nfrom mediatensor.isolate import IsolatedWorker\nfrom mediatensor.ocr.io import DocumentFile\n"
+        "import os, sys\n"
+        "for number, name in enumerate(('stdin', 'stdout', 'stderr')):\n"
+        "    os.close(number)\n"
+        "    setattr(sys, name, None)\n"
+        "    setattr(sys, f'__{name}__', None)\n"
+        "from mediatensor.isolate import IsolatedWorker\nfrom mediatensor.ocr.io import DocumentFile\n"
         "pages = DocumentFile.from_pdf(sys.argv[1], timeout_seconds=60)\n"
         "with IsolatedWorker() as worker, open(sys.argv[2], 'w') as file:\n"
         "    file.write(f'{pages[0].shape} {worker.run(abs, -3)}')\n"
     )
-    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", program, str(pdf), str(answer)]
-    assert subprocess.run(command, timeout=WAIT_SECONDS * 5).returncode == 0
+    assert run_program(program, pdf, answer).returncode == 0
     assert answer.read_text() == "(1584, 1224, 3) 3"
 
 

@@ -100,9 +100,9 @@ def frames_of_parts(codec: Codec, parts: list[tuple[int, int]], folder: Path) ->
     return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)
 
 
-def joined(codec: Codec, parts: list[tuple[int, int]], folder: Path, suffix: str = "mkv") -> tuple[Path, torch.Tensor]:
+def joined(codec: Codec, parts: list[tuple[int, int]], folder: Path, suffix: str = ".mkv") -> tuple[Path, torch.Tensor]:
     """Return the path of a joined file and the frames that it must have."""
-    path = folder / f"joined.{suffix}"
+    path = folder / f"joined{suffix}"
     write_joined(path, codec, parts)
     return path, frames_of_parts(codec, parts, folder)
 
@@ -112,8 +112,8 @@ def joined(codec: Codec, parts: list[tuple[int, int]], folder: Path, suffix: str
     [
         (codec, suffix)
         for codec in CODECS
-        for suffix in ("mkv", "mp4", "ts", "raw")
-        if suffix[0] == "m" or codec != "av1"
+        for suffix in (".mkv", ".mp4", ".ts", ".raw")
+        if suffix in (".mkv", ".mp4") or codec != "av1"
     ],
 )
 @pytest.mark.parametrize(

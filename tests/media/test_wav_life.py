@@ -26,6 +26,8 @@ from range_server import serve
 from wav_files import noise, wav
 
 START_METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
+# Decoders of video are spawned in each run, and copies by `pickle` are tested here.
+METHODS = [pytest.param(m, marks=[pytest.mark.slow] if m == "spawn" else []) for m in START_METHODS]
 SOUND = wav("pcm_s16le", noise(200_000, 2))
 WHOLE = WavDecoder(SOUND).get_all_samples().data
 # Ranges of a quarter of a second, throughout the file.
@@ -103,7 +105,7 @@ def test_copies_decode_the_same(through: Any, of: Callable[[Path], Any], path: P
 
 
 # One process is enough, because each new one imports everything first.
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_dataloader_workers(method: str, path: Path) -> None:
     num_workers = 2 if method == "fork" else 1
     decoder = WavDecoder(path)

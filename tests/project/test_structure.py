@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import mediatensor
 import structure
+from forked import run_program
 from public_api import public_modules
 
 ROOT = Path(__file__).parents[2]
@@ -108,8 +108,7 @@ def test_import_loads_nothing_optional() -> None:
         "import mediatensor, mediatensor.cli\n"
         "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
-    added = set(run.stdout.split())
+    added = set(run_program(program).stdout.split())
     assert "mediatensor" in added
     assert added.isdisjoint(OPTIONAL)
 

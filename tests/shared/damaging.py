@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ def with_damage(data: bytes, change: Callable[[bytes], bytes], numbers: Sequence
     return bytes(changed)
 
 
+@functools.lru_cache(maxsize=2)
 def plain_decode(data: bytes) -> list[tuple[int, bool, np.ndarray]]:
     """Return (pts, whether it is flagged, pixels) of the frames of a single-threaded codec, in its order."""
     found, reformatter = [], VideoReformatter()
