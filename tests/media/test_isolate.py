@@ -206,6 +206,7 @@ def test_memory_where_the_system_does_not_limit_it() -> None:
     assert ended.returncode == MEMORY_EXIT_STATUS
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_hang_ends_with_all_that_it_started(tmp_path: Path) -> None:
     with (
         IsolatedWorker(timeout_seconds=1, allow_network=True) as worker,
@@ -219,6 +220,7 @@ def test_a_hang_ends_with_all_that_it_started(tmp_path: Path) -> None:
         wait_until_gone(wait_for_pid(tmp_path / "pid"))
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_crash_while_the_trace_is_written_is_a_timeout() -> None:
     # At the time limit, Python reads the frames of running threads, so it sometimes crashes.
     with (

@@ -31,11 +31,11 @@ ENCODERS = {
         "libx265",
         {"preset": "ultrafast", "x265-params": "log-level=none:pools=none:keyint=4:min-keyint=4:bframes=2"},
     ),
-    "av1": ("libsvtav1", {"preset": "12", "g": "4", "svtav1-params": "lp=1"}),
+    "svtav1": ("libsvtav1", {"preset": "12", "g": "4", "svtav1-params": "lp=1"}),
     "mpeg2video": ("mpeg2video", {"g": "4", "bf": "2"}),
 }
-Codec = Literal["h264", "hevc", "av1", "mpeg2video"]
-CODECS: tuple[Codec, ...] = ("h264", "hevc", "av1", "mpeg2video")
+Codec = Literal["h264", "hevc", "svtav1", "mpeg2video"]
+CODECS: tuple[Codec, ...] = ("h264", "hevc", "svtav1", "mpeg2video")
 
 
 @cache
@@ -57,7 +57,7 @@ def encoded(codec: Codec, tags: tuple[int, int], container: str) -> bytes:
 
 
 def _add_copy(output: Any, codec: Codec, template: Any) -> Any:
-    if codec != "av1":
+    if codec != "svtav1":
         return output.add_stream_from_template(template)
     stream = output.add_stream(ENCODERS[codec][0], rate=25)  # PyAV finds no encoder for a template of dav1d
     stream.width, stream.height, stream.pix_fmt = template.width, template.height, template.pix_fmt
@@ -66,7 +66,7 @@ def _add_copy(output: Any, codec: Codec, template: Any) -> Any:
 
 
 def container_of(codec: Codec) -> str:
-    return "ivf" if codec == "av1" else "mpegts"
+    return "ivf" if codec == "svtav1" else "mpegts"
 
 
 def write_joined(path: Path, codec: Codec, parts: list[tuple[int, int]]) -> None:
@@ -113,7 +113,7 @@ def joined(codec: Codec, parts: list[tuple[int, int]], folder: Path, suffix: str
         (codec, suffix)
         for codec in CODECS
         for suffix in (".mkv", ".mp4", ".ts", ".raw")
-        if suffix in (".mkv", ".mp4") or codec != "av1"
+        if suffix in (".mkv", ".mp4") or codec != "svtav1"
     ],
 )
 @pytest.mark.parametrize(
