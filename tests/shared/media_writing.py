@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 Packets = list[Any]
 _BAR_CODE_BITS = 10
+_MAX_KEPT_PIXELS = 12_000
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,12 @@ def paint_picture(number: int, width: int, height: int) -> NDArray[np.uint8]:
 
     The bar code is ``number`` in ten binary digits, most significant first, in the top eighth of the picture.
     """
+    # Most clips have the same forty small pictures.
+    is_small = width * height <= _MAX_KEPT_PIXELS
+    return _kept_picture(number, width, height).copy() if is_small else _paint_picture(number, width, height)
+
+
+def _paint_picture(number: int, width: int, height: int) -> NDArray[np.uint8]:
     y, x = np.mgrid[:height, :width]
     rgb = np.stack([x * 2 + number * 5, y * 3 + number * 3, x + y + number * 7], axis=-1) % 256
     block = np.random.default_rng(number).integers(0, 256, (height // 4, width // 6, 3))
@@ -80,6 +88,9 @@ def paint_picture(number: int, width: int, height: int) -> NDArray[np.uint8]:
         is_set = number >> (_BAR_CODE_BITS - 1 - bit) & 1
         rgb[: height // 8, bit * width // _BAR_CODE_BITS : (bit + 1) * width // _BAR_CODE_BITS] = 235 if is_set else 16
     return rgb.astype(np.uint8)
+
+
+_kept_picture = functools.lru_cache(maxsize=512)(_paint_picture)
 
 
 def paint_fade(number: int, width: int, height: int) -> NDArray[np.uint8]:
@@ -177,11 +188,31 @@ def write_clip(spec: ClipSpec, path: Path) -> None:
     """Write a clip of one video stream."""
     with open_output(spec, path) as output:
         stream = add_stream(output, spec)
-        for packet in encode(stream, spec):
+        packets = _encode_once(stream, replace(spec, special="", rewrite=None, patch=None))
+        for packet in packets if spec.rewrite is None else spec.rewrite(packets):
             packet.stream = stream
             output.mux(packet)
     if spec.patch is not None:
         path.write_bytes(spec.patch(path.read_bytes()))
+
+
+# The last clip that was encoded: clips that differ only in their damage are written one after the other.
+_last: list[tuple[ClipSpec, list[tuple[bytes, int, int, int, bool, Fraction]]]] = []
+
+
+def _encode_once(stream: Any, spec: ClipSpec) -> Packets:
+    # The encoder of AV1 also gives the muxer of MP4 what is not in its packets.
+    if spec.codec == "libsvtav1" or not _last or _last[0][0] != spec:
+        packets = encode(stream, spec)
+        _last[:] = [(spec, [(bytes(p), p.pts, p.dts, p.duration, p.is_keyframe, p.time_base) for p in packets])]
+        return packets
+    copies = []
+    for data, pts, dts, duration, is_keyframe, time_base in _last[0][1]:
+        packet = av.Packet(data)
+        packet.pts, packet.dts, packet.duration, packet.time_base = pts, dts, duration, time_base
+        packet.is_keyframe = is_keyframe
+        copies.append(packet)
+    return copies
 
 
 class Pipe(io.RawIOBase):
