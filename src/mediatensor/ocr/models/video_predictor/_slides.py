@@ -20,9 +20,7 @@ from ....decoders import VideoDecoder
 from ....decoders._access import access_to
 from ....errors import OutOfRangeError
 from ._tracking import MAX_GAP, LineTrack
-from ._watching import CELL_SIZE, EDGE_CONTRAST, REST_DIFFERENCE, Box, Gray, count_in_cells
-
-Mask = npt.NDArray[np.bool_]
+from ._watching import CELL_SIZE, EDGE_CONTRAST, REST_DIFFERENCE, Box, Gray, Mask, count_in_cells, difference
 
 # For the effect of each number and predicate, see benchmarks/results/video_text_rules.md.
 SMALL_HEIGHT = 120  # approximate height in pixels of the downscaled frames
@@ -99,7 +97,7 @@ class SlideWatch:
             self._activity, self._rested, self._recent = None, None, deque([(frame, seconds, small)])
             return self._turn(frame, seconds, small)
         page = self.page
-        changed = _difference(small, before) > REST_DIFFERENCE
+        changed = difference(small, before) > REST_DIFFERENCE
         has_changed = bool(changed.any())
         self._note_activity(changed, has_changed)
         if page is None:
@@ -146,8 +144,8 @@ class SlideWatch:
         core, ink = page.core & resting, page.ink & resting
         if core.sum() < FEWEST_INK:
             return False
-        is_same = _difference(small, page.small) <= MAX_INK_CHANGE
-        was_same = _difference(small, page.first_small) <= MAX_INK_CHANGE
+        is_same = difference(small, page.small) <= MAX_INK_CHANGE
+        was_same = difference(small, page.first_small) <= MAX_INK_CHANGE
         kept = (was_same & core).sum() / core.sum()
         return bool(kept >= MIN_SHOWN_CORE and (is_same & ink).sum() >= MIN_SHOWN_INK * ink.sum())
 
@@ -156,7 +154,7 @@ class SlideWatch:
         earlier = next((one for _, shown_at, one in reversed(self._recent) if seconds - shown_at >= REST_SECONDS), None)
         if earlier is None:
             return False
-        unrest = (_difference(small, earlier) > REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
+        unrest = (difference(small, earlier) > REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
         return bool(unrest.sum() <= MAX_CHANGED_PIXELS)
 
     def _turn(self, frame: int, seconds: float, small: Gray) -> StillPage | None:
@@ -176,9 +174,9 @@ class SlideWatch:
         the first frame that shows it.
         """
         if self._rested is not None:
-            at_rest = (_difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
+            at_rest = (difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
             state = np.where(at_rest, small, page.small)
-            if (_difference(state, page.small) > MAX_INK_CHANGE).any():
+            if (difference(state, page.small) > MAX_INK_CHANGE).any():
                 ink = _ink(state)
                 if (ink & ~page.ink).sum() > CELL_SIZE:
                     page.grown_frame = page.last_frame
@@ -187,12 +185,12 @@ class SlideWatch:
         if not page.is_established and seconds - page.first_seconds >= FEWEST_SECONDS:
             page.is_established = True
             page.core = (
-                page.core & self._pixels_at_rest(small.shape) & (_difference(small, page.first_small) <= MAX_INK_CHANGE)
+                page.core & self._pixels_at_rest(small.shape) & (difference(small, page.first_small) <= MAX_INK_CHANGE)
             )
             for frame, shown_at, earlier in reversed(self._recent):
                 if frame >= page.first_frame:
                     continue
-                is_same = _difference(earlier, page.first_small) <= MAX_INK_CHANGE
+                is_same = difference(earlier, page.first_small) <= MAX_INK_CHANGE
                 if frame <= self._ended_at or (is_same & page.core).sum() < MIN_SHOWN_CORE * page.core.sum():
                     break
                 page.first_frame, page.first_seconds = frame, shown_at
@@ -233,18 +231,13 @@ def is_part_of_page(page: StillPage, other: StillPage) -> bool:
     """
     if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
         return False
-    is_same = _difference(page.small, other.small) <= MAX_INK_CHANGE
+    is_same = difference(page.small, other.small) <= MAX_INK_CHANGE
     return bool((is_same & page.ink & other.ink).sum() >= MIN_SHARED_INK * page.ink.sum())
-
-
-def _difference(one: Gray, other: Gray) -> npt.NDArray[np.uint8]:
-    difference: npt.NDArray[np.uint8] = np.maximum(one, other) - np.minimum(one, other)
-    return difference
 
 
 def _ink(small: Gray) -> Mask:
     ink = np.zeros(small.shape, bool)
-    ink[:, 1:] |= _difference(small[:, 1:], small[:, :-1]) > EDGE_CONTRAST
+    ink[:, 1:] |= difference(small[:, 1:], small[:, :-1]) > EDGE_CONTRAST
     ink[:, :-1] |= ink[:, 1:]
     return ink
 

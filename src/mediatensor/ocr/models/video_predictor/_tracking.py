@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ._watching import Box, Brightness, ChangeWatch, FrameReader, Gray, Reading, Template, is_sung
+from ._watching import Box, Brightness, ChangeWatch, FrameReader, Gray, Reading, Template, difference, is_sung
 
 # For the effect of each number and predicate, see benchmarks/results/video_text_rules.md.
 SECONDS_BETWEEN_COMPARISONS = 0.1
@@ -49,10 +50,9 @@ MOST_MOMENTS = 200
 FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
 MAX_READINGS = 2  # number of readings of a still text; one more reading uses its mean frame
 # Horizontal stretch of the line for each reading; readings that agree at different stretches are more reliable.
-STRETCH_FACTORS = (1.15, 1.0, 1.3)
+STRETCH_FACTORS = (1.0, 1.15)
 SECOND_READING_SECONDS = 0.35
-CERTAIN_CONFIDENCE = 0.9  # if two readings agree and both have this confidence, no third reading is needed
-KNOWN_CONFIDENCE = 0.8  # lines read with this confidence are not detected again while they are shown
+KNOWN_CONFIDENCE = 0.8  # lines read with this confidence are neither read nor detected again while they are shown
 FEWEST_FOR_MEAN = 8  # least number of frames for a mean frame that is better to read than a single frame
 REREAD_PLACES = (1, 4, 8, 12)  # position numbers at which a moving text is read again
 MAX_LOST_SECONDS = 0.7  # longest time without detection after which a moving text continues
@@ -154,6 +154,11 @@ class LineTrack:
         return max(reading.confidence * reading.is_readable for reading in self.readings if reading.text == best)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the line was read with so much confidence that it need not be read again."""
+        return any(reading.confidence >= KNOWN_CONFIDENCE for reading in self.readings)
+
+    @property
     def legibility(self) -> float:
         """The probability that the letters of `text` are right, assuming that its readings are independent.
 
@@ -190,7 +195,7 @@ class LineTrack:
         """Extend the track by a frame that shows the line. ``share`` is the visible share of the line's strokes."""
         self.last_frame, self.num_missed = picture.frame, 0
         self.shares.append(share)
-        if share > WHOLE_STROKES:
+        if share > WHOLE_STROKES and not self.is_known:
             part = self.template.part(picture.luma)
             self._sum = part.astype(np.float32) if self._sum is None else self._sum + part
             self._num_summed += 1
@@ -229,7 +234,9 @@ class LineTrack:
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
             return None
-        return (total / self._num_summed).round().astype(np.uint8)
+        left, top = self.template.box[:2]
+        line = total[self.box[1] - top : self.box[3] - top, self.box[0] - left : self.box[2] - left]
+        return (line / self._num_summed).round().astype(np.uint8)
 
     def begin(self, frame: int) -> None:
         """Move the start of the track to ``frame``, because earlier frames do not show all words of the line."""
@@ -279,11 +286,7 @@ class LineTracker:
             for track in self.active:
                 track.note_brightness(picture)
             # Lines with low confidence may be detected again, with a better box.
-            known = [
-                track.box
-                for track in self.active
-                if not track.num_missed and any(reading.confidence >= KNOWN_CONFIDENCE for reading in track.readings)
-            ]
+            known = [track.box for track in self.active if not track.num_missed and track.is_known]
             if bands := self._watch.see(picture.luma, known):
                 ended += self._take_new(picture, reader.find(bands), reader)
         self._read_again(picture, reader)
@@ -317,11 +320,10 @@ class LineTracker:
         self._brightness = picture.luma[step // 2 :: step, min(step, picture.luma.shape[1]) // 2 :: step].copy()
         if before is None:
             return
-        difference = float(np.abs(self._brightness.astype(np.int16) - before).mean())
-        usual = float(np.median(self._differences)) if self._differences else 0.0
-        if difference > CUT_DIFFERENCE and difference > 3 * usual:
+        change = float(difference(self._brightness, before).mean())
+        if change > CUT_DIFFERENCE and change > 3 * (median(self._differences) if self._differences else 0.0):
             self.cuts.append(picture.frame)
-        self._differences.append(difference)
+        self._differences.append(change)
 
     def _follow(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:
         """Check which of the known lines the next frame still shows. Return the tracks of lines that have ended."""
@@ -477,13 +479,14 @@ class LineTracker:
         track.read_seconds = picture.seconds
 
     def _read_again(self, picture: Picture, reader: FrameReader) -> None:
-        """Read each line that has stayed at one position, and read it a second time shortly afterwards."""
+        """Read each line that stays at one position. Read it again shortly afterwards if the reading is uncertain."""
         due = [
             track
             for track in self.active
             if track.is_at_rest
             and not track.is_fading
             and not track.num_missed
+            and not track.is_known
             and len(track.readings) < MAX_READINGS
             and (not track.readings or picture.seconds - track.read_seconds >= SECOND_READING_SECONDS)
         ]
@@ -509,13 +512,8 @@ def _agree(one: str, other: str) -> bool:
 
 def _read_mean(track: LineTrack, reader: FrameReader) -> None:
     mean = track.take_mean()
-    first = track.readings[0] if len(track.readings) == MAX_READINGS else None
-    if first is not None and all(
-        one.text == first.text and one.confidence >= CERTAIN_CONFIDENCE for one in track.readings
-    ):
-        return
-    if mean is not None and any(reading.text for reading in track.readings):
-        track.readings.append(reader.read_gray(mean, STRETCH_FACTORS[min(len(track.readings), 2)]))
+    if mean is not None and not track.is_known and any(reading.text for reading in track.readings):
+        track.readings.append(reader.read_gray(mean, STRETCH_FACTORS[min(len(track.readings), 1)]))
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:

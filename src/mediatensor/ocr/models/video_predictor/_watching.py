@@ -30,8 +30,10 @@ from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
 
 Gray = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 Brightness = npt.NDArray[np.float32]
 Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels
+TALLEST_LINE = 0.25  # greatest height of a line of text, as a share of the frame's height
 # Pixels with at least this share of the greatest difference from their surroundings are strokes.
 STROKE_CONTRAST = 0.3
 # Least value of the greatest difference of strokes from their surroundings, of 255; noise is lower.
@@ -58,8 +60,7 @@ MARGIN_CELLS = 3  # rows of cells added to a band above and below
 HESITANT_COMPARISONS = 2
 # Outlines of known lines extend beyond their boxes by up to 1 / KNOWN_MARGIN of the box height.
 KNOWN_MARGIN = 5
-_UNSEEN_BRIGHTNESS = -1000  # differs from every brightness
-MOST_PIXELS = 500_000  # bands with more pixels are downscaled before detection
+MOST_PIXELS = 520_000  # frames with more pixels are downscaled to this number before detection
 
 
 class Template:
@@ -182,34 +183,33 @@ class ChangeWatch:
 
     def __init__(self, height: int) -> None:
         self._step = max(1, round(height / SMALL_HEIGHT))
-        self._earlier: npt.NDArray[np.int16] | None = None
-        self._before: npt.NDArray[np.int16] | None = None
-        self._looked_at: npt.NDArray[np.int16] | None = None
+        self._earlier: Gray | None = None
+        self._before: Gray | None = None
+        self._looked_at: Gray = np.zeros((0, 0), np.uint8)
+        self._is_unseen: Mask = np.ones((0, 0), bool)  # pixels that count as new, whatever their brightness
         #: For each of the last comparisons, the regions in which text was searched.
         self._searched: deque[list[tuple[slice, slice]]] = deque(maxlen=HESITANT_COMPARISONS)
 
-    def see(self, luma: Gray, known: Sequence[Sequence[int]] = ()) -> list[Band]:
+    def see(self, luma: Gray, known: Sequence[Box] = ()) -> list[Band]:
         """Process the next frame. Return the bands in which new text may have appeared, from top to bottom.
 
         Args:
             luma: (H, W), the frame about 0.1 seconds after the previous one.
-            known: Boxes of the lines in the frame that are already tracked: left, top, right, bottom in pixels. They
-                are not new text.
+            known: Boxes of the lines in the frame that are already tracked. They are not new text.
         """
-        small = luma[:: self._step, :: self._step].astype(np.int16)
+        small = luma[:: self._step, :: self._step].copy()
         earlier, before = self._earlier, self._before
         self._earlier, self._before = before, small
-        if before is None or self._looked_at is None or before.shape != small.shape:
-            self._looked_at = np.full_like(small, _UNSEEN_BRIGHTNESS)
+        if before is None or before.shape != small.shape:
+            self._looked_at, self._is_unseen = small.copy(), np.ones(small.shape, bool)
             return []
-        news = np.abs(small - self._looked_at) > CHANGE_DIFFERENCE
-        news &= np.abs(small - before) <= REST_DIFFERENCE
+        news = self._is_unseen | (difference(small, self._looked_at) > CHANGE_DIFFERENCE)
+        news &= difference(small, before) <= REST_DIFFERENCE
         if earlier is not None and earlier.shape == small.shape:
             for part in itertools.chain(*self._searched):
-                news[part] &= np.abs(small[part] - earlier[part]) <= REST_DIFFERENCE
-        edges = np.zeros_like(news)
-        edges[:, 1:-1] = np.abs(small[:, 2:] - small[:, :-2]) > EDGE_CONTRAST
-        news &= edges
+                news[part] &= difference(small[part], earlier[part]) <= REST_DIFFERENCE
+        news[:, 1:-1] &= difference(small[:, 2:], small[:, :-2]) > EDGE_CONTRAST
+        news[:, [0, -1]] = False
         for left, top, right, bottom in known:
             pad = (bottom - top) // KNOWN_MARGIN
             rows = slice(max(top - pad, 0) // self._step, (bottom + pad) // self._step + 1)
@@ -217,7 +217,7 @@ class ChangeWatch:
         bands = self._bands(news, [(top / len(luma), bottom / len(luma)) for _, top, _, bottom in known])
         parts = [_pixels((0, band.top, 1, band.bottom), *small.shape) for band in bands]
         for part in parts:
-            self._looked_at[part] = small[part]
+            self._looked_at[part], self._is_unseen[part] = small[part], False
         self._searched.append(parts)
         return bands
 
@@ -226,14 +226,14 @@ class ChangeWatch:
 
         ``box`` is left, top, right, bottom, relative to the frame.
         """
-        if self._before is None or self._looked_at is None:
+        if self._before is None:
             return
         gone = _pixels(box, *self._before.shape)
-        self._looked_at[gone] = _UNSEEN_BRIGHTNESS
+        self._is_unseen[gone] = True
         for parts in self._searched:
             parts[:] = [part for part in parts if not all(map(_overlap, part, gone))]
 
-    def _bands(self, news: npt.NDArray[np.bool_], known: Sequence[tuple[float, float]]) -> list[Band]:
+    def _bands(self, news: Mask, known: Sequence[tuple[float, float]]) -> list[Band]:
         height = len(news)
         cells = count_in_cells(news)
         rows, columns = cells.shape
@@ -260,15 +260,20 @@ class ChangeWatch:
         ]
 
 
-def count_in_cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+def difference(one: Gray, other: Gray) -> Gray:
+    absolute: Gray = np.maximum(one, other) - np.minimum(one, other)
+    return absolute
+
+
+def count_in_cells(mask: Mask) -> npt.NDArray[np.int32]:
     """Count the marked pixels in each cell of a grid, (rows, columns). Cells are squares of `CELL_SIZE` pixels."""
     height, width = mask.shape
     rows, columns = -(-height // CELL_SIZE), -(-width // CELL_SIZE)
     padded = np.zeros((rows * CELL_SIZE, columns * CELL_SIZE), np.uint8)
     padded[:height, :width] = mask
-    # NumPy adds rows of pixels several times faster than single cells.
-    by_column = padded.reshape(rows, CELL_SIZE, -1).sum(axis=1, dtype=np.uint8)
-    counts: npt.NDArray[np.int32] = by_column.reshape(rows, columns, CELL_SIZE).sum(axis=2, dtype=np.int32)
+    # Eight pixels of a row are the bytes of one integer, so they are added at once. No byte exceeds 64.
+    by_column = padded.view(np.uint64).reshape(rows, CELL_SIZE, columns).sum(axis=1)
+    counts: npt.NDArray[np.int32] = (by_column * np.uint64(0x0101010101010101) >> np.uint64(56)).astype(np.int32)
     return counts
 
 
@@ -300,8 +305,8 @@ class Reading(NamedTuple):
 class FrameReader:
     """Detects and reads lines of text in the current frame. Colours are decoded only if this is needed.
 
-    ``script_readers`` maps names of scripts that ``recogniser`` cannot read to readers of these scripts. ``tallest`` is
-    the greatest height of a line in pixels; taller lines are ignored.
+    ``script_readers`` maps names of scripts that ``recogniser`` cannot read to readers of these scripts. ``size`` is
+    the height and width in pixels of the whole frame, of which the region that is read may be a part.
     """
 
     def __init__(
@@ -309,9 +314,11 @@ class FrameReader:
         detector: DetectionPredictor,
         recogniser: RecognitionPredictor,
         script_readers: Mapping[str, LineRecognizer],
-        tallest: float,
+        size: tuple[int, int],
     ) -> None:
-        self._detector, self._recogniser, self._tallest = detector, recogniser, tallest
+        self._detector, self._recogniser = detector, recogniser
+        self._tallest = TALLEST_LINE * size[0]
+        self._scale = min(1.0, math.sqrt(MOST_PIXELS / max(size[0] * size[1], 1)))
         self._script_readers = script_readers
         self._colours: Callable[[], npt.NDArray[np.uint8]] | None = None
         self._picture: Tensor | None = None
@@ -336,12 +343,15 @@ class FrameReader:
             part = picture[:, top : max(bottom, min(top + 32, height))]
             found, above, below = [], 0, 0
             for left, upper, right, lower in self._lines_in(part):
+                # The edge of the band may cut a line in two. Bands have margins, so one line is not cut by both edges.
+                is_cut_above, is_cut_below = upper <= 3 and top > 0, lower >= part.shape[1] - 3 and bottom < height
+                if is_cut_above and is_cut_below:
+                    continue
                 if 4 < lower - upper < self._tallest and right - left > 4:
                     found.append((left, upper + top, right, lower + top))
-                # The edge of the band may cut a line in two.
-                if upper <= 3 and top > 0:
+                if is_cut_above:
                     above = max(above, 2 * (lower - upper) + 16)
-                if lower >= part.shape[1] - 3 and bottom < height:
+                if is_cut_below:
                     below = max(below, 2 * (lower - upper) + 16)
             if (above or below) and bottom - top < 0.7 * height:
                 spans.insert(0, (max(top - above, 0), min(bottom + below, height)))
@@ -370,9 +380,8 @@ class FrameReader:
 
     def _lines_in(self, part: Tensor) -> list[Box]:
         height, width = part.shape[1:]
-        scale = min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
-        if scale < 1:
-            size = (max(round(height * scale), 1), max(round(width * scale), 1))
+        if self._scale < 1:
+            size = (max(round(height * self._scale), 1), max(round(width * self._scale), 1))
             part = functional.interpolate(part[None], size=size, mode="bilinear", antialias=True)[0]
         (found,) = self._detector([part])
         boxes = next(iter(found.values()))[:, :4] * (width, height, width, height)

@@ -44,7 +44,6 @@ from ._watching import Box, FrameReader
 __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
-TALLEST_LINE = 0.25  # greatest height of a line of text, as a share of the frame's height
 FRAMES_UNTIL_COMPLETE = 12  # number of frames to wait for lines that end together
 # Number of recent frames whose times are kept, in addition to the first frames of texts.
 FRAMES_OF_KNOWN_TIME = 256
@@ -373,7 +372,7 @@ class TextStream(Iterator[TextTrack]):
         first = self.num_frames
         predictor = self._predictor
         readers = dict(cast(Any, predictor.script_readers).items())
-        reader = FrameReader(predictor.det_predictor, predictor.reco_predictor, readers, TALLEST_LINE * self.height)
+        reader = FrameReader(predictor.det_predictor, predictor.reco_predictor, readers, size)
         begin = self._remembered.start if self._remembered else first
         pictures = access_to(self._decoder).pictures(begin)
         total = max(len(self._decoder) - begin, 0)
@@ -444,10 +443,10 @@ class TextStream(Iterator[TextTrack]):
             span = f" to {missing[-1]:.3f}" if len(missing) > 1 else ""
             self._note(f"{counted(len(missing), 'frame')} at {missing[0]:.3f}{span} seconds could not be decoded.")
         self._num_passed = max(min(max(here, self._num_passed) + 1, after), self._num_passed)
-        promised = self._decoder.metadata.duration_seconds_from_header or 0.0
-        found = self.end_seconds - self.begin_seconds
         if seconds is not None or len(missing):
             return
+        promised = self._decoder.metadata.duration_seconds_from_header or 0.0
+        found = self.end_seconds - self.begin_seconds
         if promised - found > max(LEAST_LOST_SECONDS, LEAST_LOST * promised):
             self._note(f"The video breaks off after {found:.3f} seconds; its header promises {promised:.3f} seconds.")
         elif access_to(self._decoder).breaks_off():
