@@ -110,10 +110,9 @@ def check_encoder(codec: str, containers: Sequence[str], folder: Path, max_files
 
 @pytest.mark.parametrize("codec", _encoders())
 def test_ranges_equal_the_whole_for_each_encoder(codec: str, sound_folder: Path) -> None:
-    """In the container that takes most codecs, and in another one that varies by codec."""
-    first, *others = _CONTAINERS
-    others.sort(key=lambda other: zlib.crc32(f"{codec} {other}".encode()))
-    check_encoder(codec, [first, *others], sound_folder, max_files=2)
+    """In a container that varies by codec."""
+    containers = sorted(_CONTAINERS, key=lambda name: zlib.crc32(f"{codec} {name}".encode()))
+    check_encoder(codec, containers, sound_folder, max_files=1)
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from oracles import upright_frames
 from real_files import TEST_DATA
+from sharing import take_or_write
 
 _B_FRAMES = x264("b-adapt=0:open-gop=1")
 _LARGE = (320, 240)  # so that only the header is read
@@ -83,19 +84,18 @@ def number_of(rgb: torch.Tensor | NDArray[np.uint8]) -> int:
 def write(name: str, folder: Path) -> Path:
     spec = CLIPS[name]
     path = folder / f"{name}.{spec.extension or spec.container}"
-    media.write_spec(spec, path)
-    return path
+    return take_or_write(path, lambda draft: media.write_spec(spec, draft))
 
 
 @pytest.mark.parametrize("name", CLIPS)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-def test_frames_match_plain_decode(name: str, check: Callable[[Truth], None], tmp_path: Path) -> None:
-    check(find_truth(write(name, tmp_path)))
+def test_frames_match_plain_decode(name: str, check: Callable[[Truth], None], folder: Path) -> None:
+    check(find_truth(write(name, folder)))
 
 
 @pytest.mark.parametrize("name", CLIPS)
-def test_frames_have_the_order_in_which_they_were_rendered(name: str, tmp_path: Path) -> None:
-    path = write(name, tmp_path)
+def test_frames_have_the_order_in_which_they_were_rendered(name: str, folder: Path) -> None:
+    path = write(name, folder)
     with VideoDecoder(path, dimension_order="NHWC") as decoder:
         numbers = [number_of(rgb) for rgb in decoder]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -103,8 +103,8 @@ def test_frames_have_the_order_in_which_they_were_rendered(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["h264 avi", "xvid matroska"])
-def test_verify_accepts_right_order(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(write(name, tmp_path)), "--all"]) == 0
+def test_verify_accepts_right_order(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(write(name, folder)), "--all"]) == 0
     assert "identical" in capsys.readouterr().out
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 Packets = list[Any]
 _BAR_CODE_BITS = 10
-_MAX_KEPT_PIXELS = 12_000
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,11 @@ def paint_picture(number: int, width: int, height: int) -> NDArray[np.uint8]:
 
     The bar code is ``number`` in ten binary digits, most significant first, in the top eighth of the picture.
     """
-    # Most clips have the same forty small pictures.
-    is_small = width * height <= _MAX_KEPT_PIXELS
-    return _kept_picture(number, width, height).copy() if is_small else _paint_picture(number, width, height)
+    # Most clips have the same pictures.
+    for num_pixels, paint in _PAINT_ONCE.items():
+        if width * height <= num_pixels:
+            return paint(number, width, height).copy()
+    return _paint_picture(number, width, height)
 
 
 def _paint_picture(number: int, width: int, height: int) -> NDArray[np.uint8]:
@@ -90,7 +91,11 @@ def _paint_picture(number: int, width: int, height: int) -> NDArray[np.uint8]:
     return rgb.astype(np.uint8)
 
 
-_kept_picture = functools.lru_cache(maxsize=512)(_paint_picture)
+#: By the largest number of pixels: at most about 12 MB of small pictures, and as much of larger ones.
+_PAINT_ONCE = {
+    8_000: functools.lru_cache(maxsize=640)(_paint_picture),
+    80_000: functools.lru_cache(maxsize=48)(_paint_picture),
+}
 
 
 def paint_fade(number: int, width: int, height: int) -> NDArray[np.uint8]:
