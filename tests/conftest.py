@@ -33,6 +33,8 @@ from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
 from mediatensor.isolate import _process
 from oracles import linear_decode_rgb
 from real_files import TEST_DATA
+from remembered_features import features_remembered_in_module as features_remembered_in_module
+from remembered_features import features_remembered_in_test as features_remembered_in_test
 from sharing import STORE_VARIABLE
 
 _M_MMAP_THRESHOLD = -3

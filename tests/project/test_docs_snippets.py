@@ -44,6 +44,8 @@ def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# The pages of the documentation read the same image again and again, each with a new predictor.
+@pytest.mark.usefixtures("features_remembered_in_module", "forked_processes")
 @pytest.mark.parametrize("page", PAGES_WITH_SNIPPETS, ids=name)
 def test_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(folder)
@@ -51,6 +53,7 @@ def test_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
         run_snippet(snippet, folder, lambda: capfd.readouterr().out)
 
 
+@pytest.mark.usefixtures("forked_processes")
 @pytest.mark.parametrize("arguments", COMMANDS)
 def test_command(arguments: str, small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(small_folder)

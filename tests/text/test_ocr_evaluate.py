@@ -25,6 +25,8 @@ from mediatensor.ocr.utils._scores import aligned
 from ocr_onnx_sessions import require_weights
 from ocr_reading import text_page
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 TEXTS = ("Invoice 2041 of the firm", "Total due: 1,250.00 EUR", "Thank you very much!")
 
 

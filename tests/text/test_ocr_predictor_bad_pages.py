@@ -16,7 +16,7 @@ from mediatensor.ocr.models import detection_predictor, kie_predictor, ocr_predi
 from ocr_onnx_sessions import needs_weights
 from ocr_reading import LINES, reader, text_page, words_of
 
-pytestmark = needs_weights
+pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
 
 PAGE_LINES = LINES[1:]
 PAGE = text_page(*PAGE_LINES).image

@@ -25,6 +25,8 @@ from mediatensor.ocr.models import (
 from ocr_onnx_sessions import require_weights
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 PAGE = text_page().image
 BOXES = np.array([[0.1, 0.1, 0.4, 0.2], [0.5, 0.1, 0.9, 0.2], [0.1, 0.5, 0.6, 0.62]])
 SCORES = np.array([0.9, 0.7, 0.5])

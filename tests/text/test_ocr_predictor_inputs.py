@@ -61,6 +61,7 @@ def content(document: Any, page: int = 0) -> dict[str, Any]:
     return {**exported, "page_idx": None}
 
 
+@pytest.mark.usefixtures("features_remembered_in_test")
 @pytest.mark.parametrize("form", FORMS)
 def test_all_forms_of_a_page_give_the_same_words(form: str, expected: dict[str, Any]) -> None:
     assert content(reader()(FORMS[form]())) == expected
@@ -74,12 +75,14 @@ FILES: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("features_remembered_in_test")
 @pytest.mark.parametrize("form", FILES)
 def test_file_gives_its_pages(form: str, tmp_path: Path, expected: dict[str, Any]) -> None:
     Image.fromarray(PAGE).save(tmp_path / "page.png")
     assert content(reader()(FILES[form](tmp_path / "page.png"))) == expected
 
 
+@pytest.mark.usefixtures("features_remembered_in_test")
 def test_list_may_mix_files_and_images(tmp_path: Path, expected: dict[str, Any]) -> None:
     Image.fromarray(PAGE).save(tmp_path / "page.png")
     Image.fromarray(PAGE).save(tmp_path / "pages.tif", save_all=True, append_images=[Image.fromarray(PAGE)])

@@ -20,6 +20,8 @@ from ocr_reading import reader, words_of
 from pdf_files import assembled, stream
 from pdf_files import document as pdf_document
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 HEAD = ["Item", "Amount", "Price"]
 ROWS = [["Green tea", "2", "12.50"], ["Black tea", "1", "8.99"]]
 TITLE = "Delivery note 2048"

@@ -23,7 +23,7 @@ from ocr_onnx_sessions import needs_weights
 from ocr_pages import RenderedPage, render_text
 from ocr_reading import reader, words_of
 
-pytestmark = needs_weights
+pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
 
 UNKNOWN = "Բոլոր մարդիկ ծնվում են ազատ"  # Armenian: "all people are born free"
 
@@ -183,7 +183,7 @@ SENTENCES = {
 def test_sentences_in_many_languages_are_read() -> None:
     errors = CharacterErrorRate()
     sheet = render_text(list(SENTENCES.values()), dpi=100, font_size=16, margin=30)
-    (page,) = reader(shorter_side=900)([sheet.image]).pages
+    (page,) = reader()([sheet.image]).pages
     found = [line.render() for block in page.blocks for line in block.lines]
     for language, read in zip(SENTENCES, found, strict=True):
         own = CharacterErrorRate()
@@ -244,7 +244,7 @@ NONE = dict.fromkeys(("Cyrillic", "Greek", "Vietnamese"))
 def test_lines_of_scripts_that_cannot_be_read_are_named() -> None:
     lines = [(script, text) for script, texts in UNREADABLE.items() for text in texts]
     sheet = render_text([text for _, text in lines], dpi=100, font_size=16, margin=30)
-    (page,) = ocr_predictor(pretrained=True, shorter_side=900, script_readers=NONE)([sheet.image]).pages
+    (page,) = ocr_predictor(pretrained=True, shorter_side=192, script_readers=NONE)([sheet.image]).pages
     found = sorted(page.unread, key=lambda line: line.geometry[0][1])
     assert {line.reason for line in found} == {"script"}
     assert words_of(page) == []
