@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
-import subprocess
-import sys
+import string
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 
+from forked import run_program
 from mediatensor.cli import main
 from mediatensor.datasets import Item, Recipe, Sample
 from mediatensor.errors import (
@@ -43,6 +42,8 @@ from mediatensor.ocr.training import (
     DrawnLines,
     LineDataset,
     PageDataset,
+    _loop,
+    _recognition,
     changed_line,
     changed_page,
     drawn_lines,
@@ -52,7 +53,7 @@ from mediatensor.ocr.training import (
 from ocr_onnx_sessions import require_weights
 
 VOCAB = "0123456789"
-TINY: dict[str, Any] = {"pretrained": False, "vocab": VOCAB, "batch_size": 4, "learning_rate": 1e-3, "epochs": 2}
+TINY: dict[str, Any] = {"pretrained": False, "vocab": VOCAB, "batch_size": 2, "learning_rate": 1e-3, "epochs": 2}
 
 
 class StopError(Exception):
@@ -85,14 +86,20 @@ def numbers(count: int, seed: int = 0) -> list[str]:
     return [str(source.randrange(10, 100_000)) for _ in range(count)]
 
 
+@pytest.fixture(autouse=True)
+def small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read two batches together: with eight, an epoch of several pools takes long."""
+    monkeypatch.setattr(_loop, "_POOL_BATCHES", 2)
+
+
 @pytest.fixture
 def lines(tmp_path: Path) -> LineDataset:
-    return LineDataset(write_lines(tmp_path, numbers(72)))
+    return LineDataset(write_lines(tmp_path, numbers(20)))
 
 
 @pytest.fixture
 def validation(tmp_path: Path) -> LineDataset:
-    return LineDataset(write_lines(tmp_path, numbers(8, 1), "validation"))
+    return LineDataset(write_lines(tmp_path, numbers(4, 1), "validation"))
 
 
 @pytest.fixture
@@ -230,7 +237,7 @@ def test_new_characters_leave_other_classes_unchanged() -> None:
 def test_killed_training_resumes_to_the_same_weights(
     tmp_path: Path, saved_weights: dict[tuple[int, int], dict[str, torch.Tensor]], training_seed: int
 ) -> None:
-    lines = LineDataset(write_lines(tmp_path, numbers(40)))
+    lines = LineDataset(write_lines(tmp_path, numbers(10)))
     whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
     # A network with normalisation and dropout, on randomly changed lines, with rehearsal lines.
     settings: dict[str, Any] = {
@@ -251,21 +258,22 @@ def test_killed_training_resumes_to_the_same_weights(
     script = f"""
         import os, torch
         from mediatensor.ocr.training import LineDataset, fit
-        from mediatensor.ocr.training import _detection
+        from mediatensor.ocr.training import _detection, _loop
         torch.set_num_threads({torch.get_num_threads()})
+        _loop._POOL_BATCHES = 2
         loss, count = _detection.Orientation.loss, 0
         def dying(self, model, batch, share=1.0):
             global count
             count += model.training
-            if count == 38:  # in the second pool of the second epoch, of 10 steps with two losses each
+            if count == 12:  # in the second pool of the second epoch, of 3 steps with two losses each
                 os._exit(9)
             return loss(self, model, batch, share)
         _detection.Orientation.loss = dying
         lines = LineDataset({manifest!r})
         fit({arch!r}, lines, validation=lines, keep=LineDataset({manifest!r}), out={str(parts)!r}, **{settings!r})
     """
-    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
-    assert killed.returncode == 9
+    killed = run_program(textwrap.dedent(script))
+    assert killed.returncode == 9, killed.stderr
     assert parts.with_suffix(".state.pt").exists()
     resumed = fit(arch, lines, validation=lines, keep=LineDataset(manifest), out=parts, **settings)
     assert list(saved_weights) == [(2, 0), (2, 1), (3, 0)]  # it was killed after (1, 1)
@@ -314,7 +322,7 @@ def test_other_arguments_do_not_resume(lines: LineDataset, validation: LineDatas
 
         def read(self, opened: Any, item: Item, part: int) -> Sample:
             self.count += 1
-            if self.count > 40:
+            if self.count > 10:
                 raise StopError
             return self.recipe.read(opened, item, part)
 
@@ -333,19 +341,72 @@ def test_other_arguments_do_not_resume(lines: LineDataset, validation: LineDatas
     assert fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, resume=False, **changed).epochs
 
 
+# Stars represent a sign that is not among the published characters: the network learns a new name of a shape.
+NEW = "\u203d"
+
+
+def write_stars(folder: Path, texts: list[str]) -> LineDataset:
+    manifest = write_lines(folder, texts, "stars")
+    rows = [json.loads(row) for row in manifest.read_text().splitlines()]
+    manifest.write_text("\n".join(json.dumps({**row, "text": row["text"].replace("*", NEW)}) for row in rows))
+    return LineDataset(manifest)
+
+
+def test_training_changes_the_characters_of_its_lines(
+    tmp_path: Path,
+    saved_weights: dict[tuple[int, int], dict[str, torch.Tensor]],
+    training_seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    require_weights()
+    before = ppocr_v6_small_reco(pretrained=True)
+    before.restrict_vocab(string.printable)  # with all characters, each step takes twice as long
+    start = tmp_path / "start.pt"
+    save_checkpoint(start, Checkpoint("ppocr_v6_small_reco", before.state_dict(), before.characters))
+    stars = write_stars(tmp_path, ["12*", "7*"])
+    settings: dict[str, Any] = {"validation": stars, "out": tmp_path / "learnt.pt", "batch_size": 2, "epochs": 1}
+    with pytest.raises(
+        InvalidArgumentError, match=r"1 characters that the recogniser does not know.*extend_vocab=True"
+    ):
+        fit(start, stars, **settings)
+    # German has marks that the reader does not know; there is nothing to keep of them.
+    german = drawn_lines(2, languages=["de"])
+    assert not german.characters <= set(before.vocab)
+    # The scores grow, so that the trained weights are the best.
+    scores = itertools.count()
+    monkeypatch.setattr(
+        _recognition.Recognition, "scores", lambda *_: {"score": float(next(scores)), "character_error_rate": 0.5}
+    )
+    done = fit(start, stars, keep=german, extend_vocab=True, blend=0.5, seed=training_seed, **settings)
+    assert done.best_epoch == 1
+    model = load_checkpoint(done.path)
+    assert model.vocab == before.vocab + NEW
+    learnt, found = saved_weights[1, 0]["head.weight"], model.head.weight
+    # Blended, half of the way from the weights at the start; new characters keep their learnt weights.
+    assert torch.equal(found[-1], learnt[-1])
+    assert torch.allclose(found[:-1], (before.head.weight + learnt[:-1]) / 2, atol=1e-6)
+    unused = [i + 1 for i, character in enumerate(before.characters) if character not in german.characters | set("127")]
+    assert len(unused) > 3
+    assert torch.equal(found[unused], before.head.weight[unused])
+    assert torch.equal(model.head.bias[unused], before.head.bias[unused])
+    used = before.characters.index("7") + 1
+    assert not torch.equal(found[used], before.head.weight[used])
+    # Two lines say nothing of the statistics that thousands of pages have.
+    statistics = {name: value for name, value in before.state_dict().items() if "running" in name}
+    assert statistics
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in statistics.items())
+    # The file is a reader wherever a name is.
+    assert ocr_predictor(reco_arch=done.path, pretrained=True).reco_predictor.model.vocab == model.vocab
+
+
+@pytest.mark.slow
 def test_default_recogniser_learns_new_characters_and_keeps_others(
     tmp_path: Path, saved_weights: dict[tuple[int, int], dict[str, torch.Tensor]], training_seed: int
 ) -> None:
     require_weights()
     before = ppocr_v6_small_reco(pretrained=True)
-    # Stars represent a sign that is not among the published characters: the network learns a new name of a shape.
-    new = "\u203d"
-    assert new not in before.vocab
-    texts = [f"{a}{b}" for a in ("12", "7", "345") for b in ("*", "**")]
-    folder = write_lines(tmp_path, texts, "stars")
-    rows = [json.loads(row) for row in folder.read_text().splitlines()]
-    folder.write_text("\n".join(json.dumps({**row, "text": row["text"].replace("*", new)}) for row in rows))
-    stars = LineDataset(folder)
+    assert NEW not in before.vocab
+    stars = write_stars(tmp_path, [f"{a}{b}" for a in ("12", "7", "345") for b in ("*", "**")])
     settings: dict[str, Any] = {
         "validation": stars,
         "out": tmp_path / "learnt.pt",
@@ -362,7 +423,7 @@ def test_default_recogniser_learns_new_characters_and_keeps_others(
     done = fit("ppocr_v6_small_reco", stars, **taught, **settings)
     assert done.scores["character_error_rate"] < 0.5 * done.epochs[0]["validation"]["character_error_rate"]
     model = load_checkpoint(done.path)
-    assert model.vocab == before.vocab + new
+    assert model.vocab == before.vocab + NEW
     unused = [i + 1 for i, character in enumerate(before.characters) if not set(character) & set("123457Total Heyu")]
     assert torch.equal(model.head.weight[unused], before.head.weight[unused])
     assert torch.equal(model.head.bias[unused], before.head.bias[unused])
@@ -508,33 +569,36 @@ def test_damaged_and_foreign_checkpoints_are_rejected(
 
 
 def test_two_processes_train_one_network(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(
-        textwrap.dedent(f"""
+    # What `torchrun` does, with forked processes, so that the imports happen once.
+    program = f"""
         import torch
+        from torch.distributed.launcher.api import LaunchConfig, elastic_launch
         from mediatensor.ocr.training import LineDataset, fit, _loop
         torch.set_num_threads(1)
+        _loop._POOL_BATCHES = 2
         end = _loop.Training._end_epoch
         def ending(self, began):
             end(self, began)
             rank = torch.distributed.get_rank()
             torch.save(dict(self.model.named_parameters()), {str(tmp_path)!r} + f"/{{rank}}.{{self.epoch}}.pt")
         _loop.Training._end_epoch = ending
-        fit("crnn_mobilenet_v3_small", LineDataset({str(tmp_path / "lines.jsonl")!r}),
-            validation=LineDataset({str(tmp_path / "validation.jsonl")!r}), out={str(tmp_path / "out.pt")!r},
-            pretrained=False, vocab={VOCAB!r}, batch_size=4, learning_rate=1e-3, epochs=1)
-        """)
-    )
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(script)]
-    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300)
+        def train():
+            fit("crnn_mobilenet_v3_small", LineDataset({str(tmp_path / "lines.jsonl")!r}),
+                validation=LineDataset({str(tmp_path / "validation.jsonl")!r}), out={str(tmp_path / "out.pt")!r},
+                pretrained=False, vocab={VOCAB!r}, batch_size=2, learning_rate=1e-3, epochs=1)
+        settings = dict(run_id="digits", rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork")
+        elastic_launch(LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, max_restarts=0, **settings), train)()
+    """
+    done = run_program(textwrap.dedent(program), timeout=300)
+    assert done.returncode == 0, done.stderr
     start, first, second = (torch.load(tmp_path / name, weights_only=True) for name in ("0.0.pt", "0.1.pt", "1.1.pt"))
     assert first.keys() == second.keys()
     for name, value in first.items():
         torch.testing.assert_close(value, second[name], rtol=0, atol=0, msg=name)
     assert any(not torch.equal(value, first[name]) for name, value in start.items())
     (epoch,) = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()][1:]
-    # 72 rows in pools of 2 x 8 batches of 4: one whole pool, of which each process makes 8 steps.
-    assert epoch["steps"] == 8
+    # 20 rows in pools of 2 x 2 batches of 2: two whole pools, in each of which each process makes 2 steps.
+    assert epoch["steps"] == 4
 
 
 # Detectors and classifiers of directions
@@ -642,7 +706,7 @@ def test_classifier_learns_the_orientations_of_predictors(tmp_path: Path, traini
 def test_command_trains_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = [
         "--train",
-        str(write_lines(tmp_path, numbers(16))),
+        str(write_lines(tmp_path, numbers(8))),
         "--validation",
         str(write_lines(tmp_path, numbers(4), "v")),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,18 @@ from numpy.typing import NDArray
 from mediatensor.cli import main
 from mediatensor.datasets import DataLoader, Sample
 from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr import training
 from mediatensor.ocr.models import load_checkpoint
-from mediatensor.ocr.training import DetectionEvaluation, cropped_page, drawn_lines, drawn_pages, evaluate, fit
+from mediatensor.ocr.training import (
+    DetectionEvaluation,
+    Fit,
+    _loop,
+    cropped_page,
+    drawn_lines,
+    drawn_pages,
+    evaluate,
+    fit,
+)
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -195,24 +206,61 @@ def test_drawn_pages_rejects_invalid_arguments() -> None:
             drawn_pages(**{name: value})
 
 
-def test_command_trains_on_drawn_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn = ["--random-weights", "--train-languages", "en,de", "--num-drawn", "4", "--epochs", "1", "--batch-size", "2"]
+@pytest.mark.slow
+def test_command_trains_on_drawn_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_loop, "_POOL_BATCHES", 1)  # the statistics of this many batches are recomputed
+    drawn = ["--random-weights", "--train-languages", "en,de", "--num-drawn", "2", "--epochs", "1", "--batch-size", "2"]
+    for task, options, printed in (
+        ("detection", ["--start", "linknet_resnet18", "--page-size", "96", "--crop-size", "64"], "recall"),
+        ("recognition", ["--start", "crnn_mobilenet_v3_small", "--vocab", "0123456789 "], "lines exact"),
+        ("orientation", ["--start", "mobilenet_v3_small_crop_orientation"], "directions right"),
+    ):
+        out = tmp_path / f"{task}.pt"
+        assert main(["train", task, *options, *drawn, "--keep-languages", "fr", "-o", str(out)]) == 0
+        assert printed in capsys.readouterr().out
+        kind = "Pages(2 drawn pages" if task == "detection" else "Lines(2 drawn lines"
+        assert torch.load(out, weights_only=True)["card"]["keep"].startswith(f"Drawn{kind} in fr")
+
+
+def test_command_gives_drawn_rows_and_options_to_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def spy(start: str, train: Any, **options: Any) -> Fit:
+        given.update(options, start=start, train=train)
+        return Fit(tmp_path / "best.pt", {"recall": 0.5, "precision": 0.25}, (), 3)
+
+    drawn = ["--random-weights", "--train-languages", "en,de", "--num-drawn", "20"]
     pages = ["--start", "linknet_resnet18", "--page-size", "96", "--crop-size", "64"]
-    out = tmp_path / "finder.pt"
-    command = ["train", "detection", *pages, *drawn, "-o", str(out)]
-    assert main([*command, "--keep-languages", "fr", "--ema-decay", "0.9"]) == 0
-    assert "recall" in capsys.readouterr().out
-    card = torch.load(out, weights_only=True)["card"]
-    assert card["train"] == "DrawnPages(4 drawn pages in en, de)"
-    assert card["keep"] == "DrawnPages(4 drawn pages in fr)"
-    assert (card["settings"]["crop_size"], card["settings"]["ema_decay"]) == (64, 0.9)
-    digits = ["--start", "crnn_mobilenet_v3_small", "--vocab", "0123456789 "]
-    assert main(["train", "recognition", *digits, *drawn, "-o", str(tmp_path / "digits.pt")]) == 0
-    assert "lines exact" in capsys.readouterr().out
-    lines = ["--start", "mobilenet_v3_small_crop_orientation", "--keep-languages", "fr"]
-    assert main(["train", "orientation", *lines, *drawn, "-o", str(tmp_path / "directions.pt")]) == 0
-    card = torch.load(tmp_path / "directions.pt", weights_only=True)["card"]
-    assert card["keep"] == "DrawnLines(4 drawn lines in fr)"
+    command = ["train", "detection", *pages, *drawn, "-o", str(tmp_path / "finder.pt")]
+    with monkeypatch.context() as replaced:
+        replaced.setattr(training, "fit", spy)
+        assert (
+            main([*command, "--keep-languages", "fr", "--ema-decay", "0.9", "--epochs", "7", "--batch-size", "2"]) == 0
+        )
+        assert (
+            capsys.readouterr().out == f"{tmp_path / 'best.pt'}: epoch 3 is the best. recall 50.0%, precision 25.0%.\n"
+        )
+        assert [repr(given[name]) for name in ("train", "validation", "keep")] == [
+            "DrawnPages(20 drawn pages in en, de)",
+            "DrawnPages(2 drawn pages in en, de)",
+            "DrawnPages(20 drawn pages in fr)",
+        ]
+        expected = {
+            "start": "linknet_resnet18", "pretrained": False, "page_size": 96, "crop_size": 64, "ema_decay": 0.9,
+            "epochs": 7, "batch_size": 2, "out": tmp_path / "finder.pt", "vocab": None,
+        }  # fmt: skip
+        assert {name: given[name] for name in expected} == expected
+        start = "mobilenet_v3_small_crop_orientation"
+        assert main(["train", "orientation", "--start", start, *drawn, "--keep-languages", "fr", "-o", "x.pt"]) == 0
+        assert repr(given["keep"]) == "DrawnLines(20 drawn lines in fr)"
+        digits = ["--start", "crnn_mobilenet_v3_small", "--vocab", "0123456789 "]
+        assert main(["train", "recognition", *digits, *drawn, "-o", "x.pt"]) == 0
+        assert given["vocab"] == "0123456789 "
+        assert set(given["train"][0].label) <= set("0123456789 ")
     capsys.readouterr()
     for more, message in (
         (["--train", str(tmp_path)], "Give --train or --train-languages"),

@@ -42,7 +42,9 @@ NETWORKS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("task", ["recognition", "orientation", pytest.param("detection", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "task", ["recognition", *(pytest.param(task, marks=pytest.mark.slow) for task in ("orientation", "detection"))]
+)
 def test_onnxruntime_matches_a_trained_network(task: str, tmp_path: Path, training_seed: int) -> None:
     arch, drawn, options = NETWORKS[task]
     settings: dict[str, Any] = {"batch_size": 4, "epochs": 1, "learning_rate": 1e-2, "seed": training_seed, **options}
