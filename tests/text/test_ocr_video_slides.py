@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from mediatensor.ocr import video_text_predictor
 from mediatensor.ocr.models.video_predictor import VideoTextPredictor
 from mediatensor.ocr.video import VideoReading
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 SIZE = (640, 360)
 FPS = 12
 FACE = font_manager.findfont("DejaVu Sans")
@@ -27,6 +30,7 @@ END = ("In the end", "Ask your neighbours", "Measure the rooms first", "Then cho
 Span = tuple[tuple[str, ...], int, int]  # lines, first frame, frame after the last
 
 
+@cache
 def drawn(lines: tuple[str, ...], caption: str | None = None) -> np.ndarray:
     image = Image.new("RGB", SIZE, "white")
     draw = ImageDraw.Draw(image)
@@ -47,13 +51,14 @@ def lecture(
     for lines, first, end in pages:
         for number in range(first, end):
             said = next((text for text, begin, until in captions if begin <= number < until), None)
-            picture = drawn(lines, said).copy()
+            picture = drawn(lines, said)
             if moving:
+                picture = picture.copy()
                 window = noise.integers(0, 255, (40, 40, 3), dtype=np.uint8)
                 picture[190:350, 470:630] = window.repeat(4, 0).repeat(4, 1)
             pictures.append(picture)
     frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
-    VideoEncoder(frames, frame_rate=FPS).to_file(path, codec="libx264", crf=20, preset="veryfast")
+    VideoEncoder(frames, frame_rate=FPS).to_file(path, codec="libx264", crf=20, preset="ultrafast")
     return path
 
 
@@ -155,10 +160,10 @@ def test_captions_over_slides_are_captions(predictor: VideoTextPredictor, tmp_pa
 def test_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     y, x = np.mgrid[0 : SIZE[1], 0 : SIZE[0]]
     pictures = []
+    face = ImageFont.truetype(FACE, 24)
     for number in range(40):
         waves = 110 + 60 * np.sin(x * 0.03 + y * 0.02 + number * 0.4)
         image = Image.fromarray(waves.round().astype(np.uint8)).convert("RGB")
-        face = ImageFont.truetype(FACE, 24)
         for row, line in enumerate(HEAT):  # words that stay make no slide of a picture that moves
             ImageDraw.Draw(image).text(
                 (50, 40 + 58 * row), line, font=face, fill="white", stroke_width=2, stroke_fill=0
@@ -186,7 +191,7 @@ def turned(path: Path, pages: list[tuple[str, ...]], still: int, between: int, *
         pictures += [page] * still
         before = page
     frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
-    VideoEncoder(frames, frame_rate=25).to_file(path, codec="libx264", crf=20, preset="veryfast")
+    VideoEncoder(frames, frame_rate=25).to_file(path, codec="libx264", crf=20, preset="ultrafast")
     return path
 
 
