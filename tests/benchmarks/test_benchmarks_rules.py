@@ -113,9 +113,9 @@ def test_the_table_has_a_row_for_each_rule() -> None:
 
 def test_reading_with_memory_is_the_same_for_every_module(tmp_path: Path) -> None:
     require_weights()
-    (page,) = ocr_rules.draw_pages(tmp_path, None, (("receipt", 12, {"rotation": 270, "dpi": 80, "size": (3, 2.5)}),))[
-        "drawn"
-    ]
+    (page,) = ocr_rules.draw_pages(
+        tmp_path, None, (("receipt", 12, {"rotation": 270, "dpi": 80, "size": (2.5, 1.5)}),)
+    )["drawn"]
     image = np.array(Image.open(page.image).convert("RGB"))
     expected = to_words(ocr_predictor(pretrained=True)([image]).pages[0])
     reader = ocr_rules._Reader()

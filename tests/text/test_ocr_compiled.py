@@ -161,6 +161,7 @@ def test_classifiers_have_a_graph_for_one_crop_and_one_for_several(backend: Coun
     assert graphs_of(predictor, backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
 
 
+@pytest.mark.slow
 def test_detectors_of_words_have_a_graph_for_one_page_and_one_for_several(backend: CountingBackend) -> None:
     torch.manual_seed(0)
     predictor = detection_predictor("fast_tiny", batch_size=4)

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from mediatensor.ocr.io import Line, Page, Word
-from mediatensor.ocr.models import ocr_predictor
 from mediatensor.ocr.models._lines.words import word_confidence
-from ocr_onnx_sessions import require_weights
 from ocr_pages import RenderedPage, render_page
-from ocr_reading import words_of
+from ocr_reading import reader, words_of
 
 
 def test_word_confidence_grows_with_every_character() -> None:
@@ -31,7 +29,7 @@ def test_word_confidence_grows_with_every_character() -> None:
 @cache
 def damaged_pages() -> list[RenderedPage]:
     return [
-        render_page(kind, seed, dpi=dpi, blur=blur, noise=noise, jpeg=30, size=(5, 4))
+        render_page(kind, seed, dpi=dpi, blur=blur, noise=noise, jpeg=30, size=(5, 3))
         for seed, (kind, dpi, blur, noise) in enumerate(
             [("letter", 72, 0.9, 12), ("letter", 100, 1.4, 30), ("columns", 90, 1.0, 10), ("letter", 100, 0.0, 0)]
         )
@@ -40,10 +38,7 @@ def damaged_pages() -> list[RenderedPage]:
 
 def read(number: int, min_confidence: float) -> Page:
     """Read a damaged page, with all lines that are at least so probably right."""
-    require_weights()
-    predictor = ocr_predictor(pretrained=True, shorter_side=192)
-    predictor.min_confidence = min_confidence
-    (page,) = predictor([damaged_pages()[number].image]).pages
+    (page,) = reader(min_confidence=min_confidence)([damaged_pages()[number].image]).pages
     return page
 
 

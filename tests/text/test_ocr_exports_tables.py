@@ -202,8 +202,9 @@ def test_hostile_tables_are_refused_or_written_quickly() -> None:
         with pytest.raises(InvalidArgumentError, match="positions"):
             Table.from_dict(stored).to_grid()
     spans = [cell("x", (0, 10**9), (0, 10**9)) for _ in range(50)]
-    page = Page(IMAGE, [], 0, (100, 100), tables=[Table(spans, 300, 300, BOX)])
-    assert page.export_as_html().count("<td") + page.export_as_html().count("<th") <= 1
+    page = Page(IMAGE, [], 0, (100, 100), tables=[Table(spans, 200, 200, BOX)])
+    html = page.export_as_html()
+    assert html.count("<td") + html.count("<th") <= 1
     book = openpyxl.load_workbook(io.BytesIO(page.export_as_xlsx()))
     assert len(book.active.merged_cells.ranges) == 1
     wide = Page(IMAGE, [], 0, (100, 100), tables=[Table([cell("x", (0, 0), (19999, 19999))], 1, 20000, BOX)])

@@ -170,6 +170,7 @@ def test_half_precision_gives_regions() -> None:
     assert out["preds"][0][1].shape == (0, 4)
 
 
+@pytest.mark.slow
 def test_the_exported_network_gives_the_same(small: LWDETR, tmp_path: Path) -> None:
     images, masks = formula_input(LAYOUT_SHAPE)[1:], layout_masks()[1:]
     session = exported_session(small, tmp_path / "layout", (images, masks))

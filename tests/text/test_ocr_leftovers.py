@@ -216,14 +216,14 @@ def _record_sizes(predictor: object, monkeypatch: pytest.MonkeyPatch) -> list[tu
 
 
 def test_long_strip_is_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
-    picture, text = Image.new("RGB", (3000, 30), "white"), ""
+    picture, text = Image.new("RGB", (2000, 30), "white"), ""
     font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 18)
     for word in itertools.cycle(" ".join(SENTENCES).split()):
-        if font.getlength(f"{text} {word}") > 2900:
+        if font.getlength(f"{text} {word}") > 1900:
             break
         text = f"{text} {word}".strip()
     ImageDraw.Draw(picture).text((20, 4), text, fill="black", font=font)
-    predictor = reader(longer_side=1200)
+    predictor = reader(longer_side=800)
     sizes = _record_sizes(predictor, monkeypatch)
     read = predictor([np.array(picture.transpose(Image.Transpose.ROTATE_90))]).render().split()
     assert len([height for height, _ in sizes if height > 400]) > 1  # in tiles

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import pickle
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import pdf_files
+from forked import run_program
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError
 from mediatensor.ocr.io import Block, Document, DocumentFile, Line, Page, Pages, Word, read_pdf
 from mediatensor.ocr.io._documents.pages import PageOfFile
@@ -154,13 +154,12 @@ def test_files_are_closed_at_exit(tmp_path: Path) -> None:
     path = tmp_path / "three.pdf"
     path.write_bytes(THREE)
     program = (
-        "import os, sys; from mediatensor.ocr.io import read_pdf; pages = read_pdf(sys.argv[1]); pages[0]\n"
+        "import os, sys, warnings; warnings.simplefilter('ignore')\n"
+        "from mediatensor.ocr.io import read_pdf; pages = read_pdf(sys.argv[1]); pages[0]\n"
         "child = os.fork() if hasattr(os, 'fork') else None\n"
         "child and os.waitpid(child, 0)\n"
     )
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, path], capture_output=True, text=True, timeout=120
-    )
+    run = run_program(program, path)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 

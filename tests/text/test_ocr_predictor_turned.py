@@ -85,7 +85,7 @@ def logged_messages() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize(("kind", "turns"), [("form", (1, 2)), pytest.param("receipt", (2, 3), marks=pytest.mark.slow)])
 def test_turned_pages_read_like_the_upright_page(kind: str, turns: tuple[int, ...]) -> None:
-    image = render_page(kind, dpi=75, size=(3.5, 2.5), font_size=9).image
+    image = render_page(kind, dpi=75, size=(3.5, 1.5), font_size=9).image
     turned = [np.ascontiguousarray(np.rot90(image, quarters)) for quarters in turns]
     values = [(-90, 180, 90)[quarters - 1] for quarters in turns]
     with logged_messages() as messages:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from forked import run_program
 from mediatensor.errors import PageError
 from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.models._networks.blocks import convolve, multiply
@@ -134,7 +133,8 @@ for name in ("_linear_pointwise", "_convolution_pointwise"):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_layers_are_called_where_private_operators_of_pytorch_have_changed() -> None:
-    subprocess.run([sys.executable, "-c", PRIVATE_OPERATORS], check=True)
+    run = run_program(PRIVATE_OPERATORS)
+    assert run.returncode == 0, run.stderr
 
 
 def test_spread_keeps_the_order_and_gives_each_thread_its_share() -> None:

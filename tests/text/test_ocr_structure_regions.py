@@ -209,7 +209,7 @@ def test_gutter_splits_a_line() -> None:
 
 def odd_pages() -> dict[str, PageContent]:
     grid = [(float(5 + 58 * (place % 10)), float(2 + 0.4 * place), "word") for place in range(2000)]
-    heap = [(100.0, 100.0, "heap")] * 2000
+    heap = [(100.0, 100.0, "heap")] * 700
     return {
         "empty": page_of([]),
         "one word": page_of([(100, 100, "word")]),

@@ -138,6 +138,7 @@ def test_half_precision_gives_cells(model: TableCenterNet) -> None:
     assert out["preds"][0]["polygons"].dtype == np.float32
 
 
+@pytest.mark.slow
 def test_the_exported_network_gives_the_same(model: TableCenterNet, tmp_path: Path) -> None:
     images = formula_input((1, 3, 64, 96))
     names = list(fill(model.float(), gain=1.0).heads)  # type: ignore[arg-type]
