@@ -70,12 +70,25 @@ def start_process(program: str, arguments: Sequence[str], inherited: Sequence[in
     return _process._Started(_Forked(pid), connection, faults)  # type: ignore[arg-type]
 
 
+def _let_go(kept: set[int]) -> None:
+    """Replace the files that a new process would not inherit, such as a server's connections, which would stay open.
+
+    Their numbers stay in use, because objects that are freed here close them.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/dev/fd")):
+        with suppress(OSError):  # the folder itself is closed by now
+            if number not in kept and not os.get_inheritable(number):
+                os.dup2(nothing, number, inheritable=False)
+
+
 def _serve(connection: socket.socket, theirs: socket.socket, faults: int) -> None:
     status = 1
     try:
         with suppress(PermissionError):  # as within an isolated process
             os.setsid()
         connection.close()
+        _let_go({theirs.fileno(), faults})
         sys.stdout = open(1, "w", closefd=False, buffering=1)  # noqa: SIM115 - until the process ends
         sys.stderr = open(2, "w", closefd=False, buffering=1)  # noqa: SIM115
         _child_main.main(theirs.detach(), faults)
