@@ -185,7 +185,8 @@ def _of_depth(plane: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 def rgb_16_bands(picture: PlanarPicture, num_rows: int) -> Iterator[tuple[int, list[NDArray[np.uint16]]]]:
     """Convert a picture to planes R, G and B with 16 bits per sample, or to a single gray plane, as defined in H.273.
 
-    Subsampled chroma is interpolated bilinearly, as libavif does for AVIF of 10 and 12 bits. Yield (number of the first row, planes) for each band of up to ``num_rows`` rows.
+    Yield (number of the first row, planes) for each band of up to ``num_rows`` rows. Subsampled chroma is interpolated
+    bilinearly, as libavif does for AVIF of 10 and 12 bits.
 
     >>> from mediatensor._engine.pyav.decoding import PlanarPicture
     >>> gray = PlanarPicture([np.array([[64, 940]], np.uint16)], 10, False, 1, False)
