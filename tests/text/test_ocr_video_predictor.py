@@ -204,7 +204,9 @@ def test_states_that_do_not_fit_are_refused_and_leave_nothing_open(
 
 
 def test_state_at_the_end_does_not_repeat_problems(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    path = film(tmp_path / "doors.mp4", 40, ("Բոլոր մարդիկ ծնվում են ազատ", 0, 40))
+    # Without waves, the letters always look like the same Latin ones, which must not count as a reading.
+    picture = with_text(np.full((SIZE[1], SIZE[0], 3), 20, np.uint8), "Բոլոր մարդիկ ծնվում են ազատ")
+    path = write(tmp_path / "doors.mp4", [picture] * 40)
     stream = predictor.stream(path)
     assert list(stream) == []
     assert len(stream.problems) == 1
