@@ -22,7 +22,7 @@ from ocr_pages import RenderedPage, render_page, render_text, rotated
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 from real_files import TEST_DATA
 
-pytestmark = needs_weights
+pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
 
 TEXT = "\n".join(LINES)
 #: Counter-clockwise, as the pages are drawn; docTR counts clockwise.
