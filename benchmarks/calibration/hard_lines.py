@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from mediatensor.datasets import Item, Sample, Skipped
+from mediatensor.datasets import Item, MediaDataset, Sample, Skipped
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.drawing import LANGUAGES, Face, find_faces, texts_of
 from mediatensor.ocr.models import load_checkpoint, ocr_predictor, ppocr_v6_small_reco
@@ -37,6 +37,7 @@ from mediatensor.ocr.training import DrawnLines, drawn_lines
 from mediatensor.ocr.training._drawn import _DrawnLineRecipe, _Faces
 from mediatensor.ocr.training._loop import FitSettings, Training
 from mediatensor.ocr.training._recognition import Recognition, TextBatch, TextBatches
+from mediatensor.ocr.training._rows import first_rows
 from mediatensor.ocr.utils._page_images import resized
 
 from ..shared.reports import write_report
@@ -71,7 +72,7 @@ _CTC_WEIGHTS, _DISTILL_WEIGHTS = (0.5, 1.0), (8.0, 2.0)
 # Lines with a greater loss per character are left out. They are usually unreadable.
 _MAX_CTC = 1.5
 _NUM_DISTILLED = 12
-_NUM_VALIDATED = 200
+_NUM_VALIDATED, _NUM_AT_ONCE = 200, 20
 
 
 @dataclass(frozen=True)
@@ -159,8 +160,9 @@ class _PairedBatches:
 class _Learner(Recognition):
     """Trains a recogniser with CTC and with distillation of the initial network; see the module."""
 
-    def __init__(self, model: Any) -> None:
-        super().__init__(model, distils=True)
+    def __init__(self, model: Any, teacher: Any) -> None:
+        super().__init__(model, distils=False)
+        self._teacher = teacher.requires_grad_(False)
         self._classes = {character: index + 1 for index, character in enumerate(model.characters)}
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in _FROZEN)
@@ -186,6 +188,14 @@ class _Learner(Recognition):
         ctc_weights = torch.where(is_usual, *_CTC_WEIGHTS) * is_readable
         distill_weights = torch.where(is_usual, *_DISTILL_WEIGHTS) * is_taught
         return (ctc_weights * ctc + distill_weights * _divergence(scores - sums, known, steps)).mean()
+
+    @torch.no_grad()
+    def scores(self, model: Any, dataset: MediaDataset, num_rows: int | None = None) -> dict[str, float]:
+        """Return the scores of a recogniser. The best weights have the least loss, which counts forgetting as well."""
+        pools = first_rows(dataset, num_rows, _NUM_VALIDATED)
+        batches = [batch for samples in pools for batch in self.collator(_NUM_AT_ONCE)([*samples])]
+        losses = [float(self.loss(model, batch)) for batch in batches]
+        return {**super().scores(model, dataset, num_rows), "score": -sum(losses) / len(losses)}
 
     def _scores(self, model: Any, batch: TextBatch) -> Tensor:
         features = model.features(self._inputs(batch))
@@ -222,10 +232,18 @@ def _divergence(logarithms: Tensor, known: Tensor, steps: Tensor) -> Tensor:
 
 
 class _Training(Training):
-    def __init__(self, settings: FitSettings, start: Checkpoint, train: DrawnLines, validation: DrawnLines, path: Path):
+    def __init__(
+        self,
+        settings: FitSettings,
+        start: Checkpoint,
+        published: Any,
+        train: DrawnLines,
+        validation: DrawnLines,
+        path: Path,
+    ) -> None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         super().__init__(settings, start, 0, train, validation, None, path, device, amp=True, num_workers=0)
-        self.learner = _Learner(self.model)
+        self.learner = _Learner(self.model, published.to(device))
         self.loader = self._loader(train, 0)
 
 
@@ -251,10 +269,11 @@ def _train(args: argparse.Namespace) -> None:
         num_rows=args.lines, num_kept_rows=0,
     )  # fmt: skip
     torch.manual_seed(args.seed)
-    start = Checkpoint(ARCH, model.state_dict(), list(model.characters))
+    first = load_checkpoint(args.start).float() if args.start else model
+    start = Checkpoint(ARCH, first.state_dict(), list(model.characters))
     print(f"{len(fonts)} faces", flush=True)
     train, validation = lines(args.lines, 2 * args.seed), lines(_NUM_VALIDATED, 2 * args.seed + 1)
-    training = _Training(settings, start, train, validation, args.output / TRAINED)
+    training = _Training(settings, start, model, train, validation, args.output / TRAINED)
     training.resume()
     training.run(120, print_epoch)
 
@@ -334,6 +353,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: 0)")
     parser.add_argument(
         "--fonts", nargs="+", metavar="PATH", help="font files and folders (default: those of this machine)"
+    )
+    parser.add_argument(
+        "--start", type=Path, metavar="FILE", help="checkpoint to train further (default: the published weights)"
     )
     parser.add_argument("--alpha", type=float, default=0.5, metavar="X", help="share of the difference (default: 0.5)")
     parser.add_argument(

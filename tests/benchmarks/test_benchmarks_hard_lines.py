@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import torch
 from benchmarks.calibration import hard_lines, script_reader
 from benchmarks.calibration.hard_drawing import KINDS, HardLine, draw_hard_line, form_texts
-from benchmarks.calibration.hard_lines import _divergence, blended, main
+from benchmarks.calibration.hard_lines import _divergence, _Learner, blended, main
 from PIL import Image, ImageChops
 
 from mediatensor.ocr.drawing import Face, find_faces
@@ -82,6 +83,23 @@ def test_dataset_skips_unknown_characters_and_keeps_usual_lines_unchanged() -> N
     assert all(row.image.shape[1] == 48 and row.image.shape == row.extra["clean"].shape for row in hard + usual)
 
 
+def test_score_counts_distance_from_published_network() -> None:
+    characters = "abcdefghijklmnopqrstuvwxyz "
+    published = ppocr_v6_small_reco(vocab=characters).eval()
+    other = deepcopy(published)
+    with torch.no_grad():
+        other.layers[0].attention.qkv.weight.mul_(1.5)
+    lines = hard_lines.hard_lines(
+        2, texts=["abc"], fonts=[face.file for face in faces()], languages=["en"], characters=characters, seed=3,
+        hard_share=0.0,
+    )  # fmt: skip
+    learner = _Learner(deepcopy(published), published)
+    same, different = (learner.scores(model, lines)["score"] for model in (published, other))
+    # The texts do not count, because untrained networks cannot read them.
+    assert same == pytest.approx(0, abs=1e-4)
+    assert different < -1e-3
+
+
 def test_divergence_equals_the_formula_and_ignores_padding() -> None:
     generator = torch.Generator().manual_seed(1)
     known, found = torch.randn(2, 2, 5, 13, generator=generator)
@@ -112,8 +130,9 @@ def test_a_tiny_training_blends_and_scores(
     monkeypatch.setattr(hard_lines, "_NUM_VALIDATED", 4)
     monkeypatch.setattr(hard_lines, "_SCORED", ("en",))
     options = ["-o", str(tmp_path), "--fonts", *(face.file for face in faces())]
-    assert main(["train", *options, "--lines", "8", "--epochs", "1", "--batch-size", "4"]) == 0
-    # Training only writes the epoch with the best score. Here, that may be the start.
+    settings = ["--lines", "8", "--epochs", "1", "--batch-size", "4"]
+    assert main(["train", *options, *settings]) == 0
+    # Training only writes the epoch with the least loss. Here, that may be the start.
     assert main(["blend", *options]) == 0
     file = tmp_path / "blend.pt"
     assert hashlib.sha256(file.read_bytes()).hexdigest() in capsys.readouterr().out
@@ -125,3 +144,6 @@ def test_a_tiny_training_blends_and_scores(
     report = (tmp_path / "ocr_hard_lines.md").read_text("utf-8")
     assert "| hard lines | blend |" in report
     assert "| en | published |" in report
+    further = ["-o", str(tmp_path / "further"), *options[2:], *settings, "--start", str(file)]
+    assert main(["train", *further]) == 0
+    assert load_checkpoint(tmp_path / "further" / "trained.pt").characters == published.characters
