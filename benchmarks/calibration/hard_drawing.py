@@ -1,7 +1,7 @@
 """Draw lines that are hard to read: bitonal scans, faxes, thermal prints, typewriters, dot matrix printers and stamps.
 
 `draw_hard_line` also returns the same line in clean print, with the letters in the same places. `form_texts` makes up
-the texts of forms and receipts.
+the texts of forms and receipts. `rare_texts` makes up texts that neither these nor sentences resemble.
 """
 
 from __future__ import annotations
@@ -137,6 +137,65 @@ def _code(rng: random.Random) -> str:
         f"{digits}-{letters[0]}", f"{letters} {digits}", f"({letters})", f"{letters[0]}{digits}{letters[-1]}",
     )  # fmt: skip
     return rng.choice(forms)
+
+
+def rare_texts(words: Sequence[str], num_texts: int, seed: int) -> list[str]:
+    """Return lines of code, captions between musical notes, lone signs and words, compounds, and lines of forms."""
+    rng = random.Random(seed)
+    kinds = {_code_line: 40, _song: 12, _lone: 22, _compounds: 11, _item: 5, _number: 5, _price: 5}
+    texts = [
+        kind(rng) if kind in (_number, _price) else kind(rng, words or _FORM_WORDS)
+        for kind in rng.choices([*kinds], [*kinds.values()], k=num_texts)
+    ]
+    return [text for text in texts if text.isprintable()]
+
+
+def _code_line(rng: random.Random, words: Sequence[str]) -> str:
+    a, b, c = (_identifier(rng, words) for _ in range(3))
+    number, other = rng.randint(0, 99), rng.randint(0, 9)
+    operator, compare = rng.choice("+-*/%&|^"), rng.choice(["<", ">", "<=", ">=", "==", "!="])
+    letters = rng.sample(string.ascii_letters, 4)
+    forms = (
+        f"if ({a} {compare} {number}) {{ {b} {operator}= {c}; }}", f"while ({a} {compare} {b}) {{ {a}++; }}",
+        f"for ({a} = {other}; {a} {compare} {b}; {a}++) {{", f"{a} {operator}= {b}[{other}] {operator} {c};",
+        f"{a} = ({b} {operator} {c}) {operator} {number};", f"{a}[{b}] = {c} {operator} {number}",
+        f"return {a}({b}, {c}) {operator} {other}", f"def {a}({b}: int, *{c}) -> bool:",
+        f"usage: {a} [-{letters[0]}] [-{letters[1]} {b}] [-{letters[2]} {c}] [--{letters[3]}]",
+        f"{a}: {a} [-{letters[0]} {b} {c}] {a} ...", f"$ {a} -{letters[0]} {b}.{c} | {a} > {b}",
+        f"{{ {a}: {number}, {b}: [{other}, {number}] }}", f"{a} && {b} || !{c}", f"{a} ? {b} : {c};",
+        f'<{a} {b}="{c}"> ... </{a}>', f"{a}.{b}({c}) // {b} {c}", f"}} else if ({a}) {{", f"{a} -> {b} => {c}",
+        f"# {a} {b}: {c}", f"({a}) ( {b} ) [ {c} ]", f"{a} := {b} :: {c};", f"{a} = {b} = {c}; }}",
+    )  # fmt: skip
+    return rng.choice(forms)
+
+
+def _identifier(rng: random.Random, words: Sequence[str]) -> str:
+    word = re.sub(r"\W", "", rng.choice(words)).lower()[:9] or "x"
+    letter, suffix = rng.choice(string.ascii_lowercase), rng.choice("abcxyz012")
+    return rng.choice([letter, word, word, f"{word}_{suffix}", word.upper()])
+
+
+def _song(rng: random.Random, words: Sequence[str]) -> str:
+    note = rng.choice("\N{EIGHTH NOTE}\N{EIGHTH NOTE}\N{EIGHTH NOTE}\N{BEAMED EIGHTH NOTES}#*")
+    line = ", ".join(_words(rng, words, 5) for _ in range(rng.randint(1, 2)))
+    return rng.choice([f"{note} {line} {note}", f"{note} {line} {note}", f"{note} {line}", f"- {line}", f"[{line}]"])
+
+
+def _lone(rng: random.Random, words: Sequence[str]) -> str:
+    forms = (
+        rng.choice(_SIGNS), rng.choice(_SIGNS), rng.choice(string.punctuation), rng.choice(string.ascii_letters),
+        _digits(rng, 1, 2), rng.choice(words), _number(rng), _code(rng),
+        f"{rng.choice(string.punctuation)} {_number(rng)}",
+    )  # fmt: skip
+    return rng.choice(forms)
+
+
+def _compounds(rng: random.Random, words: Sequence[str]) -> str:
+    def compound() -> str:
+        parts = (re.sub(r"\W", "", rng.choice(words)) for _ in range(rng.randint(2, 3)))
+        return rng.choice(["", "", "-"]).join(parts)
+
+    return " ".join(rng.choice([str, str.lower, str.capitalize])(compound()) for _ in range(rng.randint(1, 2)))
 
 
 def draw_hard_line(rng: random.Random, texts: Sequence[str], faces: Sequence[Face]) -> HardLine:

@@ -8,8 +8,8 @@ usual lines strongly, and on hard lines to its scores for the same line in clean
 normalisation stay unchanged. The same command resumes an interrupted training.
 
 ``blend`` writes the published weights plus a share of the difference, in half precision. ``score`` compares the blend
-with the published weights on drawn lines in font families that were not used for training, and with ``--pages`` on
-pages.
+with the published weights on drawn lines in font families that were not used for training: usual lines in several
+languages, hard lines, and usual lines with `rare_texts`, such as code. With ``--pages``, it compares them on pages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mediatensor.ocr.training._rows import first_rows
 from mediatensor.ocr.utils._page_images import resized
 
 from ..shared.reports import write_report
-from .hard_drawing import draw_hard_line, form_texts
+from .hard_drawing import draw_hard_line, form_texts, rare_texts
 from .script_reader import (
     ARCH,
     english_words,
@@ -324,7 +324,9 @@ def _score(args: argparse.Namespace) -> None:
     hard = hard_lines(
         args.scored, texts=texts, fonts=fonts, languages=["en"], characters=readers["published"].vocab, seed=11
     )
-    report_scores(args, "ocr_hard_lines", rows + score_readers("hard lines", len(fonts), hard, readers))
+    rows += score_readers("hard lines", len(fonts), hard, readers)
+    rare = drawn_lines(args.scored, texts=rare_texts(english_words(args.words), 20_000, 7), fonts=fonts, seed=11)
+    report_scores(args, "ocr_hard_lines", rows + score_readers("rare texts", len(fonts), rare, readers))
 
 
 def _score_pages(args: argparse.Namespace, readers: dict[str, Any]) -> None:

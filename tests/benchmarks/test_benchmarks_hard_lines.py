@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.calibration import hard_lines, script_reader
-from benchmarks.calibration.hard_drawing import KINDS, HardLine, draw_hard_line, form_texts
+from benchmarks.calibration.hard_drawing import KINDS, HardLine, draw_hard_line, form_texts, rare_texts
 from benchmarks.calibration.hard_lines import _divergence, _Learner, blended, main
 from PIL import Image, ImageChops
 
@@ -49,6 +49,14 @@ def test_form_texts_are_reproducible_and_of_many_kinds() -> None:
     assert texts == form_texts(["cat", "house"], 400, 1)
     assert len(set(texts)) > 300
     for pattern in (r"\$\d", r"\d/\d+/\d", r"\(\d{3}\) ?\d{3}-\d{4}", r"[A-Z]+-\d", r"\d%$", r":$", r"\bcat\b"):
+        assert any(re.search(pattern, text) for text in texts), pattern
+
+
+def test_rare_texts_are_reproducible_and_of_many_kinds() -> None:
+    texts = rare_texts(["cat", "house"], 400, 1)
+    assert texts == rare_texts(["cat", "house"], 400, 1)
+    code, note, sign = r"^for \(\w+ = \d; .*\) \{$", "^\N{EIGHTH NOTE} .* \N{EIGHTH NOTE}$", r"^\W$"
+    for pattern in (code, note, sign, r"^cathouse", r"\[-[a-zA-Z] \w+\]", r"^\$\d"):
         assert any(re.search(pattern, text) for text in texts), pattern
 
 
@@ -143,6 +151,7 @@ def test_a_tiny_training_blends_and_scores(
     assert main(["score", *options, "--scored", "1"]) == 0
     report = (tmp_path / "ocr_hard_lines.md").read_text("utf-8")
     assert "| hard lines | blend |" in report
+    assert "| rare texts | published |" in report
     assert "| en | published |" in report
     further = ["-o", str(tmp_path / "further"), *options[2:], *settings, "--start", str(file)]
     assert main(["train", *further]) == 0

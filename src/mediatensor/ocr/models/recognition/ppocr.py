@@ -635,8 +635,8 @@ def ppocr_v6_small_reco_tuned(pretrained: bool = False, **kwargs: Any) -> PPOCRR
     """Return `ppocr_v6_small_reco` with weights that were trained further, on lines that are hard to read.
 
     The lines were drawn in Latin letters: faxes, receipts, typewriters, dot matrix printers, and small or faint print.
-    The network and its characters are the same. It reads scanned forms and receipts better, but misses some spaces
-    between signs, as in code, and some lines with musical notes.
+    The network and its characters are the same. It reads the text of scanned forms and receipts better,
+    but some rows of dashes as short words, and it misreads some lines that `ppocr_v6_small_reco` reads correctly.
 
     Args:
         pretrained: Load the weights, which are part of mediatensor. A file ``ppocr_v6_small_reco_tuned.pt`` in the
