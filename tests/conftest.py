@@ -1,4 +1,4 @@
-"""What the tests share: the folder of real media files, their reference frames, and the ``ffmpeg`` program."""
+"""Shared fixtures of the tests: the folder of real media files, their reference frames, and the ``ffmpeg`` program."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from sharing import STORE_VARIABLE
 
 _M_MMAP_THRESHOLD = -3
 
-# These write fixtures, and need what they are recorded from.
+# These write fixtures, and need the libraries whose results they record.
 collect_ignore_glob = ["shared/record_*.py"]
-# There is another module of this name beside the examples of the library.
+# The folder of the library's sources has another module of this name.
 collect_ignore = ["conftest.py"]
 
 
@@ -90,8 +90,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection(session: pytest.Session) -> None:
     """Import the test modules, in each process of pytest-xdist from another place on.
 
-    A new checkout has no compiled modules. If all processes imported them in the same order, each would compile nearly
-    all of them at the same time as the others, and rewrite their assertions.
+    A new checkout has no compiled modules. If all processes imported them in the same order, all would compile the same
+    modules, and rewrite the same assertions, at the same time.
     """
     worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
     if worker is None:
