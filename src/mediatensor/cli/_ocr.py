@@ -336,7 +336,7 @@ class _Run:
         store: PageStore,
         failures: dict[int, str],
     ) -> None:
-        from ..ocr.io._exports.markup import with_joined_tables
+        from ..ocr.io._exports.tables import with_joined_tables
 
         document, output = _document(store, numbers, failures), task.output(kind)
         if self._args.join_tables and kind in JOINED_FORMATS:

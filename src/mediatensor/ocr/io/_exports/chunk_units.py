@@ -15,8 +15,9 @@ from ...structure._regions import line_joints
 from ...utils.geometry import box_around
 from .._elements.elements import Geometry
 from .._elements.pages import DocumentBase, PredictionPage, Table, TableCell, TextPage
-from .markup import MarkdownExporter, pages_with_joined_tables
+from .markup import MarkdownExporter
 from .reading import one_line, predictions_in_reading_order
+from .tables import pages_with_joined_tables
 from .text import FURNITURE, Part, page_parts
 
 # A sign that ends a sentence, with quotation marks and brackets that close after it.
