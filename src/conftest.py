@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import forked_isolation
+from forked_isolation import forked_processes as forked_processes
 from mediatensor.cli._demo import write_files
-from mediatensor.isolate import _process
 
 # There is another module of this name in the tests.
 collect_ignore = ["conftest.py"]
@@ -22,11 +21,5 @@ def folder_of_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def in_folder_of_examples(folder_of_examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_folder_of_examples(folder_of_examples: Path, forked_processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder_of_examples)
-
-
-@pytest.fixture(autouse=True)
-def forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork isolated processes: new ones spend two seconds on imports."""
-    monkeypatch.setattr(_process, "_start", forked_isolation.start_process)

@@ -22,15 +22,14 @@ import pytest
 import torch
 from hypothesis import settings
 
-import forked_isolation
 import media
 import media_audio
 import memory_return
 import sampling
 from exactness import Truth, find_truth
 from fake_device import fake_device as fake_device
+from forked_isolation import forked_processes as forked_processes
 from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
-from mediatensor.isolate import _process
 from oracles import linear_decode_rgb
 from real_files import TEST_DATA
 from remembered_features import features_remembered_in_module as features_remembered_in_module
@@ -118,12 +117,6 @@ def fast_collection() -> None:
     """Exempt all objects of other modules from garbage collection, for tests that collect often."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture
-def forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork isolated processes, in tests of their callers. Tests of `mediatensor.isolate` start real ones."""
-    monkeypatch.setattr(_process, "_start", forked_isolation.start_process)
 
 
 @pytest.fixture(scope="session")

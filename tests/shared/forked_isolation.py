@@ -15,9 +15,11 @@ from contextlib import suppress
 from subprocess import TimeoutExpired
 from typing import Any
 
+import pytest
+
 from mediatensor.isolate import _child_main, _process, _worker
 
-__all__ = ["run_command", "start_process"]
+__all__ = ["forked_processes", "run_command"]
 
 _start_new = _process._start
 
@@ -26,8 +28,14 @@ def run_command() -> None:
     """Run the ``mediatensor`` command of ``sys.argv`` with forked processes: ``python -c PROGRAM ARGUMENTS``."""
     from mediatensor.cli import main
 
-    _process._start = start_process
+    _process._start = _start_process
     sys.exit(main())
+
+
+@pytest.fixture
+def forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork isolated processes, in tests of their callers. Tests of `mediatensor.isolate` start real ones."""
+    monkeypatch.setattr(_process, "_start", _start_process)
 
 
 class _Forked:
@@ -57,7 +65,7 @@ class _Forked:
             os.kill(self.pid, 9)
 
 
-def start_process(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> Any:
+def _start_process(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> Any:
     """Fork an isolated process: a replacement of ``mediatensor.isolate._process._start``."""
     if program != _worker._PROGRAM or not hasattr(os, "fork"):
         return _start_new(program, arguments, inherited)

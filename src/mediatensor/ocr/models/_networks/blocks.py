@@ -13,7 +13,7 @@ gradients are needed or a call cannot be fused, both functions call the ordinary
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -79,7 +79,7 @@ def _is_plain(x: Tensor, weight: Tensor) -> bool:
     )
 
 
-@lru_cache(maxsize=len(_TOLERANCES))
+@cache
 def _has_fused_calls(dtype: torch.dtype) -> bool:
     """Return whether this build of PyTorch has the private oneDNN functions, and whether they pass a small test.
 

@@ -1,9 +1,9 @@
 """Recognisers of text lines that are used instead of the default recogniser, or for scripts that it cannot read.
 
-They are loaded from ONNX files. `SCRIPT_FILE` has the weights of a recogniser of Cyrillic, Greek and Vietnamese
-letters, in half precision. It is the default recogniser, which ``benchmarks/calibration/script_reader.py`` trained
-further on rendered lines. It reads only lines that the script classifier assigns to one of these scripts, so it does
-not affect the text of other lines.
+`load_line_recognizer` loads them from ONNX files. `SCRIPT_FILE` has the weights of a recogniser of Cyrillic, Greek and
+Vietnamese letters, in half precision. It is the default recogniser, which ``benchmarks/calibration/script_reader.py``
+trained further on rendered lines. It reads only lines that the script classifier assigns to one of these scripts, so it
+does not affect the text of other lines.
 """
 
 from __future__ import annotations
