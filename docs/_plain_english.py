@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +25,11 @@ MIN_WORDS = 400
 _CODE = re.compile(r"^\s*(?:>>>|\.\.\.) .*$|``[^`]*``|`[^`]*`|https?://\S+", re.MULTILINE)
 _MARKDOWN_CODE = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]*>|https?://\S+")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
+# The module tokenize takes ten times as long. Strings match whole, as they may have a "#" within.
+_STRING_OR_COMMENT = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""|\'{3}(?:\\.|[^\\])*?\'{3}|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(#[^\n]*)''',
+    re.DOTALL,
+)
 
 
 class Phrase(NamedTuple):
@@ -51,9 +54,11 @@ def python_prose(source: str) -> Iterator[tuple[int, str]]:
             text = _CODE.sub(" ", node.value)
             if len(_WORD.findall(text)) >= 4:
                 yield node.lineno, text
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
-            yield token.start[0], _CODE.sub(" ", token.string.lstrip("#: "))
+    line, end = 1, 0
+    for match in _STRING_OR_COMMENT.finditer(source):
+        if (comment := match[1]) and not comment.startswith("#!"):
+            line, end = line + source.count("\n", end, match.start()), match.start()
+            yield line, _CODE.sub(" ", comment.lstrip("#: "))
 
 
 def markdown_prose(source: str) -> Iterator[tuple[int, str]]:
