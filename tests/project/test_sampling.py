@@ -47,6 +47,11 @@ def way(request):
 def test_product_with_a_fixture(first, way):
     pass
 
+@pytest.mark.parametrize("first", [{CLIPS[0]!r}, "no clip", "nor this", "nor that"])
+@pytest.mark.parametrize("way", {WAYS})
+def test_product_with_a_name_of_a_clip(first, way):
+    pass
+
 @pytest.mark.parametrize("first", range(5))
 @pytest.mark.parametrize("second", [1])
 def test_small_product(first, second):
@@ -60,7 +65,7 @@ def test_cases(first):
 def test_slow():
     pass
 """
-NUM_TESTS = (60 + 2) * len(WAYS) + 60 + 16 * 3 + 4 * 3 + 5 + 100 + 1
+NUM_TESTS = (60 + 2) * len(WAYS) + 60 + 16 * 3 + 4 * 3 + 4 * len(WAYS) + 5 + 100 + 1
 
 
 @pytest.fixture
@@ -74,8 +79,8 @@ def run_suite(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return suite.runpytest_inprocess("-p", "sampling", "-p", "no:cacheprovider", *arguments)
 
 
-def cells_of(ways: Sequence[str]) -> dict[str, dict[str, str]]:
-    return {f"test[{clip}-{way}]": {"clip": clip, "way": way} for clip in media.VIDEO_CLIPS for way in ways}
+def cells_of(ways: Sequence[str]) -> dict[str, tuple[list[str], str]]:
+    return {f"test[{clip}-{way}]": ([clip], way) for clip in media.VIDEO_CLIPS for way in ways}
 
 
 def kind_of(clip: str) -> tuple[str, str]:
@@ -86,7 +91,7 @@ def test_sample_has_a_sixth_of_the_ways_on_every_kind_of_clip() -> None:
     ways = [f"way {number}" for number in range(11)]
     cells = cells_of(ways)
     chosen = sampling.choose_cells(cells)
-    pairs = {(kind_of(cells[name]["clip"]), cells[name]["way"]) for name in chosen}
+    pairs = {(kind_of(cells[name][0][0]), cells[name][1]) for name in chosen}
     kinds = {kind_of(clip) for clip in media.VIDEO_CLIPS}
     assert Counter(kind for kind, _ in pairs) == dict.fromkeys(kinds, 2)
     assert {way for _, way in pairs} == set(ways)
@@ -97,7 +102,7 @@ def test_sample_has_every_clip_if_that_is_asked_for() -> None:
     cells = cells_of(WAYS)
     chosen = sampling.choose_cells(cells, every_clip=True)
     assert chosen >= sampling.choose_cells(cells)
-    assert {cells[name]["clip"] for name in chosen} == set(media.VIDEO_CLIPS)
+    assert {cells[name][0][0] for name in chosen} == set(media.VIDEO_CLIPS)
     assert len(chosen) < len(cells) / 2
 
 
@@ -126,14 +131,14 @@ def test_only_large_grids_and_slow_tests_are_left_out(suite: pytest.Pytester) ->
         "test_small_grid": 2 * len(WAYS),
         "test_product": 16,
         "test_product_with_a_fixture": 4,
+        "test_product_with_a_name_of_a_clip": 4,
         "test_small_product": 5,
         "test_cases": 100,
     }
 
 
-@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "1")], ids=["one", "xdist"])
-def test_summary_says_how_many_tests_are_left_out(suite: pytest.Pytester, processes: tuple[str, ...]) -> None:
-    result = run_suite(suite, "-q", *processes)
+def test_summary_says_how_many_tests_are_left_out(suite: pytest.Pytester) -> None:
+    result = run_suite(suite, "-q")
     num_cells = NUM_TESTS - 1 - result.parseoutcomes()["passed"]
     assert num_cells > 0
     line = f"tests left out: {num_cells} of large grids and 1 slow; --all (make test-all) runs them"

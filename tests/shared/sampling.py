@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -40,15 +40,16 @@ _PART_OF_WAYS = 6
 _NUM_CELLS_OF_LARGE_GRID = 12
 _NUM_CELLS_OF_LARGE_PRODUCT = 6
 _GRID_CELLS, _SLOW_TESTS = "of large grids", "slow"
-# The processes of pytest-xdist each collect all tests, so the numbers of one are the numbers of the run.
+# The clips of a test, and the way to use them.
+_Cell = tuple[Sequence[str], object]
 _num_left_out_key = pytest.StashKey[dict[str, int]]()
 
 
-def choose_cells(cells: Mapping[str, Mapping[str, Any]], *, every_clip: bool = False) -> set[str]:
+def choose_cells(cells: Mapping[str, _Cell], *, every_clip: bool = False) -> set[str]:
     """Return the names of the cells of a grid that are run by default.
 
     Args:
-        cells: The parameters of each cell, by the name of its test.
+        cells: The clips of each cell and the way to use them, by the name of its test.
         every_clip: Whether each clip must occur.
     """
     in_fixed_random_order = sorted(cells, key=lambda name: (zlib.crc32(name.encode()), name))
@@ -56,13 +57,13 @@ def choose_cells(cells: Mapping[str, Mapping[str, Any]], *, every_clip: bool = F
     seen_cells: set[object] = set()
     seen_clips: set[object] = set()
     seen_ways: set[object] = set()
-    kinds_of = {name: _find_kind(cells[name]) for name in cells}
-    most_ways = -(-len({way for _, way in kinds_of.values()}) // _PART_OF_WAYS)
+    kinds_of = {name: tuple(map(_kind_of_clip, clips)) for name, (clips, _) in cells.items()}
+    most_ways = -(-len({way for _, way in cells.values()}) // _PART_OF_WAYS)
     num_ways: Counter[object] = Counter()
 
     def choose(is_needed: Callable[[object, object, set[object]], bool]) -> None:
         for name in in_fixed_random_order:
-            (kind, way), clips = kinds_of[name], set(filter(_is_clip, cells[name].values()))
+            kind, way, clips = kinds_of[name], cells[name][1], set(cells[name][0])
             if is_needed(kind, way, clips):
                 chosen.add(name)
                 num_ways[kind] += (kind, way) not in seen_cells
@@ -108,28 +109,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--all") or any("::" in argument for argument in config.args):
         return
     reasons = {item: _SLOW_TESTS for item in items if item.get_closest_marker("slow")}
-    for cells in _find_grids(items):
-        every_clip = any(item.get_closest_marker("every_clip") for item in cells.values())
-        # The test is one of the parameters of its grid.
-        parameters = {name: {**item.callspec.params, "": item.originalname} for name, item in cells.items()}
-        chosen = choose_cells(parameters, every_clip=every_clip)
-        reasons |= {item: _GRID_CELLS for name, item in cells.items() if name not in chosen}
-    for cells in _find_products(items):
-        chosen = choose_values({name: _values_of_marks(item) for name, item in cells.items()})
-        reasons |= {item: _GRID_CELLS for name, item in cells.items() if name not in chosen}
+    functions: defaultdict[tuple[Any, str], dict[str, Any]] = defaultdict(dict)
+    for item in items:
+        if hasattr(item, "callspec"):
+            functions[item.parent, item.originalname][item.name] = item
+    for cells in _find_grids(functions):
+        every_clip = any(item.get_closest_marker("every_clip") for item, _ in cells.values())
+        chosen = choose_cells({name: cell for name, (_, cell) in cells.items()}, every_clip=every_clip)
+        reasons |= {item: _GRID_CELLS for name, (item, _) in cells.items() if name not in chosen}
+    for tests in functions.values():
+        values = {name: _values_of_marks(item) for name, item in tests.items()}
+        is_product = len(values) >= _NUM_CELLS_OF_LARGE_PRODUCT and max(map(len, values.values())) > 1
+        if is_product and not _parameters_of_clips(tests):
+            chosen = choose_values(values)
+            reasons |= {item: _GRID_CELLS for name, item in tests.items() if name not in chosen}
     left_out = [item for item in items if item in reasons]
     if left_out:
         items[:] = [item for item in items if item not in reasons]
         config.hook.pytest_deselected(items=left_out)
     config.stash[_num_left_out_key] = Counter(reasons.values())
-    if hasattr(config, "workeroutput"):  # a process of pytest-xdist
-        config.workeroutput["num_left_out"] = dict(config.stash[_num_left_out_key])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    if num_left_out := getattr(node, "workeroutput", {}).get("num_left_out"):
-        node.config.stash[_num_left_out_key] = num_left_out
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -138,32 +136,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"tests left out: {numbers}; --all (make test-all) runs them")
 
 
-def _find_grids(items: list[pytest.Item]) -> list[dict[str, Any]]:
+def _find_grids(functions: Mapping[tuple[Any, str], Mapping[str, Any]]) -> list[dict[str, tuple[Any, _Cell]]]:
     """Return the tests of each module that are of functions with many tests over clips, by name."""
-    functions: defaultdict[tuple[object, str], dict[str, Any]] = defaultdict(dict)
-    for item in items:
-        if hasattr(item, "callspec") and any(_is_clip(value) for value in item.callspec.params.values()):
-            functions[item.parent, item.originalname][item.name] = item
-    grids: defaultdict[object, dict[str, Any]] = defaultdict(dict)
-    for (module, function), cells in functions.items():
-        if len(cells) >= _NUM_CELLS_OF_LARGE_GRID:
-            has_mark = any(item.get_closest_marker("every_clip") for item in cells.values())
-            grids[module, function if has_mark else None] |= cells
+    grids: defaultdict[object, dict[str, tuple[Any, _Cell]]] = defaultdict(dict)
+    for (module, function), tests in functions.items():
+        of_clips = _parameters_of_clips(tests)
+        if of_clips and len(tests) >= _NUM_CELLS_OF_LARGE_GRID:
+            has_mark = any(item.get_closest_marker("every_clip") for item in tests.values())
+            for name, item in tests.items():
+                parameters = sorted(item.callspec.params.items())
+                clips = tuple(value for parameter, value in parameters if parameter in of_clips)
+                others = (_key(value) for parameter, value in parameters if parameter not in of_clips)
+                # The test is one of the parameters of its grid.
+                grids[module, function if has_mark else None][name] = item, (clips, (function, *others))
     return list(grids.values())
 
 
-def _find_products(items: list[Any]) -> list[dict[str, Any]]:
-    """Return the tests of each function that has several marks or fixtures with parameters, and no clips, by name."""
-    products: defaultdict[object, dict[str, Any]] = defaultdict(dict)
-    for item in items:
-        if hasattr(item, "callspec") and len(_values_of_marks(item)) > 1:
-            products[item.parent, item.originalname][item.name] = item
-    return [
-        cells
-        for cells in products.values()
-        if len(cells) >= _NUM_CELLS_OF_LARGE_PRODUCT
-        and not any(_is_clip(value) for item in cells.values() for value in item.callspec.params.values())
-    ]
+def _parameters_of_clips(tests: Mapping[str, Any]) -> set[str]:
+    """Return the parameters of a function that are clips, or real files, in each of its tests."""
+    names = set.intersection(*(set(item.callspec.params) for item in tests.values()))
+    return {name for name in names if all(_is_clip(item.callspec.params[name]) for item in tests.values())}
 
 
 def _values_of_marks(item: Any) -> set[object]:
@@ -182,15 +174,6 @@ def _values_of_marks(item: Any) -> set[object]:
 
 def _is_clip(value: object) -> bool:
     return isinstance(value, str) and (value in _KINDS or _REAL_FILE.fullmatch(value) is not None)
-
-
-def _find_kind(parameters: Mapping[str, Any]) -> tuple[object, object]:
-    """Return the kinds of the clips, and the combination of the other parameters, which is a way to use the clips."""
-    values = [value for _, value in sorted(parameters.items())]
-    return (
-        tuple(_kind_of_clip(value) for value in values if _is_clip(value)),
-        tuple(_key(value) for value in values if not _is_clip(value)),
-    )
 
 
 def _kind_of_clip(name: str) -> tuple[str, ...]:
