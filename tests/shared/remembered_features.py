@@ -12,7 +12,7 @@ from torch import Tensor
 
 __all__ = ["features_remembered_in_module", "features_remembered_in_test"]
 
-_MAX_RESULTS = 100
+_MAX_BYTES = 128 << 20
 _known: dict[bytes, Tensor] = {}
 
 
@@ -47,7 +47,7 @@ def _remembering(compute: Callable[[Any, Tensor], Tensor]) -> Callable[[Any, Ten
             digest.update(values.contiguous().view(torch.uint8).numpy())
         key = digest.digest()
         if key not in _known:
-            if len(_known) >= _MAX_RESULTS:
+            if sum(known.nbytes for known in _known.values()) > _MAX_BYTES:
                 _known.clear()
             _known[key] = compute(network, x).clone()
         return _known[key].clone()

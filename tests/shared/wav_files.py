@@ -66,15 +66,15 @@ def wav(codec: str, samples: NDArray[np.float64], rate: int = 8000) -> bytes:
 
 
 def pack(codec: str, samples: NDArray[np.float64]) -> bytes:
-    """Samples as they are stored, one number at a time."""
+    """Samples as they are stored."""
     tag, bits = CODECS[codec]
-    values = samples.flatten().tolist()
+    values = samples.flatten()
     if tag == 3:
-        return struct.pack(f"<{len(values)}{'f' if bits == 32 else 'd'}", *values)
-    levels = [int(value * 2 ** (bits - 1)) for value in values]
+        return values.astype(f"<f{bits // 8}").tobytes()
+    levels = (values * 2 ** (bits - 1)).astype("<i8")
     if bits == 8:
-        return bytes(level + 128 for level in levels)
-    return b"".join(level.to_bytes(bits // 8, "little", signed=True) for level in levels)
+        return (levels + 128).astype(np.uint8).tobytes()
+    return levels.view(np.uint8).reshape(-1, 8)[:, : bits // 8].tobytes()
 
 
 def noise(num_samples: int, num_channels: int = 1, seed: int = 0) -> NDArray[np.float64]:
