@@ -46,7 +46,7 @@ SHORT = {
     "sar_resnet31": {"max_length": 8},
     "parseq": {"max_length": 8},
 }
-WIDTHS = {"master": 64, "sar_resnet31": 64}
+WIDTHS = {"master": 32, "sar_resnet31": 32}
 """Convolutions in float16 take a CPU seconds; these backbones have the most of them, and take pictures of any width."""
 THAT_WRITE = ["small_master", "small_parseq", "small_sar"]
 """Networks that decode character by character."""
