@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -230,14 +233,9 @@ class CtcLineRecognizer(nn.Module):
         self.characters: tuple[str, ...] = tuple(vocab)
         self.vocab = "".join(self.characters)
         self._space = self.characters.index(" ") + 1 if " " in self.characters else None
-        device = self.head.weight.device
-        east_asian = _classes_where(is_east_asian, self.characters)
-        # Without East Asian letters, no line could have these characters.
-        look_alikes = _classes_where(is_look_alike, self.characters) & east_asian.any()
-        self.register_buffer("_east_asian", east_asian.to(device), persistent=False)
-        self.register_buffer("_look_alikes", look_alikes.to(device), persistent=False)
-        spelled = _classes_where(is_spelled, self.characters).nonzero()[:, 0]
-        self.register_buffer("_spelled", spelled.to(device), persistent=False)
+        names = ("_east_asian", "_look_alikes", "_spelled")
+        for name, classes in zip(names, _special_classes(self.characters), strict=True):
+            self.register_buffer(name, torch.tensor(classes, device=self.head.weight.device), persistent=False)
         self.cfg["vocab"] = self.vocab
 
     def restrict_vocab(self, characters: str) -> None:
@@ -609,9 +607,17 @@ def _find_script_classifier(model: PPOCRRecognizer, _: Any = None) -> None:
     model.script_classifier = script_classifier_for(model.norm.weight, model.norm.bias, model.head.bias)
 
 
-def _classes_where(test: Callable[[str], bool], characters: Sequence[str]) -> Tensor:
-    """Return bool (1 + characters,): the result of ``test`` for the character of each class, False for the blank."""
-    return torch.tensor([False, *(test(character) for character in characters)], device="cpu")
+@lru_cache(maxsize=16)  # a predictor sets six vocabularies, some of which have 18,000 characters
+def _special_classes(characters: tuple[str, ...]) -> tuple[npt.NDArray[Any], ...]:
+    """Return the classes of East Asian letters and of look-alikes, both as bool, and the numbers of those spelled."""
+
+    def classes_where(test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+        return np.array([False, *(test(character) for character in characters)])  # class 0 is the blank
+
+    east_asian = classes_where(is_east_asian)
+    # Without East Asian letters, no line could have these characters.
+    look_alikes = classes_where(is_look_alike) & east_asian.any()
+    return east_asian, look_alikes, classes_where(is_spelled).nonzero()[0]
 
 
 def ppocr_v6_small_reco(pretrained: bool = False, **kwargs: Any) -> PPOCRRecognizer:
