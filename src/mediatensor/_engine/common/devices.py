@@ -10,6 +10,8 @@ from torch import Tensor
 
 from ...errors import DeviceError, InvalidArgumentError
 
+torch.get_default_device()  # the first call imports a module, which would slow down the first decoder
+
 
 def checked_device(device: Any) -> torch.device:
     """Return ``device`` as a `torch.device`, after checking that this process can create tensors on it.
@@ -26,7 +28,7 @@ def checked_device(device: Any) -> torch.device:
     if wanted.type == "cuda":
         check_process(wanted)
         _check_is_there(wanted)
-    else:
+    elif wanted.type != "cpu":
         try:
             torch.empty(0, device=wanted)
         except (RuntimeError, AssertionError, ImportError) as error:

@@ -172,7 +172,7 @@ def _read_tags(metadata: Mapping[str, str]) -> dict[str, str]:
 @cache
 def _flag_names(flags: Any, value: int) -> tuple[str, ...]:
     """Return the names of the flags that are set in ``value``. Results are cached, because enum lookups are slow."""
-    return tuple(flag.name for flag in flags if flag.value and flag.value & value == flag.value)
+    return tuple(flag.name for flag in flags if (bit := flag.value) and bit & value == bit)
 
 
 def stream_info(stream: Any) -> StreamInfo:
