@@ -24,7 +24,7 @@ import av
 import numpy as np
 
 # Changed when the way of encoding changes, so that files of older versions are not taken for new ones.
-_RECIPE = 1
+_RECIPE = 2
 
 _QUICK_SIZE = (64, 48)
 # Size of the picture that a camera pans over, and its size in small clips.
@@ -216,7 +216,9 @@ def _encode(clip: Encoded, path: Path) -> None:
         stream: Any = output.add_stream(clip.codec, rate=clip.rate, options=dict(clip.options))
         stream.width, stream.height, stream.pix_fmt = *clip.size, "yuv420p"
         stream.codec_context.time_base = tick
+        # As the ffmpeg program does. By default, PyAV's threads share frames, and x264 writes a slice for each thread.
         stream.codec_context.thread_count = 0
+        stream.codec_context.thread_type = "FRAME"
         add_sound = _sound_track(output) if clip.has_sound else lambda seconds: None
         pts = 0
         for number, frame in enumerate(_pictures(clip)):
