@@ -12,39 +12,55 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+# Parts of this size stay in the caches of a processor; networks have millions of weights.
+_PART = 1 << 15
 
-def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers in [-1, 1) that depend only on ``name`` and ``shape``, float64.
+
+def _parts(name: str, shape: tuple[int, ...]) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield places in a flat tensor, and numbers in [-1, 1) that depend only on ``name`` and ``shape``, float64.
 
     The raw output of a bit generator is what numpy promises never to change; its distributions are not.
     """
     seed = int.from_bytes(hashlib.sha256(f"{name} {tuple(shape)}".encode()).digest()[:8], "little")
-    raw = np.random.PCG64(seed).random_raw(math.prod(shape))
-    # In place, because networks have millions of weights.
-    raw >>= np.uint64(11)
-    values = raw.astype(np.float64)
-    values *= 2.0**-52
-    values -= 1.0
-    return values.reshape(shape)
+    generator, size = np.random.PCG64(seed), math.prod(shape)
+    for start in range(0, size, _PART):
+        place = slice(start, min(start + _PART, size))
+        raw = generator.random_raw(place.stop - start)
+        raw >>= np.uint64(11)
+        values = raw.astype(np.float64)
+        values *= 2.0**-52
+        values -= 1.0
+        yield place, values
+
+
+def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers in [-1, 1) that depend only on ``name`` and ``shape``, float64."""
+    flat = np.empty(math.prod(shape))
+    for place, values in _parts(name, shape):
+        flat[place] = values
+    return flat.reshape(shape)
 
 
 def formula_tensor(name: str, shape: tuple[int, ...], gain: float = 1.0) -> torch.Tensor:
     """The float32 tensor of a state dict entry: matrices have variance ``gain / fan_in``, scales lie around 1."""
-    noise = uniform(name, shape)
+    flat = np.empty(math.prod(shape), np.float32)
+    factor, summand = 0.1, 0.0
     if len(shape) >= 2:
-        noise *= math.sqrt(3.0 * gain / math.prod(shape[1:]))
-        values = noise
+        factor = math.sqrt(3.0 * gain / math.prod(shape[1:]))
     elif name.endswith(("running_var", "weight")):
-        values = 1.0 + 0.2 * noise
-    else:
-        values = 0.1 * noise
-    return torch.from_numpy(values.astype(np.float32))
+        factor, summand = 0.2, 1.0
+    for place, values in _parts(name, shape):
+        values *= factor
+        values += summand
+        flat[place] = values
+    return torch.from_numpy(flat.reshape(shape))
 
 
 def fill(model: nn.Module, gain: float = 1.0) -> nn.Module:
