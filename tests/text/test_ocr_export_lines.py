@@ -23,6 +23,8 @@ from mediatensor.ocr.training import LineDataset, RecognitionEvaluation, evaluat
 from ocr_export_pages import HtmlParts
 from ocr_reading import LINES, reader, text_page, words_of
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 
 class FakePredictor:
     """Finds two lines on a page, which say how bright its corner is; keeps count of pages."""

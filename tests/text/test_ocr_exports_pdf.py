@@ -34,6 +34,8 @@ from ocr_reading import reader, words_of
 from processes import find_program
 from real_files import TEST_DATA
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 pdfium = pytest.importorskip("pypdfium2", reason="needs pypdfium2")
 
 #: Pixels of the image to a point of the page.

@@ -23,6 +23,8 @@ from ocr_pages import render_text, rotated
 from ocr_reading import reader
 from real_files import TEST_DATA
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 SENTENCES = (
     "The quiet harbour keeps its boats behind a wall of grey stone, and nobody asks why the gate is closed at night.",
     "Our delivery left the warehouse on Tuesday morning; please check all seven boxes before you sign the receipt.",

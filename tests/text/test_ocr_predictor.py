@@ -37,7 +37,7 @@ from mediatensor.ocr.utils.visualization import draw_boxes
 from ocr_onnx_sessions import needs_weights
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 
-pytestmark = needs_weights
+pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
 
 TEXT = "\n".join(LINES)
 

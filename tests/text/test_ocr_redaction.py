@@ -39,6 +39,8 @@ from ocr_pages import render_text, rotated
 from ocr_reading import reader, words_of
 from processes import find_program
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 UPRIGHT = {"value": 0, "confidence": None}
 LINES = ("Letter of Anna Meyer to", "the bank: account AB4711 CD8253", "is closed. Kind regards")
 SECRETS = ("Anna Meyer", re.compile(r"[A-Z]{2}\d{4}\s[A-Z]{2}\d{4}"))

@@ -24,6 +24,8 @@ from ocr_reading import reader
 from ocr_word_pages import HEIGHT, TEXT, WIDTH, WordPage, form, receipt, shuffled, two_columns, written
 from processes import find_program
 
+pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
+
 GOODS = [("1762", "Spanner", "1", "7.95"), ("1041", "Roofing sheet", "12", "31.80"), ("77", "Nail", "250", "112.00")]
 
 
