@@ -184,6 +184,7 @@ def test_what_crashes_decord_is_an_error(indices: Any) -> None:
         decord.VideoReader(UNEVEN).get_batch(indices)
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_loader_in_a_separate_process() -> None:
     options: Any = ([CLIP, UNEVEN], decord.cpu(0), (4, 24, 32, 3), 1, 3, 0)
     bounded = list(decord.VideoLoader(*options, timeout_seconds=60))

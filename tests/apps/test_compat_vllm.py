@@ -83,6 +83,7 @@ def decoded(path: str) -> Any:
         return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_a_loader_as_vllm_calls_it(registry_of_vllm: Any) -> None:
     vllm.register()
     vllm.register()  # vLLM can load a plugin twice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import re
@@ -75,7 +76,7 @@ def test_every_page_is_two_clicks_from_the_readme() -> None:
 
 
 def test_reference_has_every_public_name_once(reference: ModuleType) -> None:
-    plan = reference.reference_plan()
+    plan, page = reference.reference_plan(), functools.cache(reference.reference_page)
     exported = {module.__name__: module for module in public_modules()}
     assert set(plan) == set(exported)
     for module_name, module in exported.items():
@@ -84,7 +85,7 @@ def test_reference_has_every_public_name_once(reference: ModuleType) -> None:
         for name, full in plan[module_name].items():
             home, _, short = full.rpartition(".")
             assert getattr(exported[home], short) is getattr(module, name)
-            documented = reference.reference_page(reference.page_of(home))
+            documented = page(reference.page_of(home))
             assert f"::: {home}\n" in documented
             assert f"        - {short}\n" in documented
 

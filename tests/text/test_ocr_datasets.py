@@ -34,6 +34,8 @@ from mediatensor.ocr.utils import Sample
 from ocr_records import read_record
 from real_files import TEST_DATA
 
+pytestmark = pytest.mark.usefixtures("forked_processes")
+
 RECORDED = read_record("datasets")
 # cv2.boxPoints starts at the bottom left, so docTR reads these words sideways.
 TURNED_BY_DOCTR = {("IMGUR5K", "polygons"), ("IMGUR5K", "recognition of polygons")}

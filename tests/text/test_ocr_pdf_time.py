@@ -262,6 +262,7 @@ def test_loader_workers_read_pages(tmp_path: Path) -> None:
         assert torch.equal(sample.image, expected.tensor(sample.extra["page_index"]))
 
 
+@pytest.mark.usefixtures("forked_processes")
 def test_isolated_worker_reads_pages(tmp_path: Path) -> None:
     (tmp_path / "good.pdf").write_bytes(GOOD)
     (tmp_path / "tiling.pdf").write_bytes(tiling())

@@ -98,6 +98,11 @@ def lines(tmp_path: Path) -> LineDataset:
 
 
 @pytest.fixture
+def few_lines(tmp_path: Path) -> LineDataset:
+    return LineDataset(write_lines(tmp_path, numbers(8)))
+
+
+@pytest.fixture
 def validation(tmp_path: Path) -> LineDataset:
     return LineDataset(write_lines(tmp_path, numbers(4, 1), "validation"))
 
@@ -298,19 +303,19 @@ def test_killed_training_resumes_to_the_same_weights(
 
 
 def test_training_that_ended_before_its_first_state_resumes(
-    lines: LineDataset, validation: LineDataset, tmp_path: Path
+    few_lines: LineDataset, validation: LineDataset, tmp_path: Path
 ) -> None:
     def stop(epoch: Any) -> None:
         raise StopError
 
     settings: Any = {"validation": validation, "out": tmp_path / "out.pt", **TINY, "epochs": 1}
     with pytest.raises(StopError):
-        fit("crnn_mobilenet_v3_small", lines, report=stop, **settings)
+        fit("crnn_mobilenet_v3_small", few_lines, report=stop, **settings)
     assert (tmp_path / "out.pt").exists()
-    assert len(fit("crnn_mobilenet_v3_small", lines, **settings).epochs) == 2
+    assert len(fit("crnn_mobilenet_v3_small", few_lines, **settings).epochs) == 2
 
 
-def test_other_arguments_do_not_resume(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+def test_other_arguments_do_not_resume(few_lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
 
     class Stopping(Recipe):
@@ -326,19 +331,19 @@ def test_other_arguments_do_not_resume(lines: LineDataset, validation: LineDatas
                 raise StopError
             return self.recipe.read(opened, item, part)
 
-    recipe = lines.recipe
-    lines.recipe = Stopping(recipe)
+    recipe = few_lines.recipe
+    few_lines.recipe = Stopping(recipe)
     with pytest.raises(StopError):
-        fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, save_seconds=0.0, **TINY)
-    lines.recipe = recipe
+        fit("crnn_mobilenet_v3_small", few_lines, validation=validation, out=out, save_seconds=0.0, **TINY)
+    few_lines.recipe = recipe
     changed = {**TINY, "learning_rate": 2e-3}
     with pytest.raises(InvalidArgumentError, match=r"learning_rate=0.001, now 0.002.*resume=False"):
-        fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **changed)
+        fit("crnn_mobilenet_v3_small", few_lines, validation=validation, out=out, **changed)
     state = out.with_suffix(".state.pt")
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(WeightsError):
-        fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **TINY)
-    assert fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, resume=False, **changed).epochs
+        fit("crnn_mobilenet_v3_small", few_lines, validation=validation, out=out, **TINY)
+    assert fit("crnn_mobilenet_v3_small", few_lines, validation=validation, out=out, resume=False, **changed).epochs
 
 
 # Stars represent a sign that is not among the published characters: the network learns a new name of a shape.
@@ -495,9 +500,10 @@ def test_infinite_gradients_end_training(lines: LineDataset, validation: LineDat
     out = tmp_path / "out.pt"
     fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **{**TINY, "epochs": 1})
     good = out.read_bytes()
+    # An infinite loss makes all gradients infinite.
+    settings = {**TINY, "keep": lines, "keep_weight": 1e38}
     with pytest.raises(TrainingError, match=r"not finite, in epoch 1.*out2.pt.*smaller learning_rate"):
-        # An infinite loss makes all gradients infinite.
-        fit(out, lines, validation=validation, out=tmp_path / "out2.pt", **{**TINY, "keep": lines, "keep_weight": 1e38})
+        fit(out, lines, validation=validation, out=tmp_path / "out2.pt", **settings)
     assert out.read_bytes() == good
     # The weights at the start are the best so far.
     assert_same_weights(weights_of(out), weights_of(tmp_path / "out2.pt"))
@@ -531,10 +537,10 @@ def test_invalid_arguments_are_rejected(lines: LineDataset, validation: LineData
 
 
 def test_damaged_and_foreign_checkpoints_are_rejected(
-    lines: LineDataset, validation: LineDataset, tmp_path: Path
+    few_lines: LineDataset, validation: LineDataset, tmp_path: Path
 ) -> None:
     path = tmp_path / "digits.pt"
-    fit("crnn_mobilenet_v3_small", lines, validation=validation, out=path, **{**TINY, "epochs": 1})
+    fit("crnn_mobilenet_v3_small", few_lines, validation=validation, out=path, **{**TINY, "epochs": 1})
     stored = torch.load(path, weights_only=True)
     assert stored["card"]["scores_before"].keys() == stored["card"]["scores"].keys()
     assert recognition_predictor(path).model.vocab == VOCAB
