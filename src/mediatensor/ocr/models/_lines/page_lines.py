@@ -302,7 +302,7 @@ def read_page_lines(
         for index, reading in zip(own, read, strict=True):
             first = known[index]
             has_letters = any(character.isalpha() and not character.isascii() for character in reading.text)
-            is_better = reading.confidence >= READS_SURELY or _num_right(reading) >= _num_right(first)
+            is_better = reading.confidence >= READS_SURELY or reading.num_right >= first.num_right
             if reading.words and reading.text == first.text:
                 # Two models read the same, so the classifier of scripts was wrong.
                 known[index] = replace(first, script=None)
@@ -321,11 +321,6 @@ def read_page_lines(
             geometry: Any = to_corners(box_around(visible)) if straight else tuple(map(tuple, visible.tolist()))
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
     return words
-
-
-def _num_right(reading: LineReading) -> float:
-    """Return how many characters are expected to be right; few if the model left out letters that it does not know."""
-    return reading.confidence * len(reading.text)
 
 
 def _reason_unread(reading: LineReading, min_confidence: float) -> str | None:

@@ -189,6 +189,11 @@ class LineReading:
         """The share of the words that is expected to be correct; 0 if there are no words."""
         return sum(word.confidence for word in self.words) / max(len(self.words), 1)
 
+    @property
+    def num_right(self) -> float:
+        """How many characters are expected to be right; few if the model left out letters that it does not know."""
+        return self.confidence * len(self.text)
+
 
 def read_lines(
     model: LineRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
