@@ -142,9 +142,10 @@ def test_slide_with_added_content_is_one_slide(predictor: VideoTextPredictor, tm
     assert texts(reading) == [list(HEAT), list(COST)]
 
 
-def test_returning_slide_is_not_repeated(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moving", [False, True])
+def test_returning_slide_is_not_repeated(predictor: VideoTextPredictor, tmp_path: Path, moving: bool) -> None:
     pages: list[Span] = [(HEAT, 0, 30), (COST, 30, 60), (HEAT, 60, 90)]
-    reading = predictor(lecture(tmp_path / "back.mp4", pages))
+    reading = predictor(lecture(tmp_path / "back.mp4", pages, moving=moving))
     assert spans(reading) == [(0, 30), (30, 60)]
     assert {track.kind for track in reading.tracks} == {"slide"}
 
@@ -155,6 +156,19 @@ def test_captions_over_slides_are_captions(predictor: VideoTextPredictor, tmp_pa
     assert spans(reading) == [(first, end) for _, first, end in TALK[:2]]
     assert [(track.text, track.first_frame, track.last_frame + 1) for track in reading.captions] == list(said)
     assert texts(reading) == [list(lines) for lines, _, _ in TALK[:2]]
+
+
+def test_large_caption_is_not_a_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    """The caption is as large as the title of a slide, but low in the frame."""
+    image = Image.fromarray(drawn(()).copy())
+    ImageDraw.Draw(image).text((320, 270), "Nobody is here", font=ImageFont.truetype(FACE, 34), fill=0, anchor="mm")
+    shown = np.asarray(image)
+    pictures = [shown if 10 <= number < 40 else drawn(()) for number in range(50)]
+    frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
+    VideoEncoder(frames, frame_rate=FPS).to_file(tmp_path / "film.mp4", codec="libx264", crf=20)
+    reading = predictor(tmp_path / "film.mp4")
+    assert [(track.text, track.kind) for track in reading.tracks] == [("Nobody is here", "caption")]
+    assert reading.slides == ()
 
 
 def test_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ MAX_CHANGED_PIXELS = 8
 FEWEST_LINES = 3
 # Least height of large text, as a share of the frame's height; one such line makes a page a slide.
 LARGE_TEXT_HEIGHT = 0.08
+LARGE_TEXT_BOTTOM = 0.6  # greatest height of its center, as a share of the frame's height; captions are lower
 # At least two lines of a slide have their centers above this share of the frame's height; captions are lower.
 BODY_BOTTOM = 0.78
 TOGETHER_FRAMES = 3
@@ -58,6 +59,7 @@ class StillPage:
     last_frame: int
     first_seconds: float
     small: Gray  # the last state
+    calm: Mask  # the pixels that never kept moving
     core: Mask  # the initial ink
     ink: Mask  # all ink, including ink that was added later
     is_established: bool = False  # whether the page was shown long enough
@@ -163,7 +165,8 @@ class SlideWatch:
         if ended is not None:
             self._ended_at = ended.last_frame
         ink = _ink(small)
-        self.page = StillPage(frame, frame, seconds, small, ink, ink, grown_frame=frame, first_small=small)
+        calm = np.ones(small.shape, bool)
+        self.page = StillPage(frame, frame, seconds, small, calm, ink, ink, grown_frame=frame, first_small=small)
         self._rested, self._updated_at, self._is_clear = small, seconds, True
         return ended
 
@@ -174,7 +177,10 @@ class SlideWatch:
         the first frame that shows it.
         """
         if self._rested is not None:
-            at_rest = (difference(small, self._rested) <= REST_DIFFERENCE) & self._pixels_at_rest(small.shape)
+            calm = self._pixels_at_rest(small.shape)
+            if page.is_established:  # earlier, the page may be fading in
+                page.calm = page.calm & calm
+            at_rest = (difference(small, self._rested) <= REST_DIFFERENCE) & calm
             state = np.where(at_rest, small, page.small)
             if (difference(state, page.small) > MAX_INK_CHANGE).any():
                 ink = _ink(state)
@@ -204,8 +210,11 @@ def is_slide(page: StillPage, lines: Sequence[LineTrack], top: int, height: int)
     """
     own = [line for line in lines if line.readings and not line.places and is_on_page(line, page)]
     rows = {round(((line.box[1] + line.box[3]) / 2 + top) / height, 2): line for line in own}
-    body = [line for middle, line in rows.items() if middle < BODY_BOTTOM]
-    is_large = any(line.box[3] - line.box[1] >= LARGE_TEXT_HEIGHT * height for line in body)
+    body = [middle for middle in rows if middle < BODY_BOTTOM]
+    is_large = any(
+        middle < LARGE_TEXT_BOTTOM and line.box[3] - line.box[1] >= LARGE_TEXT_HEIGHT * height
+        for middle, line in rows.items()
+    )
     return is_large or (len(rows) >= FEWEST_LINES and len(body) >= FEWEST_LINES - 1)
 
 
@@ -229,10 +238,11 @@ def is_part_of_page(page: StillPage, other: StillPage) -> bool:
 
     A slide without its last bullet point, for example, is a part of the complete slide.
     """
-    if page.small.shape != other.small.shape or page.ink.sum() < FEWEST_INK:
+    if page.small.shape != other.small.shape:
         return False
+    ink = page.ink & page.calm & other.calm
     is_same = difference(page.small, other.small) <= MAX_INK_CHANGE
-    return bool((is_same & page.ink & other.ink).sum() >= MIN_SHARED_INK * page.ink.sum())
+    return bool(ink.sum() >= FEWEST_INK and (is_same & ink & other.ink).sum() >= MIN_SHARED_INK * ink.sum())
 
 
 def _ink(small: Gray) -> Mask:
