@@ -64,9 +64,9 @@ def with_text(
     return np.asarray(with_ink if alpha == 1 else Image.blend(image, with_ink, alpha))
 
 
-def write(path: Path, pictures: list[np.ndarray], preset: str = "ultrafast") -> Path:
+def write(path: Path, pictures: list[np.ndarray], preset: str = "ultrafast", fps: int = FPS) -> Path:
     frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
-    VideoEncoder(frames, frame_rate=FPS).to_file(path, codec="libx264", crf=20, preset=preset)
+    VideoEncoder(frames, frame_rate=fps).to_file(path, codec="libx264", crf=20, preset=preset)
     return path
 
 
@@ -592,18 +592,71 @@ def test_blinking_cursor_does_not_split_typed_text(predictor: VideoTextPredictor
     assert [track.text for track in tracks if track.text.startswith(command)]
 
 
-def test_credits_are_not_rolling_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+def test_each_name_of_credits_is_followed(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     names = ("ANNA KOWALSKI", "PETER NG", "MIGUEL SANTOS")
     face = face_of(26)
+
+    def middle(row: int, number: int) -> int:
+        return SIZE[1] + 82 * row - round(3.6 * number)
+
     pictures = []
     for number in range(100):
         image = Image.new("RGB", SIZE, "black")
         for row, name in enumerate(names):
-            y = SIZE[1] + 82 * row - round(3.6 * number)
-            ImageDraw.Draw(image).text((SIZE[0] / 2, y), name, font=face, fill="white", anchor="mm")
+            ImageDraw.Draw(image).text((SIZE[0] / 2, middle(row, number)), name, font=face, fill="white", anchor="mm")
         pictures.append(np.asarray(image))
-    captions = predictor(write(tmp_path / "credits.mp4", pictures)).captions
-    assert [track.text for track in captions if track.places] == []
+    tracks = predictor(write(tmp_path / "credits.mp4", pictures)).tracks
+    assert [(track.text, track.kind) for track in tracks] == [(name, "scene") for name in names]
+    for row, track in enumerate(tracks):
+        assert middle(row, track.first_frame) > 0.9 * SIZE[1]
+        assert track.last_frame == 99 or middle(row, track.last_frame) < 0.1 * SIZE[1]
+        for place in track.places:
+            (_, top), (_, bottom) = place.geometry
+            if 0.1 < top < bottom < 0.9:  # no letter is outside the frame
+                assert (top + bottom) / 2 * SIZE[1] == pytest.approx(middle(row, place.frame), abs=4)
+
+
+def test_ticker_is_one_overlay(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    news = "Ferry port closed until Friday after a storm"
+    face = face_of(14)
+    pictures = []
+    for number in range(180):
+        image = Image.new("RGB", (320, 180), (90, 90, 90))
+        ImageDraw.Draw(image).rectangle((0, 154, 320, 180), fill=(20, 30, 90))
+        ImageDraw.Draw(image).text((320 - 4 * number, 167), news, font=face, fill="white", anchor="lm")
+        pictures.append(np.asarray(image))
+    (track,) = predictor(write(tmp_path / "news.mp4", pictures)).tracks
+    assert (track.text, track.kind) == (news, "overlay")
+
+
+def test_widely_spaced_letters_are_words(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    title, face = "THREE DAYS LATER", face_of(24)
+    pictures = []
+    for number in range(40):
+        image = Image.fromarray(background(number))
+        for place, letter in enumerate(title):
+            at = (80 + 32 * place, 310)
+            ImageDraw.Draw(image).text(at, letter, font=face, fill="white", anchor="ms", stroke_width=2, stroke_fill=0)
+        pictures.append(np.asarray(image))
+    (track,) = predictor(write(tmp_path / "title.mp4", pictures)).captions
+    assert track.text == title
+
+
+def test_captions_follow_each_other_at_few_frames_a_second(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    """The background is still, so only the frames that show a caption tell its strokes from those of the background."""
+    small = np.random.default_rng(0).integers(60, 200, (90, 160, 3), dtype=np.uint8)
+    ground = np.asarray(Image.fromarray(small).resize(SIZE, Image.Resampling.BILINEAR))
+    spans = ((6, 30), (33, 57), (60, 84))
+    pictures = [
+        next(
+            (with_text(ground, text) for (text, *_), span in zip(CAPTIONS, spans, strict=True) if n in range(*span)),
+            ground,
+        )
+        for n in range(90)
+    ]
+    captions = predictor(write(tmp_path / "slow.mp4", pictures, fps=12)).captions
+    found = [(track.text, track.first_frame, track.last_frame + 1) for track in captions]
+    assert found == [(text, *span) for (text, *_), span in zip(CAPTIONS, spans, strict=True)]
 
 
 def test_interrupted_reading_resumes_at_any_frame(

@@ -131,6 +131,11 @@ class TrackGroup:
         return float(np.prod([line.confidence for line in self.lines]))
 
     @property
+    def least_confidence(self) -> float:
+        """The confidence of the line that was read with the lowest confidence."""
+        return min(line.confidence for line in self.lines)
+
+    @property
     def legibility(self) -> float:
         """The probability that the letters of all lines are right; see `LineTrack.legibility`."""
         return float(np.prod([line.legibility for line in self.lines]))
@@ -148,7 +153,9 @@ class TrackGroup:
         text = " ".join(line.text for row in self.rows for line in row)
         sizes = [line.box[3] - line.box[1] for line in self.lines]
         is_even = max(sizes) < 1.25 * min(sizes)
-        return is_even and len(text.split()) > 1 and text.endswith(SPEECH_ENDS) and self.confidence > SURE_CONFIDENCE
+        return (
+            is_even and len(text.split()) > 1 and text.endswith(SPEECH_ENDS) and self.least_confidence > SURE_CONFIDENCE
+        )
 
     @property
     def unsteadiness(self) -> float:
@@ -227,7 +234,9 @@ class KindJudge:
         is_aside = abs(x - 0.5) > MAX_OFF_CENTRE and not (group.is_speech and y > BOTTOM and not is_cut)
         if near_side < CORNER_MARGIN * self._width and near_end < CORNER_MARGIN * self._height and is_aside:
             return "overlay"
-        if group.unsteadiness > (MAX_UNSTEADINESS_IF_SURE if group.confidence > SURE_CONFIDENCE else MAX_UNSTEADINESS):
+        if group.unsteadiness > (
+            MAX_UNSTEADINESS_IF_SURE if group.least_confidence > SURE_CONFIDENCE else MAX_UNSTEADINESS
+        ):
             return "scene"
         if is_aside or TOP < y < BOTTOM:
             return "scene"
@@ -239,7 +248,7 @@ class KindJudge:
         is_odd = self.caption_heights and not any(
             1 / MAX_HEIGHT_RATIO < size / known < MAX_HEIGHT_RATIO for known in self.caption_heights
         )
-        if is_odd and group.confidence < SURE_CONFIDENCE:
+        if is_odd and group.least_confidence < SURE_CONFIDENCE:
             return "scene"
         if not is_cut:
             self.caption_heights.append(size)

@@ -10,12 +10,30 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ._watching import Box, Brightness, ChangeWatch, FrameReader, Gray, Reading, Template, difference, is_sung
+from ._watching import (
+    Band,
+    Box,
+    Brightness,
+    ChangeWatch,
+    FrameReader,
+    Gray,
+    Picture,
+    Reading,
+    Shift,
+    Template,
+    difference,
+    has_moved_to,
+    is_in_line,
+    is_sung,
+    is_within,
+    join_pieces,
+    lines_overlap,
+    union,
+)
 
 # For the effect of each number and predicate, see benchmarks/results/video_text_rules.md.
 SECONDS_BETWEEN_COMPARISONS = 0.1
@@ -54,6 +72,14 @@ STRETCH_FACTORS = (1.0, 1.15)
 SECOND_READING_SECONDS = 0.35
 KNOWN_CONFIDENCE = 0.8  # lines read with this confidence are neither read nor detected again while they are shown
 FEWEST_FOR_MEAN = 8  # least number of frames for a mean frame that is better to read than a single frame
+# Greatest distance, in line heights, that a text moves between two comparisons.
+FASTEST_MOVE = 1.5
+MOVED_GAIN = 0.2  # least gain of this share by a slow motion
+LEAST_MOVED_SHARE = 0.6  # least visible share of a text at the place to which it has moved
+MOVING_SECONDS = 0.4  # longest time after detection in which a slow motion begins
+RESTING_SECONDS = 0.3  # a moving text that stays at one place for this long has come to rest
+# A text that enters the frame from the side is read again when it has moved by this share of the frame's width.
+MOVE_BETWEEN_PIECES = 0.4
 REREAD_PLACES = (1, 4, 8, 12)  # position numbers at which a moving text is read again
 MAX_LOST_SECONDS = 0.7  # longest time without detection after which a moving text continues
 NUM_BACKGROUNDS = 4  # number of frames used to separate strokes from a moving background
@@ -61,14 +87,6 @@ TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60  # number of frame rows that are compared to detect cuts
 MOST_CUTS = 256  # number of recent cuts to keep: enough for the duration of a caption
 CUT_DIFFERENCE = 14.0  # least mean difference between the frames before and after a cut, of 255
-
-
-class Picture(NamedTuple):
-    """A frame: its index, its presentation time, and its luma (H, W)."""
-
-    frame: int
-    seconds: float
-    luma: Gray
 
 
 @dataclass(eq=False)
@@ -95,6 +113,11 @@ class LineTrack:
     # A shorter text that this line replaced, directly or after other texts that were not read.
     follows: LineTrack | None = None
     places: list[tuple[int, Box]] = field(default_factory=list)  # of a moving text: first frame and box of each
+    speed: tuple[float, float] | None = None  # of a text that is followed as it moves: right and down, pixels a second
+    shift: Shift = (0, 0)  # of a moving text: the distance from the place of `template`
+    placed_seconds: float = 0.0  # time of the frame of `template`
+    moved_seconds: float = 0.0  # time of the last motion
+    is_entering: bool = False  # whether a moving text has not completely entered the frame
     # First frame and box of this track and of each absorbed track. A slowly moving text looks still for a while.
     absorbed_places: list[tuple[int, Box]] = field(default_factory=list)
     _course: list[Brightness] = field(default_factory=list)
@@ -113,6 +136,15 @@ class LineTrack:
         if not whole:
             return range(self.first_frame, self.last_frame + 1)
         return range(self.first_frame + whole[0], self.last_frame + 1 - (len(self.shares) - 1 - whole[-1]))
+
+    @property
+    def is_level(self) -> bool:
+        """Whether a moving line moves to the left or to the right."""
+        return self.speed is not None and abs(self.speed[0]) > abs(self.speed[1])
+
+    def moves_steadily(self, seconds: float) -> bool:
+        """Return whether the line was followed up to a time, as it moved, long enough to be no chance."""
+        return self.speed is not None and seconds - self.found_seconds >= SETTLED_SECONDS
 
     @property
     def is_at_rest(self) -> bool:
@@ -195,7 +227,7 @@ class LineTrack:
         """Extend the track by a frame that shows the line. ``share`` is the visible share of the line's strokes."""
         self.last_frame, self.num_missed = picture.frame, 0
         self.shares.append(share)
-        if share > WHOLE_STROKES and not self.is_known:
+        if share > WHOLE_STROKES and not self.is_known and self.speed is None:
             part = self.template.part(picture.luma)
             self._sum = part.astype(np.float32) if self._sum is None else self._sum + part
             self._num_summed += 1
@@ -225,6 +257,16 @@ class LineTrack:
         self.grew_from = self.grew_from or other.grew_from
         if other.grew_from is not None:
             other.grew_from.continued_by = self
+
+    def add_piece(self, piece: Reading) -> None:
+        """Add a reading of a part of a moving line, of which the frame never shows all letters."""
+        if not self.readings or not piece.text or not self.is_level:
+            self.readings += [piece]
+            return
+        assert self.speed is not None
+        (whole,) = self.readings[:1]
+        texts = (whole.text, piece.text) if self.speed[0] < 0 else (piece.text, whole.text)
+        self.readings = [whole._replace(text=join_pieces(*texts), confidence=max(whole.confidence, piece.confidence))]
 
     def take_mean(self) -> Gray | None:
         """Return the mean of the frames that show the line, or None if too few show it. Discard the sum of the frames.
@@ -285,8 +327,14 @@ class LineTracker:
                 self._watch = ChangeWatch(len(picture.luma))
             for track in self.active:
                 track.note_brightness(picture)
+                if track.speed is not None and not track.num_missed:
+                    track.places.append((picture.frame, track.box))
             # Lines with low confidence may be detected again, with a better box.
-            known = [track.box for track in self.active if not track.num_missed and track.is_known]
+            known = [
+                track.box
+                for track in self.active
+                if not track.num_missed and (track.is_known or track.moves_steadily(picture.seconds))
+            ]
             if bands := self._watch.see(picture.luma, known):
                 ended += self._take_new(picture, reader.find(bands), reader)
         self._read_again(picture, reader)
@@ -295,7 +343,7 @@ class LineTracker:
     def finish(self, reader: FrameReader) -> list[LineTrack]:
         """Return the tracks of the lines that are still shown at the end of the video."""
         for track in self.active:
-            _read_mean(track, reader)
+            self._read_last(track, reader)
         ended, self.active, self.moving = self.active + self.moving, [], []
         return [track for track in ended if track.readings]
 
@@ -329,7 +377,13 @@ class LineTracker:
         """Check which of the known lines the next frame still shows. Return the tracks of lines that have ended."""
         gone = []
         for track in self.active:
+            if track.speed is not None:
+                if not self._follow_moving(track, picture, reader):
+                    gone.append(track)
+                continue
             share = track.template.share(picture.luma)
+            if share < WHOLE_STROKES and _begins_to_move(track, picture, share):
+                continue
             if share >= MIN_VISIBLE_STROKES:
                 age = picture.seconds - track.found_seconds
                 if not track.is_settled:
@@ -349,7 +403,7 @@ class LineTracker:
         lost = [track for track in self.moving if picture.seconds - track.read_seconds > MAX_LOST_SECONDS]
         self.moving = [track for track in self.moving if track not in lost]
         for track in gone:
-            if not track.readings:
+            if not track.readings and track.speed is None:
                 self._move(track, picture)
         return [track for track in gone + lost if track.readings and track not in self.moving]
 
@@ -360,7 +414,8 @@ class LineTracker:
         """
         recent = [one for one in self._recent if one.frame >= track.earliest_frame]
         # While one text fades into another, pixels that stay the same belong to both texts.
-        others = [] if track.is_fading else [one.luma for one in recent[-NUM_BACKGROUNDS - 1 : -1]]
+        shown = [one.luma for one in recent if one.frame >= track.first_frame]
+        others = [] if track.is_fading else shown[-NUM_BACKGROUNDS - 1 : -1]
         template = Template(picture.luma, track.box, others)
         if not template.is_usable:
             return False
@@ -371,14 +426,72 @@ class LineTracker:
             # The text was already visible before the first buffered frame.
             shares, first = track.shares[: -len(shares)] + shares, track.first_frame
         track.show(template, shares, first, picture.frame)
+        track.placed_seconds = picture.seconds
         return True
+
+    def _follow_moving(self, track: LineTrack, picture: Picture, reader: FrameReader) -> bool:
+        """Look for a moving text near the place where it should be. Return whether it is still shown and moves."""
+        assert track.speed is not None
+        passed = picture.seconds - track.placed_seconds
+        share, shift = _find_moved(track.template, track.speed, picture, track.placed_seconds)
+        if share < MIN_VISIBLE_STROKES or track.shares[-1] - share >= SUDDEN_LOSS:
+            track.num_missed += 1
+            return track.num_missed <= MAX_GAP
+        if shift != track.shift:
+            track.shift, track.moved_seconds = shift, picture.seconds
+        elif picture.seconds - track.moved_seconds > RESTING_SECONDS:
+            return False
+        track.add(picture, share)
+        height, width = picture.luma.shape
+        track.box = _moved_box(track, width, height)
+        if passed >= 2 * SECONDS_BETWEEN_COMPARISONS:
+            track.speed = shift[0] / passed, shift[1] / passed
+        enough = MOVE_BETWEEN_PIECES * width if track.is_level else track.box[3] - track.box[1]
+        if track.is_entering and max(map(abs, shift)) >= enough:
+            return self._detect_again(track, picture, reader)
+        return True
+
+    def _detect_again(self, track: LineTrack, picture: Picture, reader: FrameReader) -> bool:
+        """Detect and read again a moving line that has entered the frame further. Return whether it was found."""
+        assert track.speed is not None
+        height, width = picture.luma.shape
+        _, top, _, bottom = track.box
+        band = Band(max(2 * top - bottom, 0) / height, min(2 * bottom - top, height) / height)
+        boxes = [box for box in reader.find([band]) if lines_overlap(box, track.box)]
+        if not boxes:
+            return False
+        if track.is_level:
+            box = union(*boxes)
+        else:
+            box = max(boxes, key=lambda box: min(box[2], track.box[2]) - max(box[0], track.box[0]))
+        template = Template(picture.luma, box)
+        if not template.is_usable:
+            return False
+        track.template, track.box, track.shift, track.placed_seconds = template, box, (0, 0), picture.seconds
+        track.moved_seconds = picture.seconds
+        track.is_entering = _is_entering(box, track.speed, width, height)
+        if track.is_level or not track.is_entering:
+            (piece,) = reader.read([box], 1.0)
+            track.add_piece(piece)
+            track.first_read = picture.frame if track.first_read is None else track.first_read
+        return True
+
+    def _read_last(self, track: LineTrack, reader: FrameReader) -> None:
+        """Read a line for the last time, from frames that are past."""
+        if track.speed is None:
+            _read_mean(track, reader)
+        elif track.is_level and track.is_entering and track.readings:
+            left, top, right, bottom = track.box
+            last = next((one for one in self._recent if one.frame == track.last_frame), None)
+            if last is not None and right - left > bottom - top:
+                track.add_piece(reader.read_gray(last.luma[top:bottom, left:right], 1.0))
 
     def _end(self, ended: Sequence[LineTrack], picture: Picture, reader: FrameReader) -> None:
         height, width = picture.luma.shape
         for track in ended:
             self.active.remove(track)
-            _read_mean(track, reader)
-            left, top, right, bottom = track.template.box
+            self._read_last(track, reader)
+            left, top, right, bottom = track.template.box if track.speed is None else track.box
             if self._watch is not None and track.is_at_rest:
                 self._watch.forget((left / width, top / height, right / width, bottom / height))
 
@@ -389,13 +502,16 @@ class LineTracker:
         """
         ended: list[LineTrack] = []
         for box in boxes:
-            beside = [track for track in self.active if not track.num_missed and _overlap(track.box, box)]
-            if any(_is_within(box, track.box) for track in beside):
+            beside = [track for track in self.active if not track.num_missed and lines_overlap(track.box, box)]
+            for other in beside:
+                if other.speed is None and is_in_line(box, other.box):  # both are parts of one line
+                    box = union(box, other.box)
+            if any(is_within(box, other.box) or other.speed is not None for other in beside):
                 continue
             track = self._begin_track(picture, box)
             if track is None:
                 continue
-            grown = [shorter for shorter in beside if _is_within(shorter.box, box)]
+            grown = [shorter for shorter in beside if is_within(shorter.box, box)]
             if came := max((self._frame_of_growth(shorter, track, picture) for shorter in grown), default=0):
                 track.begin(came)
             self._end(grown, picture, reader)
@@ -435,6 +551,11 @@ class LineTracker:
                 template = better
                 shares = _shares_before(template, recent)
         first = recent[len(recent) - len(shares)].frame
+        height, width = picture.luma.shape
+        speed = None if num_fading else _speed_of(template, box, recent)
+        is_entering = speed is not None and _is_entering(box, speed, width, height)
+        if speed is not None and not is_entering and _is_entering(box, (-speed[0], -speed[1]), width, height):
+            return None  # the rest of a line that leaves the frame
         return LineTrack(
             box,
             template,
@@ -445,6 +566,10 @@ class LineTracker:
             read_seconds=picture.seconds,
             is_fading=num_fading > 0,
             earliest_frame=recent[0].frame if num_fading else 0,
+            speed=speed,
+            placed_seconds=picture.seconds,
+            moved_seconds=picture.seconds,
+            is_entering=is_entering,
         )
 
     def _frame_of_growth(self, shorter: LineTrack, longer: LineTrack, picture: Picture) -> int:
@@ -466,7 +591,7 @@ class LineTracker:
         return added if shorter.first_read < added and len(alone) >= FEWEST_AT_REST and was_absent else 0
 
     def _find_moved_line(self, box: Box) -> LineTrack | None:
-        return next((track for track in self.moving if _has_moved_to(track.box, box)), None)
+        return next((track for track in self.moving if has_moved_to(track.box, box)), None)
 
     def _move(self, passed: LineTrack, picture: Picture) -> None:
         """Add ``passed``, a line that never stayed at one position, to the track of a moving text, or start a track."""
@@ -487,8 +612,9 @@ class LineTracker:
             and not track.is_fading
             and not track.num_missed
             and not track.is_known
-            and len(track.readings) < MAX_READINGS
-            and (not track.readings or picture.seconds - track.read_seconds >= SECOND_READING_SECONDS)
+            and len(track.readings) < (MAX_READINGS if track.speed is None else 1)
+            and (not (track.readings or track.speed) or picture.seconds - track.read_seconds >= SECOND_READING_SECONDS)
+            and (not track.is_entering or track.is_level)
         ]
         for track in due:
             track.readings += reader.read([track.box], STRETCH_FACTORS[len(track.readings)])
@@ -570,24 +696,70 @@ def _num_fading(template: Template, recent: Sequence[Picture], most_at_rest: int
     return (num_at_rest + number + 1) * step if number else 0
 
 
-def _has_moved_to(one: Box, other: Box) -> bool:
-    """Return whether a moving text can have moved from box ``one`` to box ``other`` between two detections."""
-    height, own = one[3] - one[1], other[3] - other[1]
-    if not 0.7 < own / height < 1.4:
+def _speed_of(template: Template, box: Box, recent: Sequence[Picture]) -> tuple[float, float] | None:
+    """Return the speed of a text that moves up, down or to a side, in pixels a second; None if it does not move."""
+    now = recent[-1].seconds
+    back = next((n for n, one in enumerate(recent[::-1]) if now - one.seconds >= SECONDS_BETWEEN_COMPARISONS), 0)
+    earlier, between = recent[-1 - back], recent[-1 - back // 2]
+    if not back or template.share(earlier.luma) >= LEAST_MOVED_SHARE:
+        return None
+    most = round(FASTEST_MOVE * (box[3] - box[1]))
+    shifts = [shift for d in range(-most, most + 1) if d for shift in ((d, 0), (0, d))]
+    share, (x, y) = template.find(earlier.luma, shifts)
+    passed = now - earlier.seconds
+    speed = -x / passed, -y / passed
+    if share < LEAST_MOVED_SHARE or _find_moved(template, speed, between, now)[0] < LEAST_MOVED_SHARE:
+        return None
+    return speed
+
+
+def _find_moved(
+    template: Template, speed: tuple[float, float], picture: Picture, seconds: float
+) -> tuple[float, Shift]:
+    """Find a moving text near the place where it should be. Return its visible share and its shift.
+
+    ``seconds`` is the time of the frame from which the shift is counted.
+    """
+    x, y = (round(one * (picture.seconds - seconds)) for one in speed)
+    reaches = (2, 1) if abs(speed[0]) > abs(speed[1]) else (1, 2)
+    near = [(d, 0) for d in range(-reaches[0], reaches[0] + 1)] + [
+        (0, d) for d in range(-reaches[1], reaches[1] + 1) if d
+    ]
+    return template.find(picture.luma, [(x + right, y + down) for right, down in near])
+
+
+def _begins_to_move(track: LineTrack, picture: Picture, share: float) -> bool:
+    """Find out whether a line that was detected recently moves slowly. If so, start to follow it."""
+    passed = picture.seconds - track.placed_seconds
+    if track.is_fading or not 0 < passed <= picture.seconds - track.found_seconds <= MOVING_SECONDS:
         return False
-    reach = 6 * max(height, own)
-    down = abs(one[1] + one[3] - other[1] - other[3]) / 2
-    right = min(abs(one[0] - other[0]), abs(one[2] - other[2]))
-    return down < reach and right < reach and (down < height or right < height)
+    steps = [shift for d in (-3, -2, 2, 3) for shift in ((d, 0), (0, d))]
+    best, shift = track.template.find(picture.luma, steps)
+    if best < max(LEAST_MOVED_SHARE, share + MOVED_GAIN):
+        return False
+    track.speed, track.shift, track.moved_seconds = (shift[0] / passed, shift[1] / passed), shift, picture.seconds
+    height, width = picture.luma.shape
+    track.is_entering = _is_entering(track.box, track.speed, width, height)
+    track.add(picture, best)
+    track.box = _moved_box(track, width, height)
+    track.places.append((picture.frame, track.box))
+    return True
 
 
-def _overlap(one: Box, other: Box) -> bool:
-    width, height = min(one[2], other[2]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[1], other[1])
-    return width > 0 and height > 0.4 * min(one[3] - one[1], other[3] - other[1])
+def _is_entering(box: Box, speed: tuple[float, float], width: int, height: int) -> bool:
+    """Return whether a moving line touches the edge of the frame from which it comes."""
+    near = max(2, (box[3] - box[1]) // 4)
+    if abs(speed[0]) > abs(speed[1]):
+        return box[0] < near if speed[0] > 0 else box[2] > width - near
+    return box[1] < 3 if speed[1] > 0 else box[3] > height - 3
 
 
-def _is_within(inner: Box, outer: Box) -> bool:
-    """Return whether line ``inner`` is horizontally within line ``outer``, with a tolerance of half a line height."""
-    height, own = outer[3] - outer[1], inner[3] - inner[1]
-    slack = 0.5 * height
-    return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack
+def _moved_box(track: LineTrack, width: int, height: int) -> Box:
+    """Return the box of a moving line. A line that enters from a side extends to the edge of the frame."""
+    left, top, right, bottom = track.template.box
+    x, y = track.shift
+    left, right = (min(max(side + x, 0), width) for side in (left, right))
+    top, bottom = (min(max(side + y, 0), height) for side in (top, bottom))
+    if track.is_entering and track.is_level and track.speed is not None:
+        left, right = (0, right) if track.speed[0] > 0 else (left, width)
+    return left, top, right, bottom

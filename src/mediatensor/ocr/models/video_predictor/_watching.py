@@ -15,8 +15,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .._lines.characters import is_east_asian
 from .._lines.reading import LineRecognizer, read_lines
+from .._lines.words import LineWord
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
 
@@ -33,6 +36,7 @@ Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Brightness = npt.NDArray[np.float32]
 Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels
+Shift = tuple[int, int]  # right, down in pixels
 TALLEST_LINE = 0.25  # greatest height of a line of text, as a share of the frame's height
 # Pixels with at least this share of the greatest difference from their surroundings are strokes.
 STROKE_CONTRAST = 0.3
@@ -47,6 +51,7 @@ MOST_SUNG_BEFORE = 0.4  # greatest share of parts that may already have been sun
 FEWEST_STEPS = 3
 # Least share of strokes that must be still; a smaller share may be a moving background.
 MIN_STILL_SHARE = 0.25
+LEAST_INSIDE = 0.25  # least share of a moving text that must be inside the frame
 SMALL_HEIGHT = 360  # approximate height in pixels of the downscaled frames
 REST_DIFFERENCE = 12  # greatest change of a pixel at rest from one comparison to the next, of 255
 CHANGE_DIFFERENCE = 32  # least change of a pixel since the last detection
@@ -60,7 +65,20 @@ MARGIN_CELLS = 3  # rows of cells added to a band above and below
 HESITANT_COMPARISONS = 2
 # Outlines of known lines extend beyond their boxes by up to 1 / KNOWN_MARGIN of the box height.
 KNOWN_MARGIN = 5
+FEWEST_SHARED_LETTERS = 4  # least number of letters that two readings of parts of a moving text share
+# Width of a character, including its gap, in line heights: usual, and least of letterspaced text. Recognisers do not
+# find the spaces of letterspaced text.
+USUAL_PITCH, WIDE_PITCH = 0.45, 0.6
+NOTE_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line may be music notes
 MOST_PIXELS = 520_000  # frames with more pixels are downscaled to this number before detection
+
+
+class Picture(NamedTuple):
+    """A frame: its index, its presentation time, and its luma (H, W)."""
+
+    frame: int
+    seconds: float
+    luma: Gray
 
 
 class Template:
@@ -77,7 +95,8 @@ class Template:
         left, top, right, bottom = box
         pad = max(2, (bottom - top) // 8)
         self.box = (max(left - pad, 0), max(top - pad, 0), min(right + pad, width), min(bottom + pad, height))
-        picture = self.part(luma).astype(np.float32)
+        self._shown = self.part(luma).copy()
+        picture = self._shown.astype(np.float32)
         strokes = picture - _blur(picture, max(2, (bottom - top) // 2))
         size = np.abs(strokes)
         greatest = float(np.quantile(size, 0.98)) if size.size else 0.0
@@ -115,6 +134,28 @@ class Template:
     def share(self, luma: Gray) -> float:
         """Return the visible share of the text in a frame, from 0 to 1."""
         return float(np.vdot(self._weights, self.part(luma)))
+
+    def find(self, luma: Gray, shifts: Iterable[Shift]) -> tuple[float, Shift]:
+        """Find a text that may have moved by one of ``shifts``. Return its visible share, and its shift."""
+        return max((self._share_of_moved(luma, shift), shift) for shift in shifts)
+
+    def _share_of_moved(self, luma: Gray, shift: Shift) -> float:
+        """Return the visible share of the part of a moved text that is inside the frame; 0 if this part is small."""
+        (height, width), (left, top, right, bottom) = luma.shape, self.box
+        x, y = left + shift[0], top + shift[1]
+        rows = slice(max(-y, 0), max(min(bottom - top, height - y), 0))
+        columns = slice(max(-x, 0), max(min(right - left, width - x), 0))
+        weights, whole = self._weights[rows, columns], 1.0
+        if weights.shape != self._weights.shape:
+            strokes = weights != 0
+            if not strokes.any():
+                return 0.0
+            weights = np.where(strokes, weights - weights[strokes].mean(), 0)
+            whole = float(np.vdot(weights, self._shown[rows, columns]))
+            if whole < LEAST_INSIDE:
+                return 0.0
+        part = luma[y + rows.start : y + rows.stop, x + columns.start : x + columns.stop]
+        return float(np.vdot(weights, part)) / whole
 
     def brightness(self, luma: Gray) -> Brightness:
         """Return the mean brightness of the strokes in each of `NUM_PARTS` parts of the text, from left to right.
@@ -353,8 +394,9 @@ class FrameReader:
                     above = max(above, 2 * (lower - upper) + 16)
                 if is_cut_below:
                     below = max(below, 2 * (lower - upper) + 16)
-            if (above or below) and bottom - top < 0.7 * height:
-                spans.insert(0, (max(top - above, 0), min(bottom + below, height)))
+            if above or below:
+                is_small = bottom - top < 0.7 * height
+                spans.insert(0, (max(top - above, 0), min(bottom + below, height)) if is_small else (0, height))
             else:
                 boxes += found
                 searched.append((top, bottom))
@@ -397,18 +439,85 @@ class FrameReader:
         differ.
         """
         read = []
-        for left, top, right, bottom in boxes:
-            line = picture[:, top:bottom, left:right]
-            height, width = line.shape[1], round(line.shape[2] * stretch)
-            if stretch != 1:
-                wider = functional.interpolate(line[None].float(), size=(height, width), mode="bicubic")[0]
-                line = wider.round().clamp(0, 255).to(torch.uint8)
-            quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
-            (found,) = read_lines(self._recogniser.model, line, quad)
-            if (reader := self._script_readers.get(found.script or "")) is not None:
-                (other,) = read_lines(reader, line, quad)
-                found = other if other.words else found
-            text = " ".join(word.value for word in found.words)
-            odds = math.prod(word.confidence for word in found.words) if found.words else 0.0
-            read.append(Reading(text, odds, bool(text) and found.script is None, found.script))
+        for box in boxes:
+            reading = self._read_line(picture, box, stretch)
+            pitch = (box[2] - box[0]) / ((box[3] - box[1]) * max(len(reading.text), 1))
+            if reading.text and pitch > WIDE_PITCH and not any(map(is_east_asian, reading.text)):
+                closer = self._read_line(picture, box, stretch * USUAL_PITCH / pitch)
+                if closer.text.replace(" ", "") == reading.text.replace(" ", ""):
+                    reading = reading._replace(text=max(closer.text, reading.text, key=len))
+            read.append(reading)
         return read
+
+    def _read_line(self, picture: Tensor, box: Box, stretch: float) -> Reading:
+        left, top, right, bottom = box
+        line = picture[:, top:bottom, left:right]
+        height, width = line.shape[1], max(round(line.shape[2] * stretch), 1)
+        if stretch != 1:
+            wider = functional.interpolate(line[None].float(), size=(height, width), mode="bicubic")[0]
+            line = wider.round().clamp(0, 255).to(torch.uint8)
+        quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
+        (found,) = read_lines(self._recogniser.model, line, quad)
+        if (reader := self._script_readers.get(found.script or "")) is not None:
+            (other,) = read_lines(reader, line, quad)
+            # Busy backgrounds may look like accents of another script.
+            found = other if other.num_right >= found.num_right else replace(found, script=None)
+        words = _without_notes(found.words)
+        odds = math.prod(word.confidence for word in words) if words else 0.0
+        return Reading(" ".join(word.value for word in words), odds, bool(words) and not found.script, found.script)
+
+
+def _without_notes(words: Sequence[LineWord]) -> Sequence[LineWord]:
+    """Leave out uncertain single characters at the ends of a line of several words: music notes look like letters."""
+    kept = list(words)
+    for end in (0, -1):
+        if len(kept) > 2 and len(kept[end].value) == 1 and kept[end].confidence < NOTE_CONFIDENCE:
+            del kept[end]
+    return kept
+
+
+def join_pieces(first: str, second: str) -> str:
+    """Join readings of two parts of a text, which overlap. Letters at the ends of a part may be cut and misread.
+
+    >>> join_pieces("Storm closes ferry por", "es ferry port until")
+    'Storm closes ferry port until'
+    """
+    match = SequenceMatcher(None, first, second, autojunk=False).find_longest_match()
+    if match.size < FEWEST_SHARED_LETTERS:
+        return f"{first} {second}"
+    middle = match.size // 2
+    return first[: match.a + middle] + second[match.b + middle :]
+
+
+def union(*boxes: Box) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def lines_overlap(one: Box, other: Box) -> bool:
+    width, height = min(one[2], other[2]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[1], other[1])
+    return width > 0 and height > 0.4 * min(one[3] - one[1], other[3] - other[1])
+
+
+def is_in_line(one: Box, other: Box) -> bool:
+    """Return whether two boxes have the same top and bottom, with a tolerance of a fifth of a line height."""
+    slack = 0.2 * min(one[3] - one[1], other[3] - other[1])
+    return abs(one[1] - other[1]) <= slack and abs(one[3] - other[3]) <= slack
+
+
+def is_within(inner: Box, outer: Box) -> bool:
+    """Return whether line ``inner`` is horizontally within line ``outer``, with a tolerance of half a line height."""
+    height, own = outer[3] - outer[1], inner[3] - inner[1]
+    slack = 0.5 * height
+    return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack
+
+
+def has_moved_to(one: Box, other: Box) -> bool:
+    """Return whether a moving text can have moved from box ``one`` to box ``other`` between two detections."""
+    height, own = one[3] - one[1], other[3] - other[1]
+    if not 0.7 < own / height < 1.4:
+        return False
+    reach = 6 * max(height, own)
+    down = abs(one[1] + one[3] - other[1] - other[3]) / 2
+    right = min(abs(one[0] - other[0]), abs(one[2] - other[2]))
+    return down < reach and right < reach and (down < height or right < height)

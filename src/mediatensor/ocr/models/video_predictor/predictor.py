@@ -38,8 +38,8 @@ from ._kinds import (
     write_ellipses,
 )
 from ._slides import SlidePicture, SlideWatch, StillPage, is_on_page, is_part_of_page, is_slide
-from ._tracking import LineTrack, LineTracker, Picture
-from ._watching import Box, FrameReader
+from ._tracking import LineTrack, LineTracker
+from ._watching import Box, FrameReader, Picture
 
 __all__ = ["TextStream", "VideoTextPredictor"]
 
