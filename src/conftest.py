@@ -8,6 +8,7 @@ import pytest
 
 from forked_isolation import forked_processes as forked_processes
 from mediatensor.cli._demo import write_files
+from remembered_features import features_remembered_in_test as features_remembered_in_test
 
 # There is another module of this name in the tests.
 collect_ignore = ["conftest.py"]
@@ -21,5 +22,7 @@ def folder_of_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def in_folder_of_examples(folder_of_examples: Path, forked_processes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_folder_of_examples(
+    folder_of_examples: Path, forked_processes: None, features_remembered_in_test: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder_of_examples)
