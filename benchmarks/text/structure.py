@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import structure_fields, structure_regions, structure_rules, structure_tables
+from . import structure_fields, structure_forms, structure_regions, structure_rules, structure_tables
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.text.structure", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     structure_fields.add_command(commands)
+    structure_forms.add_command(commands)
     structure_regions.add_commands(commands)
     structure_tables.add_command(commands)
     structure_rules.add_command(commands)

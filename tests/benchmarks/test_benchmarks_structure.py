@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.text.ocr_scores import Count
 from benchmarks.text.structure_adjacency import TextCell, relations_of, score_relations
+from benchmarks.text.structure_forms import count_found
 from benchmarks.text.structure_tables import read_truth
 
 # A is the head of two columns, and below D there is an empty cell:
@@ -59,3 +60,15 @@ def test_truth_is_read_with_its_spans(tmp_path: Path):
     file = tmp_path / "one-str.xml"
     file.write_text(f"<document><table><region>{cells}</region><region>{cells}</region></table></document>")
     assert sorted(read_truth(file)) == sorted(2 * relations_of(CELLS))
+
+
+def test_found_boxes_are_counted_by_label():
+    labelled = [
+        ("table", (0.0, 0.0, 10.0, 10.0)),
+        ("other", (20.0, 0.0, 30.0, 10.0)),
+        ("other", (40.0, 0.0, 50.0, 10.0)),
+    ]
+    found = [(0.0, 0.0, 10.0, 8.0), (20.0, 0.0, 30.0, 4.0), (41.0, 0.0, 50.0, 10.0)]
+    assert count_found(labelled, found) == {"table": 1, "other": 1, "new": 1}
+    assert count_found([], found) == {"new": 3}
+    assert count_found(labelled, []) == {"new": 0}
