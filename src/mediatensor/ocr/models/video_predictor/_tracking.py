@@ -735,7 +735,7 @@ def _begins_to_move(track: LineTrack, picture: Picture, share: float) -> bool:
         return False
     steps = [shift for d in (-3, -2, 2, 3) for shift in ((d, 0), (0, d))]
     best, shift = track.template.find(picture.luma, steps)
-    if best < max(LEAST_MOVED_SHARE, share + MOVED_GAIN):
+    if best < max(WHOLE_STROKES, share + MOVED_GAIN):
         return False
     track.speed, track.shift, track.moved_seconds = (shift[0] / passed, shift[1] / passed), shift, picture.seconds
     height, width = picture.luma.shape
