@@ -1,7 +1,8 @@
 """Draw lines that are hard to read: bitonal scans, faxes, thermal prints, typewriters, dot matrix printers and stamps.
 
 `draw_hard_line` also returns the same line in clean print, with the letters in the same places. `form_texts` makes up
-the texts of forms and receipts. `rare_texts` makes up texts that neither these nor sentences resemble.
+the texts of forms and receipts. `rare_texts` makes up texts that neither these nor sentences resemble. `draw_separator`
+draws a row of dashes or other signs, which has no text.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from mediatensor.ocr.drawing._faces import random_face
 
 #: Kinds of print with their weights.
 KINDS = {"bitonal": 49, "receipt": 17, "scan": 14, "camera": 6, "dots": 6, "screen": 5, "stamp": 3}
+# Signs whose rows separate the parts of a receipt.
+_SEPARATORS = ("-", "-", "-", "-", "-", "=", "=", "_", ".", "~", "-=", "--", "-.", "==", "-_", ".-")
 # Words of forms and receipts, and signs.
 _FORM_WORDS, _SIGNS = map(str.split, Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n\n"))
 _CAPITALS = string.ascii_uppercase
@@ -221,6 +224,29 @@ def draw_hard_line(rng: random.Random, texts: Sequence[str], faces: Sequence[Fac
     size = (max(8, round(ink.width * em_px / drawn_em_px)), max(8, round(ink.height * em_px / drawn_em_px)))
     image = _bitonal(ink, size, rng) if kind == "bitonal" else _printed(ink, size, kind, em_px, rng)
     return HardLine(np.array(image), clean, text, kind, face)
+
+
+def draw_separator(rng: random.Random, faces: Sequence[Face], aspect: float) -> NDArray[np.uint8]:
+    """Draw a row of signs that separates the parts of a receipt, such as dashes, cropped as closely as detectors do.
+
+    Args:
+        rng: Random numbers.
+        faces: At least one must have ASCII signs.
+        aspect: Greatest width relative to the height.
+    """
+    signs, spaces = rng.choice(_SEPARATORS), " " * rng.choice([0, 0, 0, 1, 2])
+    # Thermal printers often leave out dots.
+    share_worn = rng.choice([0, 0, 0.1, 0.3])
+    parts = [rng.choice(".- ") if rng.random() < share_worn else signs for _ in range(rng.randint(6, 40))]
+    line = draw_hard_line(rng, [spaces.join(["-", *parts, "-"])], faces)
+    height, width = line.image.shape[:2]
+    rows = np.flatnonzero((line.clean < 128).any((1, 2))) * (height / line.clean.shape[0])
+    first, last = (rows[0], rows[-1]) if len(rows) else (0, height)
+    space = rng.uniform(0.2, 1.5) * (last - first) + rng.uniform(1, 4)
+    top, bottom = max(round(first - space), 0), min(round(last + space) + 1, height)
+    across = min(width, max(round(aspect * (bottom - top)), 8))
+    left = rng.randint(0, width - across)
+    return line.image[top:bottom, left : left + across]
 
 
 def _plain_look(rng: random.Random, em_px: float, is_typed: bool) -> LineLook:

@@ -2,14 +2,17 @@
 
 ``python -m benchmarks.calibration.hard_lines train -o FOLDER``
 
-Almost half of the lines are hard (`hard_drawing`); the rest are usual drawn lines in all languages of the recogniser.
-The network learns the texts of both with CTC. A second loss ties its scores to those of the published recogniser: on
-usual lines strongly, and on hard lines to its scores for the same line in clean print. The last layer and the last
-normalisation stay unchanged. The same command resumes an interrupted training.
+A third of the lines are hard (`hard_drawing`). Most others are usual drawn lines in all languages of the recogniser,
+some of them with `rare_texts`. The network learns their texts with CTC. A second loss ties its scores to those of the
+published recogniser: on usual lines strongly, and on hard lines to its scores for the same line in clean print. The
+rest are rows of dashes and similar signs. Where the published recogniser reads letters in them, the network learns to
+read nothing; otherwise, to read the same. The last layer and the last normalisation stay unchanged. The same command
+resumes an interrupted training.
 
-``blend`` writes the published weights plus a share of the difference, in half precision. ``score`` compares the blend
-with the published weights on drawn lines in font families that were not used for training: usual lines in several
-languages, hard lines, and usual lines with `rare_texts`, such as code. With ``--pages``, it compares them on pages.
+``blend`` writes the published weights plus a share of the difference, in half precision. With ``--start``, the mean
+of the first and the trained weights takes the place of the trained ones. ``score`` compares the blend with the
+published weights on drawn lines in font families that were not used for training: usual lines in several languages,
+hard lines, and usual lines with `rare_texts`, such as code. With ``--pages``, it compares them on pages.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from torch import Tensor
 
 from mediatensor.datasets import Item, MediaDataset, Sample, Skipped
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.drawing import LANGUAGES, Face, find_faces, texts_of
+from mediatensor.ocr.drawing import LANGUAGES, Face, draw_random_line, find_faces, texts_of
 from mediatensor.ocr.models import load_checkpoint, ocr_predictor, ppocr_v6_small_reco
 from mediatensor.ocr.models._networks.weights import Checkpoint, read_checkpoint, save_checkpoint
 from mediatensor.ocr.training import DrawnLines, drawn_lines
@@ -41,7 +44,7 @@ from mediatensor.ocr.training._rows import first_rows
 from mediatensor.ocr.utils._page_images import resized
 
 from ..shared.reports import write_report
-from .hard_drawing import draw_hard_line, form_texts, rare_texts
+from .hard_drawing import draw_hard_line, draw_separator, form_texts, rare_texts
 from .script_reader import (
     ARCH,
     english_words,
@@ -65,8 +68,8 @@ _SCORED = ("en", "de", "fr", "es", "it", "pl", "zh-Hans", "ja")
 _LATIN = "AZaz09"
 # Layers that stay unchanged: the classifier of scripts and the letter counts were fitted to them.
 _FROZEN = ("norm.weight", "norm.bias", "head.weight", "head.bias")
-# Share of hard lines. Wider lines are not used.
-_HARD_SHARE, _MAX_WIDTH = 0.47, 544
+# Shares of hard lines, of rows of dashes, and of usual lines with rare texts. Wider lines are not used.
+_HARD_SHARE, _SEPARATOR_SHARE, _RARE_SHARE, _MAX_WIDTH = 0.34, 0.12, 0.18, 544
 # Weights of the losses on (usual, hard) lines. Weaker distillation forgets: Japanese and Italian became worse.
 _CTC_WEIGHTS, _DISTILL_WEIGHTS = (0.5, 1.0), (8.0, 2.0)
 # Lines with a greater loss per character are left out. They are usually unreadable.
@@ -77,27 +80,39 @@ _NUM_VALIDATED, _NUM_AT_ONCE = 200, 20
 
 @dataclass(frozen=True)
 class _HardFaces(_Faces):
-    hard: tuple[Face, ...]
+    latin: tuple[Face, ...]
 
 
 @dataclass(frozen=True)
 class _Recipe(_DrawnLineRecipe):
-    """Draws hard lines, and usual lines as in `drawn_lines`. ``Sample.extra["clean"]`` is the line in clean print."""
+    """Draws hard lines, rows of dashes, whose text is empty, and usual lines as in `drawn_lines`.
+
+    ``Sample.extra["clean"]`` is the line in clean print.
+    """
 
     hard_texts: tuple[str, ...]
-    hard_fonts: tuple[str, ...]
-    hard_share: float
+    rare_texts: tuple[str, ...]
+    latin_fonts: tuple[str, ...]
+    shares: tuple[float, float, float]
 
     def open(self, item: Item) -> _HardFaces:
-        return _HardFaces(super().open(item).faces, find_faces(self.hard_fonts))
+        return _HardFaces(super().open(item).faces, find_faces(self.latin_fonts))
 
     def read(self, opened: _HardFaces, item: Item, part: int) -> Sample:
         rng = random.Random(random.getrandbits(64))
-        is_hard = rng.random() < self.hard_share
+        kinds = ("hard", "separator", "rare", "usual")
+        kind = rng.choices(kinds, [*self.shares, 1 - sum(self.shares)])[0]
         while True:
-            if is_hard:
-                line = draw_hard_line(rng, self.hard_texts, opened.hard)
+            if kind == "hard":
+                line = draw_hard_line(rng, self.hard_texts, opened.latin)
                 image, clean, text = _as_tensor(line.image), _as_tensor(line.clean), line.text
+            elif kind == "separator":
+                image = clean = _as_tensor(draw_separator(rng, opened.latin, _MAX_WIDTH / 48))
+                text = ""
+            elif kind == "rare":
+                rare = draw_random_line(rng, faces=opened.latin, texts=self.rare_texts)
+                image = clean = _as_tensor(rare.image)
+                text = rare.text
             else:
                 usual = super().read(opened, item, part)
                 image = clean = usual.image
@@ -120,9 +135,10 @@ def hard_lines(
     languages: Sequence[str],
     characters: str,
     seed: int,
-    hard_share: float = 1.0,
+    rare: Sequence[str] = (),
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
 ) -> DrawnLines:
-    """Return a dataset of lines of which a share is hard.
+    """Return a dataset of hard lines and other lines.
 
     Args:
         num_lines: Number of lines of an epoch.
@@ -131,16 +147,17 @@ def hard_lines(
         languages: Languages of the usual lines. A language that occurs twice is twice as frequent.
         characters: The characters that may occur.
         seed: Random seed.
-        hard_share: Share of hard lines.
+        rare: Texts of the usual lines with rare texts.
+        shares: Shares of hard lines, of rows of dashes, and of usual lines with rare texts.
     """
     latin = tuple(face.file for face in find_faces(fonts) if face.has(_LATIN))
     if not latin:
         raise InvalidArgumentError(f"fonts={[*fonts]} has no face with Latin letters; install fonts, or name them")
     known = frozenset(characters)
-    hard = tuple(text for text in texts if text.strip() and known.issuperset(text))
+    hard, rare = (tuple(text for text in own if text.strip() and known.issuperset(text)) for own in (texts, rare))
     recipe = _Recipe(
         languages=tuple(languages), characters=None, texts=(), style="mixed", fonts=tuple(fonts),
-        drawn_characters=known, hard_texts=hard, hard_fonts=latin, hard_share=hard_share,
+        drawn_characters=known, hard_texts=hard, rare_texts=rare, latin_fonts=latin, shares=shares,
     )  # fmt: skip
     return DrawnLines(num_lines, recipe, seed=seed)
 
@@ -179,12 +196,15 @@ class _Learner(Recognition):
             known = self._scores(self._teacher, clean)
         same = line.data.nan_to_num() == clean.data.nan_to_num()
         is_usual = same.flatten(1).all(1).to(scores.device)
-        texts = zip(known.argmax(-1), steps.tolist(), line.texts, strict=True)
-        is_known = torch.tensor([self._read(best[:stop]) == text for best, stop, text in texts], device=scores.device)
+        read = [self._read(best[:stop]) for best, stop in zip(known.argmax(-1), steps.tolist(), strict=True)]
+        is_known = torch.tensor([own == text for own, text in zip(read, line.texts, strict=True)], device=scores.device)
+        # Rows of dashes have no text. Where the published recogniser reads only signs in them, they are not errors.
+        is_empty = torch.tensor([not text for text in line.texts], device=scores.device)
+        has_letters = torch.tensor([any(map(str.isalnum, own)) for own in read], device=scores.device)
         ctc = self._ctc(scores, sums, steps, line.texts)
-        is_readable = ctc.detach() < _MAX_CTC
+        is_readable = torch.where(is_empty, has_letters, ctc.detach() < _MAX_CTC)
         # The published recogniser is no model for lines that it misreads even in clean print.
-        is_taught = is_usual | (is_known & is_readable)
+        is_taught = torch.where(is_empty, ~has_letters, is_usual | (is_known & is_readable))
         ctc_weights = torch.where(is_usual, *_CTC_WEIGHTS) * is_readable
         distill_weights = torch.where(is_usual, *_DISTILL_WEIGHTS) * is_taught
         return (ctc_weights * ctc + distill_weights * _divergence(scores - sums, known, steps)).mean()
@@ -207,14 +227,15 @@ class _Learner(Recognition):
         return "".join(self.model.characters[number - 1] for number in classes.unique_consecutive().tolist() if number)
 
     def _ctc(self, scores: Tensor, sums: Tensor, steps: Tensor, texts: Sequence[str]) -> Tensor:
-        """Return the CTC loss per character of each line, (N,)."""
+        """Return the CTC loss per character of each line, or per step of a line without text, (N,)."""
         used = sorted({self._classes[character] for text in texts for character in text})
         places = {number: index + 1 for index, number in enumerate(used)}
-        labels = torch.tensor([places[self._classes[c]] for text in texts for c in text], device=scores.device)
+        classes = [places[self._classes[character]] for text in texts for character in text]
+        labels = torch.tensor(classes, dtype=torch.int64, device=scores.device)
         lengths = torch.tensor([len(text) for text in texts], device=scores.device)
         logarithms = (scores[..., [0, *used]] - sums).transpose(0, 1)
         losses = F.ctc_loss(logarithms, labels, steps, lengths, reduction="none", zero_infinity=True)
-        return losses / lengths
+        return losses / torch.where(lengths > 0, lengths, steps)
 
 
 def _divergence(logarithms: Tensor, known: Tensor, steps: Tensor) -> Tensor:
@@ -242,7 +263,7 @@ class _Training(Training):
         path: Path,
     ) -> None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        super().__init__(settings, start, 0, train, validation, None, path, device, amp=True, num_workers=0)
+        super().__init__(settings, start, 0, train, validation, None, path, device, amp=None, num_workers=0)
         self.learner = _Learner(self.model, published.to(device))
         self.loader = self._loader(train, 0)
 
@@ -254,12 +275,12 @@ def _train(args: argparse.Namespace) -> None:
     fonts = files_to_learn(find_faces(args.fonts), [_LATIN, *alphabets.values()])
     # 35 % Chinese and Japanese, 15 % English; frequent languages and all languages are a quarter each.
     usual = [*17 * _EAST_ASIAN, *30 * ("en",), *6 * _FREQUENT, *languages]
-    texts = _hard_texts(args.words, 4)
+    texts, rare = _hard_texts(args.words, 4), rare_texts(english_words(args.words), 20_000, 6)
 
     def lines(num_lines: int, seed: int) -> DrawnLines:
         return hard_lines(
-            num_lines, texts=texts, fonts=fonts, languages=usual, characters=model.vocab, seed=seed,
-            hard_share=_HARD_SHARE,
+            num_lines, texts=texts, fonts=fonts, languages=usual, characters=model.vocab, seed=seed, rare=rare,
+            shares=(_HARD_SHARE, _SEPARATOR_SHARE, _RARE_SHARE),
         )  # fmt: skip
 
     settings = FitSettings(
@@ -283,20 +304,27 @@ def _hard_texts(word_list: Path, seed: int) -> list[str]:
     return latin_texts(words, 20_000, seed) + form_texts(words, 20_000, seed)
 
 
+def _mean(first: dict[str, Tensor], second: dict[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Return ``first + share * (second - first)``; integers are those of the first."""
+    return {
+        name: value.lerp(second[name], share) if value.is_floating_point() else value for name, value in first.items()
+    }
+
+
 def blended(published: dict[str, Tensor], trained: dict[str, Tensor], alpha: float) -> dict[str, Tensor]:
     """Return ``published + alpha * (trained - published)``, in half precision except for the small frozen layers."""
-    weights = {
-        name: value.lerp(trained[name], alpha) if value.is_floating_point() else value
-        for name, value in published.items()
-    }
     # Script classifiers are found by the exact values of these layers.
-    return half_weights(weights, unchanged=("norm.weight", "norm.bias", "head.bias"))
+    return half_weights(_mean(published, trained, alpha), unchanged=("norm.weight", "norm.bias", "head.bias"))
 
 
 def _blend(args: argparse.Namespace) -> None:
     model, trained = ppocr_v6_small_reco(pretrained=True), read_checkpoint(args.output / TRAINED)
-    weights = blended(model.state_dict(), dict(trained.state_dict), args.alpha)
-    card = model_card("hard_lines", trained, alpha=args.alpha)
+    learnt = dict(trained.state_dict)
+    if args.start:
+        first = load_checkpoint(args.start).float().state_dict()
+        learnt = _mean(first, learnt, 0.5)
+    weights = blended(model.state_dict(), learnt, args.alpha)
+    card = model_card("hard_lines", trained, alpha=args.alpha, **{"mean with start": args.start is not None})
     file = args.model or args.output / BLEND
     save_checkpoint(file, replace(trained, state_dict=weights, card=card))
     checksum = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -357,7 +385,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--fonts", nargs="+", metavar="PATH", help="font files and folders (default: those of this machine)"
     )
     parser.add_argument(
-        "--start", type=Path, metavar="FILE", help="checkpoint to train further (default: the published weights)"
+        "--start",
+        type=Path,
+        metavar="FILE",
+        help="checkpoint to train further and to blend (default: published)",
     )
     parser.add_argument("--alpha", type=float, default=0.5, metavar="X", help="share of the difference (default: 0.5)")
     parser.add_argument(

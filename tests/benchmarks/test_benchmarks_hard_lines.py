@@ -12,10 +12,18 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.calibration import hard_lines, script_reader
-from benchmarks.calibration.hard_drawing import KINDS, HardLine, draw_hard_line, form_texts, rare_texts
+from benchmarks.calibration.hard_drawing import (
+    KINDS,
+    HardLine,
+    draw_hard_line,
+    draw_separator,
+    form_texts,
+    rare_texts,
+)
 from benchmarks.calibration.hard_lines import _divergence, _Learner, blended, main
 from PIL import Image, ImageChops
 
+from mediatensor.datasets import Sample
 from mediatensor.ocr.drawing import Face, find_faces
 from mediatensor.ocr.models import load_checkpoint, ppocr_v6_small_reco
 from ocr_onnx_sessions import require_weights
@@ -75,20 +83,33 @@ def test_letters_are_at_the_same_places_in_both_images() -> None:
     assert sum(likeness(line) > max(likeness(line, -6), likeness(line, 6)) for line in lines) >= 38
 
 
+def test_separators_are_cropped_closely_around_their_ink() -> None:
+    rows = [draw_separator(random.Random(seed), faces(), 10.0) for seed in range(40)]
+    assert np.array_equal(rows[7], draw_separator(random.Random(7), faces(), 10.0))
+    assert all(row.shape[1] <= 10 * row.shape[0] + 1 for row in rows)
+    assert np.median([row.shape[1] / row.shape[0] for row in rows]) > 4
+    assert sum(np.ptp(row.min(2)) > 60 for row in rows) > 35
+    # Dashes are lower than letters.
+    assert np.median([len(row) for row in rows]) < 0.8 * np.median([len(draw(seed).image) for seed in range(40)])
+
+
 def test_dataset_skips_unknown_characters_and_keeps_usual_lines_unchanged() -> None:
-    def rows(hard_share: float) -> list[object]:
+    def rows(*shares: float) -> list[object]:
         dataset = hard_lines.hard_lines(
             6, texts=["Total 5", "Preis 5 €"], fonts=[face.file for face in faces()], languages=["en"],
-            characters="Total 5 abcdefghijklmnopqrstuvwxyz", seed=3, hard_share=hard_share,
+            characters="Total 5 abcdefghijklmnopqrstuvwxyz", seed=3, rare=["Total 5", "Ⅷ"], shares=shares,
         )  # fmt: skip
         return [dataset[row] for row in range(6)]
 
-    hard, usual = rows(1.0), rows(0.0)
+    hard, separators, rare, usual = rows(1, 0, 0), rows(0, 1, 0), rows(0, 0, 1), rows(0, 0, 0)
     assert {row.label for row in hard} == {"Total 5"}
+    assert {row.label for row in separators} == {""}
+    assert all(row.label and row.label in "Total 5" for row in rare)
     assert not any(torch.equal(row.image, row.extra["clean"]) for row in hard)
-    assert all(torch.equal(row.image, row.extra["clean"]) for row in usual)
-    assert all(torch.equal(row.image, again.image) for row, again in zip(hard, rows(1.0), strict=True))
-    assert all(row.image.shape[1] == 48 and row.image.shape == row.extra["clean"].shape for row in hard + usual)
+    assert all(torch.equal(row.image, row.extra["clean"]) for row in separators + rare + usual)
+    assert all(torch.equal(row.image, again.image) for row, again in zip(hard, rows(1, 0, 0), strict=True))
+    drawn = hard + separators + rare + usual
+    assert all(row.image.shape[1] == 48 and row.image.shape == row.extra["clean"].shape for row in drawn)
 
 
 def test_score_counts_distance_from_published_network() -> None:
@@ -99,13 +120,29 @@ def test_score_counts_distance_from_published_network() -> None:
         other.layers[0].attention.qkv.weight.mul_(1.5)
     lines = hard_lines.hard_lines(
         2, texts=["abc"], fonts=[face.file for face in faces()], languages=["en"], characters=characters, seed=3,
-        hard_share=0.0,
+        shares=(0, 0, 0),
     )  # fmt: skip
     learner = _Learner(deepcopy(published), published)
     same, different = (learner.scores(model, lines)["score"] for model in (published, other))
     # The texts do not count, because untrained networks cannot read them.
     assert same == pytest.approx(0, abs=1e-4)
     assert different < -1e-3
+
+
+@pytest.mark.parametrize(("character", "is_learnt"), [("a", True), ("-", False)])
+def test_separators_are_learnt_only_if_the_published_network_reads_letters(character: str, is_learnt: bool) -> None:
+    characters = "abcdefghijklm-"
+    network = ppocr_v6_small_reco(vocab=characters).eval()
+    with torch.no_grad():
+        network.head.weight.zero_()
+        network.head.bias.copy_(torch.tensor([0.0, *(5.0 * (known == character) for known in characters)]))
+    learner = _Learner(deepcopy(network), network)
+    image = torch.zeros(3, 48, 96, dtype=torch.uint8)
+    row = Sample(image=image, label="", extra={"clean": image})
+    (batch,) = learner.collator(1)([row])
+    # The share of the blank is 1 / (14 + e^5) at each step. The weight of CTC is 0.5.
+    expected = 0.5 * np.log(14 + np.exp(5)) if is_learnt else 0
+    assert float(learner.loss(learner.model, batch).detach()) == pytest.approx(expected, abs=1e-4)
 
 
 def test_divergence_equals_the_formula_and_ignores_padding() -> None:
@@ -156,3 +193,8 @@ def test_a_tiny_training_blends_and_scores(
     further = ["-o", str(tmp_path / "further"), *options[2:], *settings, "--start", str(file)]
     assert main(["train", *further]) == 0
     assert load_checkpoint(tmp_path / "further" / "trained.pt").characters == published.characters
+    assert main(["blend", *further[:2], "--start", str(file), "--alpha", "1"]) == 0
+    ends = [load_checkpoint(path).stem.state_dict() for path in (file, tmp_path / "further" / "trained.pt")]
+    for name, value in load_checkpoint(tmp_path / "further" / "blend.pt").stem.state_dict().items():
+        mean = (ends[0][name].float() + ends[1][name].float()) / 2
+        torch.testing.assert_close(value.float(), mean, atol=1e-3, rtol=1e-3)
