@@ -9,9 +9,11 @@ INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 # The processes of the tests share compiled modules, and do not compile each its own.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Many tests wait for servers and processes, so there are three processes for two cores.
+# A file of tests runs in one process, which makes what its tests share once. The processes take the files in order:
+# ordered by numbers of tests, a file with few slow ones could come last. Many tests wait for servers and processes, so
+# there are three processes for two cores.
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-TEST_OPTIONS := --processes $(shell echo $$(((3 * $(CORES) + 1) / 2)))
+TEST_OPTIONS := -n $(shell echo $$(((3 * $(CORES) + 1) / 2))) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all seeds lint types docs bench clean

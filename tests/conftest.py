@@ -6,12 +6,14 @@ import ctypes
 import functools
 import gc
 import gzip
+import importlib
 import json
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-import forked_workers
 import media
 import media_audio
 import memory_return
@@ -44,7 +45,6 @@ collect_ignore = ["conftest.py"]
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    pluginmanager.register(forked_workers)
     pluginmanager.register(sampling)
     pluginmanager.register(memory_return)
     parser.addoption("--seeds", type=int, default=1, help="run only the tests that train, with this many seeds each")
@@ -80,8 +80,30 @@ def pytest_configure(config: pytest.Config) -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, 8 << 20)
     if STORE_VARIABLE not in os.environ:
+        # The processes of pytest-xdist start later, and see it.
         os.environ[STORE_VARIABLE] = tempfile.mkdtemp(prefix="mediatensor-test-clips-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(STORE_VARIABLE), ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the test modules, in each process of pytest-xdist from another place on.
+
+    A new checkout has no compiled modules. If all processes imported them in the same order, all would compile the same
+    modules, and rewrite the same assertions, at the same time.
+    """
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    paths = sorted({path for argument in session.config.args for path in Path(argument).rglob("test_*.py")})
+    paths = [path for path in paths if not (path.parent / "__init__.py").exists()]
+    first = len(paths) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in paths[first:] + paths[:first]:
+        if (folder := str(path.parent.absolute())) not in sys.path:
+            sys.path.insert(0, folder)  # as pytest does
+        # Collecting the module reports its error, or the reason for which it is skipped.
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(path.stem)
 
 
 def pytest_collection_finish() -> None:
