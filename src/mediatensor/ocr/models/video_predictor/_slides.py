@@ -41,7 +41,7 @@ MAX_CHANGED_PIXELS = 8
 FEWEST_LINES = 3
 # Least height of large text, as a share of the frame's height; one such line makes a page a slide.
 LARGE_TEXT_HEIGHT = 0.08
-LARGE_TEXT_BOTTOM = 0.6  # greatest height of its center, as a share of the frame's height; captions are lower
+LARGE_TEXT_BOTTOM = 0.7  # greatest height of its center, as a share of the frame's height; captions are lower
 # At least two lines of a slide have their centers above this share of the frame's height; captions are lower.
 BODY_BOTTOM = 0.78
 TOGETHER_FRAMES = 3
