@@ -19,7 +19,7 @@ from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructu
 from ._regions import find_regions
 from ._table_areas import join_rules, lattice_areas, open_areas, stack_areas, words_inside
 from ._table_grid import build_table
-from ._table_text import Run, Segments, TableArea, cut_leaders, is_number, is_wrapped, lines_of, runs_of, type_height
+from ._table_text import Run, Segments, TableArea, cut_leaders, is_wrapped, lines_of, runs_of, type_height
 from ._text_lines import adjacent_addresses, lines_of_words
 
 # Words beyond this number are ignored.
@@ -210,17 +210,9 @@ def _is_form(content: PageContent, table: FoundTable) -> bool:
     return labels > 0.3 * len(filled)
 
 
-def _is_pairs(content: PageContent, table: FoundTable) -> bool:
-    """Return whether a table has two columns without any number, as pairs of a label and a value have."""
-    texts = (" ".join(content.texts[word] for word in cell.words) for cell in table.cells)
-    return table.num_cols == 2 and not any(map(is_number, texts))
-
-
 def _is_open_table(content: PageContent, table: FoundTable, em: float) -> bool:
     filled = [cell for cell in table.cells if cell.words]
-    if table.num_rows < 3 or _is_form(content, table) or _is_pairs(content, table):
-        return False
-    if _is_prose_table(content, table, em):
+    if table.num_rows < 3 or _is_form(content, table) or _is_prose_table(content, table, em):
         return False
     return len(filled) >= 6 and len(filled) >= 0.4 * len(table.cells)
 

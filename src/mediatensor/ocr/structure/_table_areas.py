@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._reading_order.boxes import component_roots
 from ._page import Box, PageContent, box_around
-from ._table_text import Run, Segments, TableArea, clusters, column_gaps, lines_of, runs_of
+from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
 from ._text_lines import is_address_block
 
 # Only this many rules, the longest, are kept, because the number of crossings grows quadratically.
@@ -338,5 +338,9 @@ def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
         pages = [row[1] for row in texts]
         if all(page.isdigit() for page in pages):
             numbers = [int(page) for page in pages]
-            return numbers == sorted(numbers) and numbers[-1] > numbers[0]
+            if numbers == sorted(numbers) and numbers[-1] > numbers[0]:
+                return True
+    if max(len(row) for row in texts) == 2 and not any(is_number(row[-1]) for row in texts):
+        lengths = [len(row[-1].split()) for row in texts]
+        return float(np.mean(lengths)) > 6
     return False
