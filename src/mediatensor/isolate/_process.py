@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any, NamedTuple
@@ -70,9 +70,22 @@ class Process:
     then ``arguments``. The process inherits the open files in ``descriptors``.
     """
 
+    _process: subprocess.Popen[bytes]
+    _connection: socket.socket
+    _faults: IO[bytes]
+    _end: weakref.finalize[..., Process]
+
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
-        self._process, self._connection, self._faults = _start_in_thread(program, arguments, descriptors)
-        self._end = weakref.finalize(self, _end, self._process, self._connection, self._faults)
+        def start() -> None:
+            self._process, self._connection, self._faults = started = _start(program, arguments, descriptors)
+            self._end = weakref.finalize(self, _end, *started)
+
+        try:
+            _call_in_thread(start)
+        except BaseException:
+            if hasattr(self, "_end"):  # the process was started
+                self._end()
+            raise
         _all.add(self)
 
     @property
@@ -150,32 +163,29 @@ class Process:
         return "".join(letter for letter in text if letter.isprintable() or letter == "\n").strip()
 
 
-def _start_in_thread(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
-    """Start a process in another thread, because Ctrl-C interrupts only the main thread.
+def _call_in_thread(start: Callable[[], None]) -> None:
+    """Call ``start`` in another thread, because Ctrl-C interrupts only the main thread.
 
     If Ctrl-C raised an exception after the process started but before its handle was stored, nothing would end the
     process.
     """
     if threading.current_thread() is not threading.main_thread():
-        return _start(program, arguments, inherited)
-    starting: Future[_Started] = Future()
+        start()
+        return
+    starting: Future[None] = Future()
 
-    def start() -> None:
+    def run() -> None:
         try:
-            starting.set_result(_start(program, arguments, inherited))
+            start()
+            starting.set_result(None)
         except BaseException as error:
             starting.set_exception(error)
 
-    thread = threading.Thread(
-        target=start, name="mediatensor-start"
-    )  # an executor cannot start threads while the program exits
+    # An executor cannot start threads while the program exits.
+    thread = threading.Thread(target=run, name="mediatensor-start")
     thread.start()
     try:
-        return starting.result()
-    except BaseException:
-        if starting.exception() is None:
-            _end(*starting.result())
-        raise
+        starting.result()
     finally:
         thread.join()
 
