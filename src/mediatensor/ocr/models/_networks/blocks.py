@@ -232,8 +232,7 @@ def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None
     If ``zero_bias`` is true, also set their biases to zero.
     """
     for module in network.modules():
-        # On the meta device, there are no values, and drawing them takes a hundred times as long as on a CPU.
-        if isinstance(module, nn.Conv2d) and not module.weight.is_meta:
+        if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
             if zero_bias and module.bias is not None:
                 nn.init.zeros_(module.bias)

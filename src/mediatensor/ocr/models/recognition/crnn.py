@@ -26,8 +26,6 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 _HEAD = ("linear.weight", "linear.bias")
-_MAX_KNOWN = 32
-_known_features: dict[tuple[str, tuple[int, ...]], int] = {}
 
 
 class CRNN(CTCModel):
@@ -84,18 +82,6 @@ class CRNN(CTCModel):
 
 def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
     """Return the number of features that the backbone computes at each time step: channels times height."""
-    if not all(parameter.is_meta for parameter in feature_extractor.parameters()):
-        return _probed_features(feature_extractor, input_shape)
-    # Only our backbones are on the meta device, when a checkpoint is checked. There, computing takes a second.
-    key = repr(feature_extractor), tuple(input_shape)
-    if key not in _known_features:
-        if len(_known_features) >= _MAX_KNOWN:
-            _known_features.clear()
-        _known_features[key] = _probed_features(feature_extractor, input_shape)
-    return _known_features[key]
-
-
-def _probed_features(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
     training = feature_extractor.training
     # In training mode, the probe would change the running statistics of batch normalization.
     feature_extractor.eval()
