@@ -137,8 +137,9 @@ def test_only_large_grids_and_slow_tests_are_left_out(suite: pytest.Pytester) ->
     }
 
 
-def test_summary_says_how_many_tests_are_left_out(suite: pytest.Pytester) -> None:
-    result = run_suite(suite, "-q")
+@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "1")], ids=["one", "xdist"])
+def test_summary_says_how_many_tests_are_left_out(suite: pytest.Pytester, processes: tuple[str, ...]) -> None:
+    result = run_suite(suite, "-q", *processes)
     num_cells = NUM_TESTS - 1 - result.parseoutcomes()["passed"]
     assert num_cells > 0
     line = f"tests left out: {num_cells} of large grids and 1 slow; --all (make test-all) runs them"

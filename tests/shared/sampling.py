@@ -42,6 +42,7 @@ _NUM_CELLS_OF_LARGE_PRODUCT = 6
 _GRID_CELLS, _SLOW_TESTS = "of large grids", "slow"
 # The clips of a test, and the way to use them.
 _Cell = tuple[Sequence[str], object]
+# The processes of pytest-xdist each collect all tests, so the numbers of one are the numbers of the run.
 _num_left_out_key = pytest.StashKey[dict[str, int]]()
 
 
@@ -128,6 +129,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in reasons]
         config.hook.pytest_deselected(items=left_out)
     config.stash[_num_left_out_key] = Counter(reasons.values())
+    if hasattr(config, "workeroutput"):  # a process of pytest-xdist
+        config.workeroutput["num_left_out"] = dict(config.stash[_num_left_out_key])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if num_left_out := getattr(node, "workeroutput", {}).get("num_left_out"):
+        node.config.stash[_num_left_out_key] = num_left_out
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
