@@ -140,7 +140,7 @@ class LineTrack:
     @property
     def is_level(self) -> bool:
         """Whether a moving line moves to the left or to the right."""
-        return self.speed is not None and abs(self.speed[0]) > abs(self.speed[1])
+        return self.speed is not None and _is_level(self.speed)
 
     def moves_steadily(self, seconds: float) -> bool:
         """Return whether the line was followed up to a time, as it moved, long enough to be no chance."""
@@ -721,11 +721,9 @@ def _find_moved(
     ``seconds`` is the time of the frame from which the shift is counted.
     """
     x, y = (round(one * (picture.seconds - seconds)) for one in speed)
-    reaches = (2, 1) if abs(speed[0]) > abs(speed[1]) else (1, 2)
-    near = [(d, 0) for d in range(-reaches[0], reaches[0] + 1)] + [
-        (0, d) for d in range(-reaches[1], reaches[1] + 1) if d
-    ]
-    return template.find(picture.luma, [(x + right, y + down) for right, down in near])
+    right, down = (2, 1) if _is_level(speed) else (1, 2)
+    near = [(d, 0) for d in range(-right, right + 1)] + [(0, d) for d in range(-down, down + 1) if d]
+    return template.find(picture.luma, [(x + dx, y + dy) for dx, dy in near])
 
 
 def _begins_to_move(track: LineTrack, picture: Picture, share: float) -> bool:
@@ -746,10 +744,14 @@ def _begins_to_move(track: LineTrack, picture: Picture, share: float) -> bool:
     return True
 
 
+def _is_level(speed: tuple[float, float]) -> bool:
+    return abs(speed[0]) > abs(speed[1])
+
+
 def _is_entering(box: Box, speed: tuple[float, float], width: int, height: int) -> bool:
     """Return whether a moving line touches the edge of the frame from which it comes."""
     near = max(2, (box[3] - box[1]) // 4)
-    if abs(speed[0]) > abs(speed[1]):
+    if _is_level(speed):
         return box[0] < near if speed[0] > 0 else box[2] > width - near
     return box[1] < 3 if speed[1] > 0 else box[3] > height - 3
 
