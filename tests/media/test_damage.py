@@ -282,6 +282,16 @@ def test_raise_refuses_only_damaged_frames(flagged: bytes, bad: list[int]) -> No
     assert np.array_equal(pixels_of(batch), np.stack([expected[i][2] for i in good]))
 
 
+def test_reading_frame_by_frame_meets_damage_at_its_frame(flagged: bytes, bad: list[int]) -> None:
+    expected = plain_decode(flagged)
+    for on_error, stop in (("keep", len(expected)), ("raise", bad[0])):
+        decoder = VideoDecoder(flagged, on_error=on_error)  # type: ignore[arg-type]
+        for i in range(stop):
+            assert np.array_equal(decoder[i].permute(1, 2, 0).numpy(), expected[i][2])
+    with pytest.raises(DecodeError, match=f"Frame {bad[0]} is damaged"):
+        decoder[bad[0]]
+
+
 @pytest.mark.parametrize("on_error", ["skip", "nearest"])
 def test_policies_list_damaged_frames(on_error: Any, flagged: bytes, bad: list[int]) -> None:
     with warnings.catch_warnings():

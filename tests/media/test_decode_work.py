@@ -61,6 +61,15 @@ def test_going_forward_decodes_each_frame_once(decoder: VideoDecoder, count: Cou
     assert count(lambda: [decoder[i] for i in range(21, NUM_FRAMES)]) == NUM_FRAMES - 21
 
 
+def test_little_is_decoded_in_vain_before_a_jump(path: Path, decoder: VideoDecoder, count: Count) -> None:
+    for last, num_in_vain in ((3, 0), (9, 2), (30, 3)):
+        decoder[0]
+        assert count(lambda last=last: [decoder[i] for i in range(1, last + 1)]) <= last + num_in_vain
+    linear = VideoDecoder(path)[:]
+    for i in (40, *range(45, 60), 50, 51, 2):
+        assert torch.equal(decoder[i], linear[i])
+
+
 def test_duplicates_and_negatives_are_decoded_once(decoder: VideoDecoder, count: Count) -> None:
     assert count(lambda: decoder.get_frames_at([-1, NUM_FRAMES - 1, 48, -1, 48])) == GOP
     assert count(lambda: decoder.get_frames_at([30, 24, 27, 30])) == 7

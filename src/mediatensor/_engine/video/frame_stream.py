@@ -27,6 +27,12 @@ from ..pyav.reading import UndecodablePacketError, VideoReader, is_key_frame
 from .packet_feed import DamagedPacketError, IndexMismatchError, PacketFeed
 from .plan import Segment, make_plan
 
+# A caller that reads frame by frame gets small frames several at a time from the codec. The interpreter is then faster,
+# because less of its code and data has left the processor's caches. At 320x180, a frame takes 249 us instead of 268,
+# with up to 4 or up to 16 frames at a time; at 640x360, 688 us instead of 724; at 960x540 there is no gain. After each
+# _STEPS_PER_FRAME steps, one more frame is decoded at a time: little is decoded in vain if the caller then jumps.
+_MAX_AHEAD, _MAX_AHEAD_PIXELS, _STEPS_PER_FRAME = 4, 1 << 20, 4
+
 # Decoding up to this many seconds of unwanted frames is assumed to be cheaper than a seek.
 _MAX_SKIPPED_SECONDS = 1.0
 # Distances before the target to seek to, tried in turn until a seek ends at or before the target.
@@ -53,9 +59,14 @@ class FrameStream:
         self.may_keep = True
         self._num_threads = num_threads
         self._feed = PacketFeed(reader)
-        # Frames that have come out of the codec but have not been yielded, and whether all packets have been fed.
+        # Frames that have come out of the codec but have not been yielded, whether all packets have been fed, and the
+        # error of the packets after these frames.
         self._frames: list[Any] = []
         self._is_at_end = False
+        self._error: Exception | None = None
+        # How many times in succession `next_frame` has returned a frame, and how many frames it may decode at a time.
+        self._num_steps = 0
+        self._max_ahead = min(_MAX_AHEAD, _MAX_AHEAD_PIXELS // max(1, reader.num_pixels)) if decodes_in_software else 1
         self._index: FrameIndex | None = None
         # The check for the index, and the current check. They differ in segments that count frames instead.
         self._index_matcher: _FrameMatcher = _CountingMatcher()
@@ -94,6 +105,7 @@ class FrameStream:
         """
         if index is not self._index:
             self._use_index(index)
+        self._num_steps = 0
         for segment in segments:
             wanted = set(segment.places)
             self._begin_segment(segment, wanted)
@@ -125,8 +137,9 @@ class FrameStream:
             return None
         if not self._feed.feeds_all:
             self._feed.go_on(None)
+        self._num_steps += 1
         try:
-            found = self._next({place})
+            found = self._next({place}, min(self._num_steps // _STEPS_PER_FRAME, self._max_ahead))
         except IndexMismatchError:
             found = None
         if found is None:
@@ -149,7 +162,7 @@ class FrameStream:
     def reset(self) -> None:
         """Discard the position of the codec, so that the next call seeks. Call this after moving the reader."""
         self.position = None
-        self._frames = []
+        self._frames, self._error = [], None
 
     # Starting, and starting again after a failure
 
@@ -189,7 +202,7 @@ class FrameStream:
     def _start_at_key_frame(self, segment: Segment, key_frame: int, wanted: set[int]) -> None:
         self.position = None
         self._feed.start(segment, key_frame, wanted)
-        self._frames, self._is_at_end = [], False
+        self._frames, self._is_at_end, self._error = [], False, None
         self._decode = self.reader.decoder.decode
         self.position = self._matcher.start(self._feed)
 
@@ -242,10 +255,10 @@ class FrameStream:
             raise mismatch
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
-    def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
+    def _next(self, wanted: set[int], num_ahead: int = 1) -> tuple[int, Any] | None:
         """Decode up to the next frame in ``wanted``, a set of places. Remove its place, and return (place, frame).
 
-        Return ``None`` if no such frame comes out of the codec.
+        Return ``None`` if no such frame comes out of the codec. ``num_ahead`` frames are decoded at a time.
         """
         feed, matcher = self._feed, self._matcher
         max_packets = None if matcher.is_of_packets else matcher.max_packets(min(wanted))
@@ -257,12 +270,7 @@ class FrameStream:
                     if self._is_at_end:
                         self.position = None
                     return None
-                packet = feed.take()
-                self._is_at_end = packet is None
-                try:
-                    self._frames = list(self._decode(packet))
-                except UndecodablePacketError:
-                    feed.check_refused(packet)
+                self._decode_packets(num_ahead)
             frame = self._frames.pop(0)
             place = matcher.place_of(frame, self.position)
             if place is not None:
@@ -271,6 +279,30 @@ class FrameStream:
                     wanted.remove(place)
                     return place, frame
             del frame
+
+    def _decode_packets(self, num_frames: int) -> None:
+        """Decode a packet and, if it gives frames, more packets until there are ``num_frames`` frames.
+
+        An error of a later packet waits until these frames have been yielded.
+        """
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        frames = self._frames
+        try:
+            while True:
+                packet = self._feed.take()
+                self._is_at_end = packet is None
+                try:
+                    frames += self._decode(packet)
+                except UndecodablePacketError:
+                    self._feed.check_refused(packet)
+                if packet is None or not 0 < len(frames) < num_frames:
+                    return
+        except Exception as error:
+            if not frames:
+                raise
+            self._error = error
 
 
 class _FrameMatcher(ABC):
