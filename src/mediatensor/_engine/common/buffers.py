@@ -31,8 +31,9 @@ _HUGE_PAGE_BYTES = 1 << 21
 # Zeroing a huge page usually takes about 0.1 ms; zeroing small pages of the same total size takes 0.7 ms. A huge page
 # takes 5 ms if a hypervisor has not backed it yet, or if the kernel must move other memory first.
 _MAX_HUGE_PAGE_NS = 400_000
-# Number of bytes to allocate in small pages before huge pages are tried again, so that a trial costs 1 %.
-_SMALL_BYTES = 1 << 30
+# Number of bytes to allocate in small pages, after a slow huge page, before huge pages are tried again. Each further
+# slow page quadruples it: the first may be chance, and a trial then costs about 1 %.
+_FEWEST_SMALL_BYTES, _MOST_SMALL_BYTES = 1 << 26, 1 << 30
 _HAS_HUGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE") and mmap.PAGESIZE == 4096
 
 
@@ -162,13 +163,13 @@ class _Block:
         self._pool.give_back(self._memory)
 
 
-# Number of bytes to allocate in small pages before the next trial of huge pages.
-_small_bytes_left = 0
+# Number of bytes to allocate in small pages before the next trial of huge pages, and after the next slow one.
+_small_bytes_left, _next_small_bytes = 0, _FEWEST_SMALL_BYTES
 
 
 def _choose_page_size(pages: mmap.mmap, address: int) -> None:
     """Choose pages for a new memory mapping at ``address``: huge ones, as long as touching them is fast."""
-    global _small_bytes_left
+    global _small_bytes_left, _next_small_bytes
     size = len(pages)
     if size < 2 * _HUGE_PAGE_BYTES:
         return
@@ -177,18 +178,17 @@ def _choose_page_size(pages: mmap.mmap, address: int) -> None:
         pages.madvise(mmap.MADV_NOHUGEPAGE)
         return
     pages.madvise(mmap.MADV_HUGEPAGE)
-    num_slow = 0
     # Touch all pages now. Touching some of them is not enough: the system provides fast pages first, so these would be
     # fast and later pages slow.
     for begin in range(-address % _HUGE_PAGE_BYTES, size - _HUGE_PAGE_BYTES, _HUGE_PAGE_BYTES):
         before = time.thread_time_ns()  # CPU time of this thread, so waiting for a core does not count
         pages[begin] = 0
-        is_slow = time.thread_time_ns() - before > _MAX_HUGE_PAGE_NS
-        num_slow = num_slow + 1 if is_slow else 0
-        if num_slow > 1:  # a single slow page may be chance
-            _small_bytes_left = _SMALL_BYTES
+        if time.thread_time_ns() - before > _MAX_HUGE_PAGE_NS:
+            _small_bytes_left = _next_small_bytes
+            _next_small_bytes = min(4 * _next_small_bytes, _MOST_SMALL_BYTES)
             pages.madvise(mmap.MADV_NOHUGEPAGE, begin + _HUGE_PAGE_BYTES)
             return
+    _next_small_bytes = _FEWEST_SMALL_BYTES
 
 
 def _allocate(num_bytes: int) -> _Memory:
