@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install --no-compile --constraint constraints.txt --editable
 
 # The processes of the tests share compiled modules, and do not compile each its own.
 unexport PYTHONDONTWRITEBYTECODE

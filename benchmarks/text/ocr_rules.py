@@ -83,6 +83,10 @@ _TECHNICAL = {
     "TURNS",
     "_SHORT_TEXT",
     "_SHORT_TEXT_CONFIDENCE",
+    "_EVEN",
+    "_MAX_PIXELS",
+    "_QUARTER",
+    "_TILE",
 }
 # Generated pages: turned by each angle, and small, faint and inverted ones.
 _PLANS: tuple[tuple[str, int, dict[str, Any]], ...] = (

@@ -31,6 +31,7 @@ def samples(number: int, seed: int) -> list[Sample]:
     return found
 
 
+@pytest.mark.slow
 def test_a_fit_tells_its_lines_apart_and_comes_out_the_same_again(training_seed: int) -> None:
     first, again = (fit(samples(256, 0), 1 + training_seed) for _ in range(2))
 
@@ -45,7 +46,8 @@ def test_a_fit_tells_its_lines_apart_and_comes_out_the_same_again(training_seed:
     assert sum(name == own.script for name, own in zip(named, others, strict=True)) >= 60
 
 
-@pytest.mark.parametrize("held_out", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("held_out", [True, False])
 def test_the_same_seed_draws_the_same_lines(held_out: bool) -> None:
     kinds = dict.fromkeys(("Cyrillic", "Vietnamese", *READABLE_KINDS), 3)
     one, other = (list(LinePainter([FACES], held_out=held_out, seed=4).lines(kinds)) for _ in range(2))

@@ -111,6 +111,7 @@ def test_the_table_has_a_row_for_each_rule() -> None:
     assert rule_table(rows)[2:] == ["| `a` | 0, x 0.7 | x 1.4: missed +2 |", "| `b` |  | true: exact -1 |"]
 
 
+@pytest.mark.slow
 def test_reading_with_memory_is_the_same_for_every_module(tmp_path: Path) -> None:
     require_weights()
     (page,) = ocr_rules.draw_pages(

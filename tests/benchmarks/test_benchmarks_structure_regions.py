@@ -56,6 +56,7 @@ def test_conditions_are_named_with_the_value_that_leaves_them_out() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_changes_leave_conditions_out() -> None:
     (module,) = rule_modules(["region_kinds"])
     (change,) = [change for rule, change in changes_of(module, conditions=True) if change[0] == "without greek"]

@@ -1,8 +1,12 @@
-"""Return memory after the tests of a file, and after the doctests of a package: glibc would keep what was freed."""
+"""Return memory after the tests of a file, after the doctests of a package, and after tests that took much of it.
+
+glibc would keep what was freed.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import sys
 from collections.abc import Generator
 from types import ModuleType
@@ -11,7 +15,13 @@ import pytest
 
 from mediatensor._engine.common import buffers
 
+# A process that has grown by this much returns what is free.
+_MUCH_BYTES = 64 << 20
+
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # musl has none
+
+
+_bytes_after_last_return = 0
 
 
 @pytest.hookimpl(wrapper=True)
@@ -21,10 +31,25 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     ends = nextitem is None or nextitem.path.parent != item.path.parent
     if ends or (isinstance(item, pytest.Function) and nextitem.path != item.path):
         _clear_caches(getattr(item, "module", None))
-        # Of its buffers, the library keeps up to 1 GiB.
-        buffers._pool.free_idle_blocks()
-        if _malloc_trim is not None:
-            _malloc_trim(0)
+        _return_memory()
+    elif _resident_bytes() > _bytes_after_last_return + _MUCH_BYTES:
+        _return_memory()
+
+
+def _return_memory() -> None:
+    global _bytes_after_last_return
+    buffers._pool.free_idle_blocks()  # of which the library keeps up to 1 GiB
+    if _malloc_trim is not None:
+        _malloc_trim(0)
+    _bytes_after_last_return = _resident_bytes()
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:  # only Linux has it
+        return 0
 
 
 def _clear_caches(module: ModuleType | None) -> None:

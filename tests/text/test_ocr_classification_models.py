@@ -75,7 +75,7 @@ def test_orientation_networks_keep_the_size_that_they_are_for() -> None:
         assert factory().cfg["input_shape"] != (3, 96, 128)
 
 
-@pytest.mark.parametrize("name", ["resnet31", "starnet_s3", "vit_det_s"])
+@pytest.mark.parametrize("name", [pytest.param("resnet31", marks=pytest.mark.slow), "starnet_s3", "vit_det_s"])
 def test_networks_without_head_return_its_input(name: str) -> None:
     whole = fill(getattr(classification, name)(num_classes=5))
     features = fill(getattr(classification, name)(num_classes=5, include_top=False))

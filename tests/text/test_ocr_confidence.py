@@ -47,6 +47,7 @@ def read_everything(number: int) -> Page:
     return read(number, 0.0)
 
 
+@pytest.mark.slow
 def test_mean_confidence_equals_the_share_of_right_words() -> None:
     words: list[tuple[float, float, bool]] = []
     lines: list[tuple[float, float, bool]] = []

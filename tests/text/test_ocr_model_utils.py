@@ -331,6 +331,7 @@ def check_export(name: str, state: str, tmp_path: Path) -> None:
         torch.testing.assert_close(torch.from_numpy(logits), scores, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_exported_default_networks_read_the_same_text(tmp_path: Path) -> None:
     """Read a line twice: by the predictor, and by another runtime from the exported networks, with CTC by hand."""
     require_weights()

@@ -315,6 +315,7 @@ def test_training_that_ended_before_its_first_state_resumes(
     assert len(fit("crnn_mobilenet_v3_small", few_lines, **settings).epochs) == 2
 
 
+@pytest.mark.slow
 def test_other_arguments_do_not_resume(few_lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
 
@@ -496,6 +497,7 @@ def test_recogniser_learns_from_random_weights(tmp_path: Path, training_seed: in
     assert sum(text == line.label for (text, _), line in zip(read, unseen, strict=True)) >= 190
 
 
+@pytest.mark.slow
 def test_infinite_gradients_end_training(lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
     fit("crnn_mobilenet_v3_small", lines, validation=validation, out=out, **{**TINY, "epochs": 1})
@@ -681,6 +683,7 @@ def test_boxes_follow_their_text() -> None:
     assert all(changed_page(page, np.zeros((0, *shape)))[1].shape == (0, *shape) for shape in ((4,), (4, 2)) * 6)
 
 
+@pytest.mark.slow
 def test_classifier_learns_the_orientations_of_predictors(tmp_path: Path, training_seed: int) -> None:
     require_weights()
     blank = ppocr_mobile_v2_line_orientation(pretrained=True)

@@ -515,6 +515,7 @@ def test_each_rolling_line_is_a_caption(predictor: VideoTextPredictor, tmp_path:
     assert len(events) == sum(max(len(track.places), 1) for track in reading.tracks) > len(SAID)
 
 
+@pytest.mark.slow
 def test_scrolling_screen_has_no_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     lines = [f"{name} in {year} minutes" for name, year in zip("abcdefghijkl", range(31, 43), strict=True)]
     blank = np.full((SIZE[1], SIZE[0], 3), 20, np.uint8)

@@ -130,6 +130,7 @@ def test_stream_yields_slides_and_resumes(predictor: VideoTextPredictor, talk: P
     assert sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1])) == list(reading.tracks)
 
 
+@pytest.mark.slow
 def test_slide_may_have_a_moving_corner(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     reading = predictor(lecture(tmp_path / "window.mp4", TALK[:2], moving=True))
     assert spans(reading) == [(first, end) for _, first, end in TALK[:2]]
@@ -142,7 +143,7 @@ def test_slide_with_added_content_is_one_slide(predictor: VideoTextPredictor, tm
     assert texts(reading) == [list(HEAT), list(COST)]
 
 
-@pytest.mark.parametrize("moving", [False, True])
+@pytest.mark.parametrize("moving", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_returning_slide_is_not_repeated(predictor: VideoTextPredictor, tmp_path: Path, moving: bool) -> None:
     pages: list[Span] = [(HEAT, 0, 30), (COST, 30, 60), (HEAT, 60, 90)]
     reading = predictor(lecture(tmp_path / "back.mp4", pages, moving=moving))
