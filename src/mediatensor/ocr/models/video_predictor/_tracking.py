@@ -26,7 +26,6 @@ from ._watching import (
     Shift,
     Template,
     difference,
-    has_moved_to,
     is_in_line,
     is_sung,
     is_within,
@@ -80,8 +79,6 @@ MOVING_SECONDS = 0.4  # longest time after detection in which a slow motion begi
 RESTING_SECONDS = 0.3  # a moving text that stays at one place for this long has come to rest
 # A text that enters the frame from the side is read again when it has moved by this share of the frame's width.
 MOVE_BETWEEN_PIECES = 0.4
-REREAD_PLACES = (1, 4, 8, 12)  # position numbers at which a moving text is read again
-MAX_LOST_SECONDS = 0.7  # longest time without detection after which a moving text continues
 NUM_BACKGROUNDS = 4  # number of frames used to separate strokes from a moving background
 TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60  # number of frame rows that are compared to detect cuts
@@ -303,7 +300,6 @@ class LineTracker:
         self._recent: deque[Picture] = deque()
         self._compared_at = -np.inf
         self.active: list[LineTrack] = []  # the still lines in the last frame
-        self.moving: list[LineTrack] = []
         self._brightness: Gray | None = None
         self._differences: deque[float] = deque(maxlen=24)
         self.cuts: deque[int] = deque(maxlen=MOST_CUTS)  # the last frames directly after a cut, in order
@@ -344,7 +340,7 @@ class LineTracker:
         """Return the tracks of the lines that are still shown at the end of the video."""
         for track in self.active:
             self._read_last(track, reader)
-        ended, self.active, self.moving = self.active + self.moving, [], []
+        ended, self.active = self.active, []
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
@@ -400,12 +396,7 @@ class LineTracker:
             if track.num_missed > MAX_GAP:
                 gone.append(track)
         self._end(gone, picture, reader)
-        lost = [track for track in self.moving if picture.seconds - track.read_seconds > MAX_LOST_SECONDS]
-        self.moving = [track for track in self.moving if track not in lost]
-        for track in gone:
-            if not track.readings and track.speed is None:
-                self._move(track, picture)
-        return [track for track in gone + lost if track.readings and track not in self.moving]
+        return [track for track in gone if track.readings]
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
         """Measure the strokes of a text again, because it may have been fading in when it was detected.
@@ -528,9 +519,6 @@ class LineTracker:
                     earlier.continued_by, track.follows = track, earlier
                     track.grew_from = shorter.grew_from
             self.active.append(track)
-            moving = self._find_moved_line(box)
-            if not track.is_at_rest and moving is not None and len(moving.places) in REREAD_PLACES:
-                moving.readings += reader.read([box], 1.0)
         return ended
 
     def _begin_track(self, picture: Picture, box: Box) -> LineTrack | None:
@@ -589,19 +577,6 @@ class LineTracker:
         alone = [one for one in recent if max(shorter.first_frame, longer.first_frame) <= one.frame < added]
         was_absent = all(template.share(one.luma) < MIN_VISIBLE_STROKES for one in alone)
         return added if shorter.first_read < added and len(alone) >= FEWEST_AT_REST and was_absent else 0
-
-    def _find_moved_line(self, box: Box) -> LineTrack | None:
-        return next((track for track in self.moving if has_moved_to(track.box, box)), None)
-
-    def _move(self, passed: LineTrack, picture: Picture) -> None:
-        """Add ``passed``, a line that never stayed at one position, to the track of a moving text, or start a track."""
-        track = self._find_moved_line(passed.box)
-        if track is None:
-            track = passed
-            self.moving.append(track)
-        track.box, track.last_frame = passed.box, passed.last_frame
-        track.places.append((passed.first_frame, passed.box))
-        track.read_seconds = picture.seconds
 
     def _read_again(self, picture: Picture, reader: FrameReader) -> None:
         """Read each line that stays at one position. Read it again shortly afterwards if the reading is uncertain."""
