@@ -55,10 +55,6 @@ FADED_STEPS = 3  # a text detected within this many intervals after a fade has f
 LONGEST_FADE_SECONDS = 1.5  # longest time after detection in which a text can still be fading in
 # Most consecutive frames without the text, due to flashes or damage, after which the track continues.
 MAX_GAP = 2
-# A text counts as moving if the boxes of its joined tracks differ by at least this, in line heights. On generated
-# clips, they differed by 0.0 for still texts, by 0.8 for a text that moved by half a pixel per frame, and by more for
-# credits.
-LEAST_DRIFT = 0.4
 FEWEST_AT_REST = 3  # least frames at one position of a still text
 LEAST_ADDED = 0.4  # least additional length of a text that has grown, in line heights
 # Number of samples used to decide whether the words of a text change their colour one by one.
@@ -115,8 +111,6 @@ class LineTrack:
     placed_seconds: float = 0.0  # time of the frame of `template`
     moved_seconds: float = 0.0  # time of the last motion
     is_entering: bool = False  # whether a moving text has not completely entered the frame
-    # First frame and box of this track and of each absorbed track. A slowly moving text looks still for a while.
-    absorbed_places: list[tuple[int, Box]] = field(default_factory=list)
     _course: list[Brightness] = field(default_factory=list)
     _gauge: Template | None = None
     _sum: npt.NDArray[np.float32] | None = None
@@ -156,15 +150,6 @@ class LineTrack:
         """
         earlier = self.grew_from or self.rolled_from
         return [self] if earlier is None else [*earlier.stages, self]
-
-    @property
-    def has_drifted(self) -> bool:
-        """Whether the tracks that were absorbed show that the line moves slowly."""
-        if not self.absorbed_places:
-            return False
-        sides = zip(*(box for _, box in self.absorbed_places), strict=True)
-        height = self.box[3] - self.box[1]
-        return any(max(side) - min(side) >= LEAST_DRIFT * height for side in sides)
 
     @property
     def root(self) -> LineTrack:
@@ -242,9 +227,6 @@ class LineTrack:
 
     def absorb(self, other: LineTrack) -> None:
         """Add the frames and readings of another track of the same line to this track."""
-        self.absorbed_places = sorted(
-            place for track in (self, other) for place in (track.absorbed_places or [(track.first_frame, track.box)])
-        )
         if other.first_frame < self.first_frame:
             self.first_frame, self.shares = other.first_frame, other.shares + self.shares
         else:

@@ -507,7 +507,7 @@ class TextStream(Iterator[TextTrack]):
         """Discard the times of frames that no current text refers to, so that long videos do not fill the memory."""
         lines = (*self._tracker.active, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
-        kept.update(frame for line in lines for frame, _ in (*line.places, *line.absorbed_places))
+        kept.update(frame for line in lines for frame, _ in line.places)
         self._starts = {
             number: seconds
             for number, seconds in self._starts.items()
