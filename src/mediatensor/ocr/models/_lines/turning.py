@@ -68,8 +68,8 @@ READS_WELL = 0.85
 READS_TURNED = 0.8
 """A page or line counts as turned only if turned readings have at least this confidence and are clearly better."""
 MIN_ADVANTAGE = 0.1
-LONG_LINE = 3.0
-"""On an upright page, a box with at least this ratio of height to width is a rotated line, not a character."""
+FEWEST_LETTERS = 3
+"""On an upright page, a tall box is a rotated line, not a character, if at least this many letters are read in it."""
 Readings = dict[int, LineReading]
 """Readings of one line, by the turn at which the line was read."""
 
@@ -277,21 +277,17 @@ def read_straight_lines(
     return readings
 
 
-def turns_of_straight_lines(
-    readings: Sequence[Readings], quads: FloatArray, shape: tuple[int, int]
-) -> tuple[IntArray, dict[int, LineReading]]:
+def turns_of_straight_lines(readings: Sequence[Readings]) -> tuple[IntArray, dict[int, LineReading]]:
     """Choose the best reading of each line of an upright page. Only lines along a margin can get a turn other than 0.
 
     ``readings`` are the result of `read_straight_lines`. Return the turn of each line in degrees clockwise (N,), and a
     dict from the index of each line to its reading at this turn.
     """
-    turns = np.zeros(len(quads), dtype=np.int64)
-    widths, heights = line_sizes(scale_to_pixels(quads, shape))
+    turns = np.zeros(len(readings), dtype=np.int64)
     for index, own in enumerate(readings):
         if len(own) > 1:
             sideways = 90 if own[90].confidence >= own[270].confidence else 270
-            is_line = heights[index] / max(widths[index], 1e-6) >= LONG_LINE
-            is_line |= sum(len(word.value) for word in own[sideways].words) >= 3
+            is_line = sum(len(word.value) for word in own[sideways].words) >= FEWEST_LETTERS
             turns[index] = sideways if is_line and own[sideways].confidence >= own[0].confidence else 0
     return turns, {index: own[int(turns[index])] for index, own in enumerate(readings)}
 

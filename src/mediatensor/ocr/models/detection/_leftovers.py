@@ -61,8 +61,8 @@ FEWEST_ALIKE, ALIKE_SHARE = 60, 0.97
 """At least this many pieces are a pattern if this share of them has the same size within a pixel; letters vary more."""
 LEAST_FILL, MOST_FILL = 0.12, 0.92
 """Range of the share of its bounding box that a letter fills: frames fill less, bars more."""
-GROWN_ALONG, GROWN_ACROSS = 0.1, 0.0
-"""Boxes are enlarged by these shares of their height, along and across the line, because letters may extend beyond."""
+GROWN_ALONG = 0.1
+"""Boxes are lengthened at both ends by this share of their height, because letters may extend beyond."""
 MOST_COVERED = 0.5
 """A piece of ink belongs to boxes that cover at least this share of it. The share is not smaller, because boxes of
 large lines may overlap small lines between them.
@@ -110,8 +110,6 @@ MOST_SLANT = 0.05
 """Greatest horizontal distance between the two dots."""
 COLON_REACH = 1.3
 """Greatest distance between the dots and the end of the box."""
-START_ADVANTAGE = 0.4
-"""A colon belongs to the box before it unless the box after it is closer by this length: most colons follow a word."""
 COLON_CLEAR = 0.12
 """Margin around the dots that must contain no other ink."""
 RULE_APART = 1.3
@@ -233,8 +231,7 @@ def _cover_map(quads: FloatArray, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         along, across = _axes_of(quad)
         low = min(np.ptp(quad @ along), np.ptp(quad @ across))
         middle = quad.mean(axis=0)
-        signs = np.sign(np.stack([(quad - middle) @ along, (quad - middle) @ across], axis=1))
-        grown = quad + low * (signs[:, :1] * GROWN_ALONG * along + signs[:, 1:] * GROWN_ACROSS * across)
+        grown = quad + GROWN_ALONG * low * np.sign((quad - middle) @ along)[:, None] * along
         draw.polygon([tuple(corner) for corner in grown.tolist()], fill=1)
     return np.asarray(canvas, dtype=bool)
 
@@ -486,9 +483,8 @@ def extend_to_colons(boxes: FloatArray, ink: InkLeftOver) -> FloatArray:
             is_behind = bool(x[uppers[upper]] > width)
             far = [float(x[place]) for place in (uppers[upper], lowers[lower])]
             gap = max(far) - width if is_behind else -min(far)
-            weighed = gap + (0 if is_behind else START_ADVANTAGE * height)
-            if (first, second) not in nearest or weighed < nearest[first, second][0]:
-                nearest[first, second] = weighed, number, is_behind, gap + COLON_MARGIN * height
+            if (first, second) not in nearest or gap < nearest[first, second][0]:
+                nearest[first, second] = gap, number, is_behind, gap + COLON_MARGIN * height
     result = boxes.copy()
     for _, number, is_behind, length in sorted(nearest.values()):
         # If a box was extended several times, the last extension is the longest.

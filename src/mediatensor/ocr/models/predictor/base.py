@@ -528,7 +528,7 @@ class TextPredictor(nn.Module):
             tried = readings or read_straight_lines(model, image, quads, self.split_after)
             if not (self.disable_crop_orientation or self.hooks):
                 quads, scores, tried = join_sideways_letters(model, image, quads, scores, tried, self.split_after)
-            turns, known = turns_of_straight_lines(tried, quads, (image.shape[1], image.shape[2]))
+            turns, known = turns_of_straight_lines(tried)
         else:
             turns = self._turns(image, quads)
         return read_page_lines(
