@@ -617,6 +617,24 @@ def test_each_name_of_credits_is_followed(predictor: VideoTextPredictor, tmp_pat
                 assert (top + bottom) / 2 * SIZE[1] == pytest.approx(middle(row, place.frame), abs=4)
 
 
+@pytest.mark.parametrize("step", [0.2, 1.5])  # pixels a frame
+def test_places_of_a_sign_that_moves_diagonally(predictor: VideoTextPredictor, tmp_path: Path, step: float) -> None:
+    pictures = []
+    for number in range(100):
+        image = Image.new("RGB", SIZE, (70, 90, 110))
+        place = (60 + step * number, 250 - step * number)
+        ImageDraw.Draw(image).text(place, "HARBOUR STREET", font=face_of(26), fill="white", anchor="lm")
+        pictures.append(np.asarray(image))
+    tracks = predictor(write(tmp_path / "sign.mp4", pictures)).tracks
+    assert {(track.text, track.kind) for track in tracks} == {("HARBOUR STREET", "scene")}
+    places = [place for track in tracks for place in track.places]
+    assert places[0].frame < 10 < places[-1].frame
+    for place in places:
+        (left, top), (_, bottom) = place.geometry
+        assert left * SIZE[0] == pytest.approx(60 + step * place.frame, abs=10)
+        assert (top + bottom) / 2 * SIZE[1] == pytest.approx(250 - step * place.frame, abs=10)
+
+
 def test_ticker_is_one_overlay(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     news = "Ferry port closed until Friday after a storm"
     face = face_of(14)

@@ -79,6 +79,8 @@ class TrackGroup:
     @property
     def places(self) -> list[tuple[int, Box]]:
         """The positions of a text that moves or rolls up, each as (first frame at this position, box); else empty."""
+        if any(line.has_drifted for line in self.lines):
+            return self._places_of_drift()
         if not self.has_rolled:
             return [place for line in self.lines for place in line.places]
         return [
@@ -87,6 +89,21 @@ class TrackGroup:
             for number, stage in enumerate(line.stages)
             if number == 0 or stage.rolled_from is not None
         ]
+
+    def _places_of_drift(self) -> list[tuple[int, Box]]:
+        """Return the positions of a text that moves slowly, with a box around all lines."""
+        moves = sorted(
+            (frame, number, box)
+            for number, line in enumerate(self.lines)
+            for frame, box in (line.absorbed_places or [(line.first_frame, line.box)])
+        )
+        places: dict[int, Box] = {}
+        boxes: dict[int, Box] = {}
+        for frame, number, box in moves:
+            boxes[number] = box
+            lefts, tops, rights, bottoms = zip(*boxes.values(), strict=True)
+            places[frame] = min(lefts), min(tops), max(rights), max(bottoms)
+        return list(places.items())
 
     @property
     def box(self) -> Box:

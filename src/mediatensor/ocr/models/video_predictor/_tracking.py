@@ -26,6 +26,7 @@ from ._watching import (
     Shift,
     Template,
     difference,
+    has_moved_to,
     is_in_line,
     is_sung,
     is_within,
@@ -55,6 +56,10 @@ FADED_STEPS = 3  # a text detected within this many intervals after a fade has f
 LONGEST_FADE_SECONDS = 1.5  # longest time after detection in which a text can still be fading in
 # Most consecutive frames without the text, due to flashes or damage, after which the track continues.
 MAX_GAP = 2
+# A text counts as moving if the boxes of its joined tracks differ by at least this, in line heights. On generated
+# clips, they differed by 0.0 for still texts, by 0.8 for a text that moved by half a pixel per frame, and by more for
+# credits.
+LEAST_DRIFT = 0.4
 FEWEST_AT_REST = 3  # least frames at one position of a still text
 LEAST_ADDED = 0.4  # least additional length of a text that has grown, in line heights
 # Number of samples used to decide whether the words of a text change their colour one by one.
@@ -75,6 +80,8 @@ MOVING_SECONDS = 0.4  # longest time after detection in which a slow motion begi
 RESTING_SECONDS = 0.3  # a moving text that stays at one place for this long has come to rest
 # A text that enters the frame from the side is read again when it has moved by this share of the frame's width.
 MOVE_BETWEEN_PIECES = 0.4
+REREAD_PLACES = (1, 4, 8, 12)  # position numbers at which a moving text is read again
+MAX_LOST_SECONDS = 0.7  # longest time without detection after which a moving text continues
 NUM_BACKGROUNDS = 4  # number of frames used to separate strokes from a moving background
 TIME_TOLERANCE = 1e-6
 CUT_ROWS = 60  # number of frame rows that are compared to detect cuts
@@ -111,6 +118,8 @@ class LineTrack:
     placed_seconds: float = 0.0  # time of the frame of `template`
     moved_seconds: float = 0.0  # time of the last motion
     is_entering: bool = False  # whether a moving text has not completely entered the frame
+    # First frame and box of this track and of each absorbed track. A slowly moving text looks still for a while.
+    absorbed_places: list[tuple[int, Box]] = field(default_factory=list)
     _course: list[Brightness] = field(default_factory=list)
     _gauge: Template | None = None
     _sum: npt.NDArray[np.float32] | None = None
@@ -150,6 +159,15 @@ class LineTrack:
         """
         earlier = self.grew_from or self.rolled_from
         return [self] if earlier is None else [*earlier.stages, self]
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether the tracks that were absorbed show that the line moves slowly."""
+        if not self.absorbed_places:
+            return False
+        sides = zip(*(box for _, box in self.absorbed_places), strict=True)
+        height = self.box[3] - self.box[1]
+        return any(max(side) - min(side) >= LEAST_DRIFT * height for side in sides)
 
     @property
     def root(self) -> LineTrack:
@@ -227,6 +245,9 @@ class LineTrack:
 
     def absorb(self, other: LineTrack) -> None:
         """Add the frames and readings of another track of the same line to this track."""
+        self.absorbed_places = sorted(
+            place for track in (self, other) for place in (track.absorbed_places or [(track.first_frame, track.box)])
+        )
         if other.first_frame < self.first_frame:
             self.first_frame, self.shares = other.first_frame, other.shares + self.shares
         else:
@@ -282,6 +303,7 @@ class LineTracker:
         self._recent: deque[Picture] = deque()
         self._compared_at = -np.inf
         self.active: list[LineTrack] = []  # the still lines in the last frame
+        self.moving: list[LineTrack] = []
         self._brightness: Gray | None = None
         self._differences: deque[float] = deque(maxlen=24)
         self.cuts: deque[int] = deque(maxlen=MOST_CUTS)  # the last frames directly after a cut, in order
@@ -322,7 +344,7 @@ class LineTracker:
         """Return the tracks of the lines that are still shown at the end of the video."""
         for track in self.active:
             self._read_last(track, reader)
-        ended, self.active = self.active, []
+        ended, self.active, self.moving = self.active + self.moving, [], []
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
@@ -378,7 +400,12 @@ class LineTracker:
             if track.num_missed > MAX_GAP:
                 gone.append(track)
         self._end(gone, picture, reader)
-        return [track for track in gone if track.readings]
+        lost = [track for track in self.moving if picture.seconds - track.read_seconds > MAX_LOST_SECONDS]
+        self.moving = [track for track in self.moving if track not in lost]
+        for track in gone:
+            if not track.readings and track.speed is None:
+                self._move(track, picture)
+        return [track for track in gone + lost if track.readings and track not in self.moving]
 
     def _renew(self, track: LineTrack, picture: Picture) -> bool:
         """Measure the strokes of a text again, because it may have been fading in when it was detected.
@@ -501,6 +528,9 @@ class LineTracker:
                     earlier.continued_by, track.follows = track, earlier
                     track.grew_from = shorter.grew_from
             self.active.append(track)
+            moving = self._find_moved_line(box)
+            if not track.is_at_rest and moving is not None and len(moving.places) in REREAD_PLACES:
+                moving.readings += reader.read([box], 1.0)
         return ended
 
     def _begin_track(self, picture: Picture, box: Box) -> LineTrack | None:
@@ -559,6 +589,19 @@ class LineTracker:
         alone = [one for one in recent if max(shorter.first_frame, longer.first_frame) <= one.frame < added]
         was_absent = all(template.share(one.luma) < MIN_VISIBLE_STROKES for one in alone)
         return added if shorter.first_read < added and len(alone) >= FEWEST_AT_REST and was_absent else 0
+
+    def _find_moved_line(self, box: Box) -> LineTrack | None:
+        return next((track for track in self.moving if has_moved_to(track.box, box)), None)
+
+    def _move(self, passed: LineTrack, picture: Picture) -> None:
+        """Add ``passed``, a line that never stayed at one position, to the track of a moving text, or start a track."""
+        track = self._find_moved_line(passed.box)
+        if track is None:
+            track = passed
+            self.moving.append(track)
+        track.box, track.last_frame = passed.box, passed.last_frame
+        track.places.append((passed.first_frame, passed.box))
+        track.read_seconds = picture.seconds
 
     def _read_again(self, picture: Picture, reader: FrameReader) -> None:
         """Read each line that stays at one position. Read it again shortly afterwards if the reading is uncertain."""

@@ -510,3 +510,14 @@ def is_within(inner: Box, outer: Box) -> bool:
     height, own = outer[3] - outer[1], inner[3] - inner[1]
     slack = 0.5 * height
     return 0.5 < own / height < 2 and inner[0] >= outer[0] - slack and inner[2] <= outer[2] + slack
+
+
+def has_moved_to(one: Box, other: Box) -> bool:
+    """Return whether a moving text can have moved from box ``one`` to box ``other`` between two detections."""
+    height, own = one[3] - one[1], other[3] - other[1]
+    if not 0.7 < own / height < 1.4:
+        return False
+    reach = 6 * max(height, own)
+    down = abs(one[1] + one[3] - other[1] - other[3]) / 2
+    right = min(abs(one[0] - other[0]), abs(one[2] - other[2]))
+    return down < reach and right < reach and (down < height or right < height)

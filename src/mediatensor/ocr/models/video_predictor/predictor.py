@@ -505,9 +505,9 @@ class TextStream(Iterator[TextTrack]):
 
     def _forget_starts(self, frame: int) -> None:
         """Discard the times of frames that no current text refers to, so that long videos do not fill the memory."""
-        lines = (*self._tracker.active, *self._ended)
+        lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
-        kept.update(frame for line in lines for frame, _ in line.places)
+        kept.update(frame for line in lines for frame, _ in (*line.places, *line.absorbed_places))
         self._starts = {
             number: seconds
             for number, seconds in self._starts.items()
