@@ -139,7 +139,10 @@ class FrameStream:
             self._feed.go_on(None)
         self._num_steps += 1
         try:
-            found = self._next({place}, min(self._num_steps // _STEPS_PER_FRAME, self._max_ahead))
+            num_ahead = min(self._num_steps // _STEPS_PER_FRAME, self._max_ahead)
+            if num_ahead > 1 and not self._frames:
+                self._decode_ahead(num_ahead)
+            found = self._next({place})
         except IndexMismatchError:
             found = None
         if found is None:
@@ -255,22 +258,30 @@ class FrameStream:
             raise mismatch
         raise DeviceError(f"The device's decoder does not give the frames of the packets: {mismatch}.") from mismatch
 
-    def _next(self, wanted: set[int], num_ahead: int = 1) -> tuple[int, Any] | None:
+    def _next(self, wanted: set[int]) -> tuple[int, Any] | None:
         """Decode up to the next frame in ``wanted``, a set of places. Remove its place, and return (place, frame).
 
-        Return ``None`` if no such frame comes out of the codec. ``num_ahead`` frames are decoded at a time.
+        Return ``None`` if no such frame comes out of the codec.
         """
         feed, matcher = self._feed, self._matcher
         max_packets = None if matcher.is_of_packets else matcher.max_packets(min(wanted))
         while True:
             while not self._frames:
+                if self._error is not None:
+                    error, self._error = self._error, None
+                    raise error
                 if self._is_at_end or (max_packets is not None and feed.num_read > max_packets):
                     if matcher.is_of_packets:
                         raise IndexMismatchError("packets that give no frame")
                     if self._is_at_end:
                         self.position = None
                     return None
-                self._decode_packets(num_ahead)
+                packet = feed.take()
+                self._is_at_end = packet is None
+                try:
+                    self._frames = list(self._decode(packet))
+                except UndecodablePacketError:
+                    feed.check_refused(packet)
             frame = self._frames.pop(0)
             place = matcher.place_of(frame, self.position)
             if place is not None:
@@ -280,28 +291,17 @@ class FrameStream:
                     return place, frame
             del frame
 
-    def _decode_packets(self, num_frames: int) -> None:
-        """Decode a packet and, if it gives frames, more packets until there are ``num_frames`` frames.
-
-        An error of a later packet waits until these frames have been yielded.
-        """
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        frames = self._frames
+    def _decode_ahead(self, num_frames: int) -> None:
+        """Decode packets until there are ``num_frames`` frames. An error waits until these frames have been yielded."""
         try:
-            while True:
+            while len(self._frames) < num_frames and not (self._is_at_end or self._error):
                 packet = self._feed.take()
                 self._is_at_end = packet is None
                 try:
-                    frames += self._decode(packet)
+                    self._frames += self._decode(packet)
                 except UndecodablePacketError:
                     self._feed.check_refused(packet)
-                if packet is None or not 0 < len(frames) < num_frames:
-                    return
         except Exception as error:
-            if not frames:
-                raise
             self._error = error
 
 
