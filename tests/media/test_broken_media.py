@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,34 @@ def test_reading_that_fails_midway(on_error: Any, tmp_path: Path, monkeypatch: p
         assert torch.equal(batch.data, expected[used])
     file.limit = 1 << 60
     assert torch.equal(decoder.get_all_frames().data, expected), "and it recovers"
+
+
+@pytest.mark.parametrize("share", [0.3, 0.45, 0.7, 0.8])
+def test_frames_before_a_failing_read_are_given_one_by_one(share: float, tmp_path: Path) -> None:
+    """Frames that are decoded ahead of a caller must not bring the error forward."""
+    options = {"g": "12", "bf": "0", "sc_threshold": "0", "b": "3M"}
+    media.write_clip(media.ClipSpec("", options=options, num_frames=200), tmp_path / "clip.mp4")
+    data = (tmp_path / "clip.mp4").read_bytes()
+
+    def num_given(read: Callable[[VideoDecoder, int], object]) -> int:
+        file = FailsLater(data)
+        decoder = VideoDecoder(file, num_ffmpeg_threads=1)
+        read(decoder, 0)
+        file.limit = int(share * len(data))
+        given = [0]
+
+        def read_on() -> None:
+            for i in range(1, 200):
+                read(decoder, i)
+                given.append(i)
+
+        with pytest.raises(ReadError, match="connection lost"):
+            read_on()
+        return len(given)
+
+    in_batches = num_given(lambda decoder, i: decoder.get_frames_at([i, i]))  # a batch is not decoded ahead
+    assert in_batches > 20
+    assert num_given(lambda decoder, i: decoder[i]) == in_batches
 
 
 def test_step_back_that_cannot_be_read_gives_nearest_frame(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class FrameStream:
         self._frames: list[Any] = []
         self._is_at_end = False
         self._error: Exception | None = None
-        # How many times in succession `next_frame` has returned a frame, and how many frames it may decode at a time.
+        # How many times in succession `next_frame` was called, and how many frames it may decode at a time.
         self._num_steps = 0
         self._max_ahead = min(_MAX_AHEAD, _MAX_AHEAD_PIXELS // max(1, reader.num_pixels)) if decodes_in_software else 1
         self._index: FrameIndex | None = None
@@ -292,7 +292,10 @@ class FrameStream:
             del frame
 
     def _decode_ahead(self, num_frames: int) -> None:
-        """Decode packets until there are ``num_frames`` frames. An error waits until these frames have been yielded."""
+        """Decode packets until there are ``num_frames`` frames. An error waits until these frames have been yielded.
+
+        `_next` decodes one packet in the same way: a call of a function for each packet would take time.
+        """
         try:
             while len(self._frames) < num_frames and not (self._is_at_end or self._error):
                 packet = self._feed.take()
