@@ -53,7 +53,9 @@ _NAMES_IN_FILTERS = {_BT601: "smpte170m", _BT2020: "bt2020nc"}
 _ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
 _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
-_make_side_data: Any = SideDataContainer  # its type hints have no constructor
+# ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at garbage
+# collection, and damaged frames would show other stale memory. Typed ``Any`` because the type hints have no constructor.
+_list_side_data: Any = SideDataContainer
 _UPRIGHT = Orientation()
 _MAX_LEVEL = 65535  # of frames that are converted to float32
 # Pixel formats of the PNG codec. Only this codec adds metadata (the name of a colour profile) to side data. PyAV frees
@@ -83,13 +85,6 @@ def orientation_of(frame: Any) -> Orientation:
     return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
 
 
-def _list_side_data(frame: Any) -> Any:
-    """List the side data of a frame. Raises ValueError if PyAV 18 has no name for a type of side data, such as EXIF."""
-    # ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at garbage
-    # collection, and damaged frames would show other stale memory.
-    return _make_side_data(frame)
-
-
 def side_data_of(frame: Any, kind: Type) -> Any | None:
     """Return the frame's side data of one kind, a key of ``_filters``, or ``None`` if there is none.
 
@@ -97,7 +92,7 @@ def side_data_of(frame: Any, kind: Type) -> Any | None:
     """
     try:
         side_data = None if frame.format.name in _FORMATS_OF_PNG else _list_side_data(frame)
-    except ValueError:
+    except ValueError:  # PyAV 18 has no name for a type of this frame's side data, such as EXIF
         side_data = None
     if side_data is None:
         try:

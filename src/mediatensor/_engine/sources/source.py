@@ -13,6 +13,7 @@ import stat
 from abc import ABC, abstractmethod
 from contextlib import closing
 from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,8 @@ FFMPEG_SCHEMES = frozenset((
 ))
 # fmt: on
 
+# What changes if a file is replaced or written to. The first two values identify the file.
+_state_of = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
 # The HTTP statuses "not found" and "gone".
 _NOT_THERE = frozenset((404, 410))
 _NUM_TEXT_BYTES = 1024
@@ -388,10 +391,6 @@ class FileLikeSource(Source):
     def file_name(self) -> str:
         name = getattr(self._shared.file, "name", None)
         return os.path.basename(name if isinstance(name, str) and name else self.describe())
-
-
-def _state_of(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def stamp_of(file: str | int) -> tuple[int, int] | None:
