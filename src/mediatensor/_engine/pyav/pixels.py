@@ -54,7 +54,7 @@ _ACCEPTED_PRIMARIES = frozenset((1, 2, *range(4, 13), 22))
 _ACCEPTED_TRANSFERS = frozenset((1, 2, *range(4, 9), *range(11, 19)))
 
 # ``frame.side_data`` would make a reference cycle. The codec would then get the frame's memory back only at garbage
-# collection, and damaged frames would show other stale memory. Typed ``Any`` because the type hints have no constructor.
+# collection, and damaged frames would show other stale memory. ``Any``, because its type hints have no constructor.
 _list_side_data: Any = SideDataContainer
 _UPRIGHT = Orientation()
 _MAX_LEVEL = 65535  # of frames that are converted to float32
