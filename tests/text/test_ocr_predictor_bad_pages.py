@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,23 @@ def test_unreadable_page_does_not_affect_other_pages(options: str, hooked: bool)
     # Every output can be made of it.
     for name in ("txt", "json", "md", "html", "hocr"):
         document.export_as({"txt": "text", "md": "markdown"}.get(name, name))
+
+
+def test_page_that_becomes_unreadable_keeps_its_boxes_from_other_pages(tmp_path: Path) -> None:
+    paths = [tmp_path / "first.png", tmp_path / "last.png"]
+    for path, page in zip(paths, (np.roll(PAGE, PAGE.shape[0] // 2, 0), PAGE), strict=True):
+        Image.fromarray(page).save(path)
+
+    def damage_first(boxes: Any) -> Any:  # hooks are called between the two times that a page is loaded
+        paths[0].write_bytes(b"no image")
+        return boxes
+
+    predictor = ocr_predictor(pretrained=True, shorter_side=192)
+    predictor.add_hook(damage_first)
+    with pytest.warns(UserWarning, match="page 0 is left empty") as caught:
+        document = predictor(DocumentFile.from_images(paths))
+    assert [page.render() for page in document.pages] == ["", "\n".join(PAGE_LINES)]
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_unreadable_page_raises_on_request() -> None:

@@ -6,7 +6,6 @@ unexpected exception or returns an invalid result, these functions raise a `Devi
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from .._engine.common.messages import warn_user
 from .._engine.common.pictures import Orientation, PixelStep, Surface
 from .._engine.pyav.pixels import FrameConverter, surface_of
 from .._engine.pyav.reading import PacketDecoder, UndecodablePacketError
@@ -268,7 +268,7 @@ class _GuardedDecoder(PictureDecoder):
             with _Naming(self._backend):
                 self._decoder.close()
         except DeviceError as error:  # warn instead of raising, so that everything else is still closed
-            warnings.warn(str(error), stacklevel=2)
+            warn_user(str(error))
 
 
 class _Naming:
@@ -396,7 +396,7 @@ def _backend_for(device: torch.device) -> DecodeBackend:
             try:
                 get_backend(name)
             except InvalidArgumentError as error:
-                warnings.warn(str(error), stacklevel=2)
+                warn_user(str(error))
                 _installed.cache_clear()
                 _broken.add(name)
     return next((known for known in _backends.values() if device.type in known.device_types), _backends["cpu"])

@@ -19,7 +19,6 @@ import math
 import os
 import threading
 import uuid
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import new_class
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._engine.common.checks import real_number, shown, whole_number
+from .._engine.common.messages import warn_user
 from ..decoders import VideoDecoder
 from ..errors import (
     DecodeError,
@@ -198,10 +198,9 @@ class VideoLoader:
         if indices and not read:
             raise OpenError(f"The video cannot be read: none of the {len(indices)} requested frames can be decoded.")
         if len(read) < len(indices):
-            warnings.warn(
+            warn_user(
                 f"{len(indices) - len(read)} of {len(indices)} frames of a video cannot be decoded, and were left out; "
-                "frame_recovery=True replaces them by the nearest frames.",
-                stacklevel=2,
+                "frame_recovery=True replaces them by the nearest frames."
             )
         return frames, {
             "total_num_frames": source.total_frames_num,

@@ -56,10 +56,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _levels_to_the_user() -> int:
-    """Return the ``stacklevel`` with which a warning of the caller points to the innermost line outside the library."""
-    package = __name__.partition(".")[0]
+    """Return the ``stacklevel`` with which a warning of the caller points to the innermost line of another program.
+
+    torch's lines do not count, because its modules and decorators call the library.
+    """
+    packages = (__name__.partition(".")[0], "torch")
     frame, levels = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
         frame, levels = frame.f_back, levels + 1
     return levels
 

@@ -7,7 +7,6 @@ is set, all processes share their indexes, so that each file is read for its ind
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -19,6 +18,7 @@ import numpy as np
 from ...errors import FrameIndexError, InvalidArgumentError, ReadError, StreamError
 from ..common.checks import path_text
 from ..common.interrupts import interrupts_kept
+from ..common.messages import warn_once
 from ..common.pictures import MAX_FRAME_PIXELS
 from ..containers.sample_tables import NO_PTS, Int64Array, PacketTable
 from ..pyav.reading import VideoReader
@@ -218,8 +218,6 @@ ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 # Increase this number when files get another index than before, so that indexes from earlier releases are not used.
 _RULES_VERSION = 2
 
-_folders_warned_of: set[str] = set()
-
 
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     """Set the folder in which decoders of all processes cache frame indexes (`mediatensor.decoders.FrameIndex`).
@@ -314,7 +312,11 @@ def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> No
             raise FrameIndexError(f"{str(path)!r} is not a regular file")
         index.save(path)
     except (OSError, FrameIndexError) as error:
-        _warn_once(path.parent, error)
+        warn_once(
+            f"Frame indexes cannot be kept in {str(path.parent)!r}, so each decoder must read files for their index "
+            f"again ({error}). Choose another folder with mediatensor.set_index_cache, or None.",
+            subject=f"index cache {path.parent}",
+        )
 
 
 def _path_of(identity: SourceIdentity) -> Path | None:
@@ -332,13 +334,3 @@ def _load_cached(path: Path, identity: SourceIdentity) -> FrameIndex | None:
     if index.made_from is None or index.made_from.differences(identity, is_decoded=True):
         return None
     return index
-
-
-def _warn_once(folder: Path, error: Exception) -> None:
-    if str(folder) not in _folders_warned_of:
-        _folders_warned_of.add(str(folder))
-        warnings.warn(
-            f"Frame indexes cannot be kept in {str(folder)!r}, so each decoder must read files for their index again "
-            f"({error}). Choose another folder with mediatensor.set_index_cache, or None.",
-            stacklevel=2,
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from numpy.typing import NDArray as NumpyArray
 from torch import Tensor
 
 from ..._engine.common.checks import check_choice, index_of, real_number, shown, whole_number
+from ..._engine.common.messages import warn_user
 from ...decoders import VideoDecoder
 from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError, OutOfRangeError
@@ -257,10 +257,9 @@ class VideoReader:
 
     def _report_failures(self, failed: set[int]) -> None:
         if self._fault_tol < 0:
-            warnings.warn(
+            warn_user(
                 f"Frames {shown(sorted(failed))} cannot be decoded and were replaced by the nearest frames; fault_tol "
-                "limits their number.",
-                stacklevel=4,
+                "limits their number."
             )
             return
         limit = self._fault_tol * len(self) if self._fault_tol < 1 else self._fault_tol
@@ -422,9 +421,8 @@ class VideoLoader:
         self._position += 1
         failed = [report.index for report in batch.replaced if not report.num_missing]
         if failed:
-            warnings.warn(
-                f"Frames {shown(failed)} of video {number} cannot be decoded and were replaced by the nearest frames.",
-                stacklevel=2,
+            warn_user(
+                f"Frames {shown(failed)} of video {number} cannot be decoded and were replaced by the nearest frames."
             )
         return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..._engine.common.checks import check_choice, finite_number, options_dict, path_text, shown, whole_number
+from ..._engine.common.messages import warn_user
 from ..._engine.index.frame_index import FrameIndex
 from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from ...encoders import Encoder
@@ -87,7 +87,7 @@ def read_video(
     work = partial(_read, filename, start_pts, math.inf if end_pts is None else end_pts, pts_unit == "sec")
     frames, samples, info, num_lost = run_bounded(work, timeout_seconds)
     if num_lost:
-        warnings.warn(f"{num_lost} frames of {shown(filename)} cannot be decoded, and were left out.", stacklevel=2)
+        warn_user(f"{num_lost} frames of {shown(filename)} cannot be decoded, and were left out.")
     return (frames if output_format.upper() == "THWC" else frames.permute(0, 3, 1, 2)), samples, info
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
-import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -13,6 +12,7 @@ import torch.utils.data
 
 from ..._engine.common.checks import finite_number, function, shown, whole_number
 from ..._engine.common.devices import tensors_on_cpu
+from ..._engine.common.messages import warn_user
 from ...errors import InvalidArgumentError, TooManyFailuresError
 from .._rows.dataset import ColumnDataset, MediaDataset, RowKey
 from .._rows.recipe import derived_seed
@@ -207,10 +207,9 @@ class DataLoader(torch.utils.data.DataLoader[B]):
             # Workers need a lock to communicate. Of all that they use, only the lock needs a file.
             (self.multiprocessing_context or multiprocessing).Lock()
         except (OSError, ImportError) as error:
-            warnings.warn(
+            warn_user(
                 f"Worker processes cannot be started here ({error}), so this process reads the batches itself. Workers "
-                "need semaphores; on Linux, it must be possible to create files in /dev/shm.",
-                stacklevel=3,
+                "need semaphores; on Linux, it must be possible to create files in /dev/shm."
             )
             self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import mmap
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from ..._engine.common import buffers
+from ..._engine.common.messages import warn_once
 from ...frames import AudioSamples, AudioSamplesBatch, FrameBatch
 
 _INT64_BYTES = 8
@@ -58,11 +58,9 @@ def move_to_shared_memory(tensor: Tensor) -> bool:
 
 
 def _warn_of_missing_shared_memory() -> None:
-    # In each process, Python shows a warning from one line of code only once.
-    warnings.warn(
+    warn_once(
         "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Enlarge /dev/shm: "
-        "with Docker, use --shm-size=2g or --ipc=host.",
-        stacklevel=1,
+        "with Docker, use --shm-size=2g or --ipc=host."
     )
 
 

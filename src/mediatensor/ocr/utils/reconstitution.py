@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from ..._engine.common.messages import warn_user
 from ...errors import InvalidArgumentError
 from ._drawing import Color, Lettering, confidence_color, corners, pixel_quad, place
 
@@ -153,7 +153,7 @@ def _draw(
                 left_out += 1
         lettering.write_line(placed)
     if left_out:
-        warnings.warn(f"Left out {left_out} entries of the page: their geometry is unusable.", stacklevel=3)
+        warn_user(f"Left out {left_out} entries of the page: their geometry is unusable.")
     return np.array(canvas, dtype=np.uint8)
 
 

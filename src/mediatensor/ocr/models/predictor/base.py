@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, cast
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...._engine.common.checks import check_choice, finite_number, shown
+from ...._engine.common.messages import warn_user
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
 from ...io._documents.pages import PageOfFile
@@ -313,11 +313,15 @@ class TextPredictor(nn.Module):
             apply_hooks(self.hooks, located, by_class=self._keeps_classes_apart, straight=self.assume_straight_pages)
         )
         for index, page in enumerate(found):
-            (image,) = self._move_to_device([page if isinstance(page, PageWords) else self._load(sources, index)])
+            if isinstance(page, PageWords):
+                yield page
+                continue
+            boxes = next(revised)  # also of a page that cannot be loaded again
+            (image,) = self._move_to_device([self._load(sources, index)])
             if isinstance(image, PageWords):
                 yield image
             else:
-                yield self._read_page(_result_image(sources, index), image, next(revised))
+                yield self._read_page(_result_image(sources, index), image, boxes)
 
     def _load(self, sources: Any, index: int) -> Tensor | PageWords:
         """Load a page. If it needs recognition, return its tensor.
@@ -333,7 +337,7 @@ class TextPredictor(nn.Module):
         except PageError as error:
             if self.on_error == "raise":
                 raise
-            warnings.warn(f"page {index} is left empty: {error}", stacklevel=4)
+            warn_user(f"page {index} is left empty: {error}")
             return self._unreadable(sources, index, str(error))
 
     def _move_to_device(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
