@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import av
 import pytest
 import torch
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 import media
@@ -85,17 +86,27 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(STORE_VARIABLE), ignore_errors=True))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect the tests without collecting garbage: modules and tests stay, and are a lot to search."""
+    gc.disable()
+    try:
+        _import_test_modules(session.config)
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def _import_test_modules(config: pytest.Config) -> None:
     """Import the test modules, in each process of pytest-xdist from another place on.
 
     A new checkout has no compiled modules. If all processes imported them in the same order, all would compile the same
     modules, and rewrite the same assertions, at the same time.
     """
-    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is None:
         return
-    paths = sorted({path for argument in session.config.args for path in Path(argument).rglob("test_*.py")})
+    paths = sorted({path for argument in config.args for path in Path(argument).rglob("test_*.py")})
     paths = [path for path in paths if not (path.parent / "__init__.py").exists()]
     first = len(paths) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     for path in paths[first:] + paths[:first]:
@@ -104,6 +115,15 @@ def pytest_collection(session: pytest.Session) -> None:
         # Collecting the module reports its error, or the reason for which it is skipped.
         with suppress(Exception, pytest.skip.Exception):
             importlib.import_module(path.stem)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Search the modules that tests share for doctests, but not the test modules, which have none."""
+    collectors = yield
+    if not file_path.name.startswith("test_"):
+        return collectors
+    return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
 
 
 def pytest_collection_finish() -> None:
