@@ -77,12 +77,16 @@ def exported_names(module: str) -> list[str]:
     return []
 
 
+@cache
+def imports_from(module: str) -> list[ast.ImportFrom]:
+    """The imports of names in a module, at any depth: some are only for type checkers, and the names loaded on use."""
+    return [node for node in ast.walk(parsed(module)) if isinstance(node, ast.ImportFrom)]
+
+
 def defining_module(module: str, name: str) -> tuple[str, str]:
     """The module in which a name is made, and its name there, found by following imports."""
     package = module if file_of(module).name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(parsed(module)):  # some are only for type checkers, the names being loaded when asked for
-        if not isinstance(node, ast.ImportFrom):
-            continue
+    for node in imports_from(module):
         for alias in node.names:
             if (alias.asname or alias.name) == name:
                 above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []

@@ -128,7 +128,10 @@ class Worker:
 
     def _last_words(self) -> str:
         assert self._scratch is not None
-        return (self._scratch / "errors").read_bytes()[-3000:].decode("utf-8", "replace")
+        errors = (self._scratch / "errors").read_bytes()
+        # The fault handler writes the reason first, and long lists of modules last.
+        start = errors.rfind(b"Fatal Python error")
+        return (errors[-3000:] if start < 0 else errors[start:][:3000]).decode("utf-8", "replace")
 
     def _stop(self) -> None:
         process, self._process = self._process, None

@@ -52,15 +52,14 @@ def test_no_file_does_harm(start: int, worker: Worker) -> None:
     assert {again: report for again, report in reports.items() if "failure" in report} == {}
 
 
-def test_a_worker_that_dies_is_noticed_and_replaced(folder: Path) -> None:
+def test_a_worker_that_dies_is_noticed_and_replaced(worker: Worker) -> None:
     case = Case("wav", 1)
-    with Worker(folder) as worker:
-        before = worker.run(case)
-        os.kill(worker.process_id, signal.SIGSEGV)
-        report = worker.run(case)
-        assert report["failure"] == "crash: SIGSEGV"
-        assert "Segmentation fault" in report["detail"]
-        assert worker.run(case)["outcome"] == before["outcome"]
+    before = worker.run(case)
+    os.kill(worker.process_id, signal.SIGSEGV)
+    report = worker.run(case)
+    assert report["failure"] == "crash: SIGSEGV"
+    assert "Segmentation fault" in report["detail"]
+    assert worker.run(case)["outcome"] == before["outcome"]
 
 
 def test_a_wrong_frame_is_noticed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
