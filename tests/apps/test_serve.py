@@ -24,6 +24,7 @@ from PIL import Image
 import hostile_references as hostile
 import images
 import pdf_files
+from lazy_modules import import_on_use
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import IsolatedWorkerError
@@ -35,7 +36,7 @@ from mediatensor.serve._settings import Settings
 from processes import wait_until, wait_until_gone
 from serving import BOUNDARY, FORM, Server, form, serving
 
-pytest.importorskip("fastapi", reason="needs the extra serve")
+import_on_use("fastapi", reason="needs the extra serve")
 pytest.importorskip("pypdfium2", reason="needs the extra ocr")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from benchmarks.apps.serve_attack import attack
 
+from lazy_modules import import_on_use
 from serving import serving
 
-pytest.importorskip("fastapi", reason="needs the extra serve")
+import_on_use("fastapi", reason="needs the extra serve")
 pytest.importorskip("pypdfium2", reason="needs the extra ocr")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs several addresses of this machine, and /proc")

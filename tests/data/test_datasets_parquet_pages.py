@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
-from pyarrow import parquet  # noqa: E402
+from lazy_modules import import_on_use
+from mediatensor._engine.pyav.encoding import write_test_pattern
+from mediatensor._engine.sources.readers import RangeReader
+from mediatensor._engine.sources.source import Source, make_source
+from mediatensor.datasets import AudioClips, VideoClips, as_items, check_dataset
+from mediatensor.datasets._sources.dispatch import item_alone
+from mediatensor.datasets._sources.parquet import MediaColumn, parquet_file
+from mediatensor.decoders import VideoDecoder
+from mediatensor.errors import InvalidArgumentError, OpenError, ReadError
 
-from mediatensor._engine.pyav.encoding import write_test_pattern  # noqa: E402
-from mediatensor._engine.sources.readers import RangeReader  # noqa: E402
-from mediatensor._engine.sources.source import Source, make_source  # noqa: E402
-from mediatensor.datasets import AudioClips, VideoClips, as_items, check_dataset  # noqa: E402
-from mediatensor.datasets._sources.dispatch import item_alone  # noqa: E402
-from mediatensor.datasets._sources.parquet import MediaColumn, parquet_file  # noqa: E402
-from mediatensor.decoders import VideoDecoder  # noqa: E402
-from mediatensor.errors import InvalidArgumentError, OpenError, ReadError  # noqa: E402
+pa = import_on_use("pyarrow", reason="needs pyarrow")
+parquet = import_on_use("pyarrow.parquet", reason="needs pyarrow")
 
 LARGE = 70_000
 

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from forked import run_program
+from lazy_modules import import_on_use
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.datasets import AudioClips, DataLoader, DocumentPages, Item, VideoClips, as_items
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 
-datasets = pytest.importorskip("datasets", reason="needs the package datasets of Hugging Face")
+datasets = import_on_use("datasets", reason="needs the package datasets of Hugging Face")
 
 NUM_FRAMES = 4
 

@@ -32,7 +32,13 @@ def _remember_features() -> Iterator[None]:
         yield
 
 
-features_remembered_in_module = pytest.fixture(_remember_features, scope="module", name="features_remembered_in_module")
+@pytest.fixture(scope="module")
+def features_remembered_in_module() -> Iterator[None]:
+    """Remember features within a module: another one reads other pages."""
+    yield from _remember_features()
+    _known.clear()
+
+
 features_remembered_in_test = pytest.fixture(_remember_features, name="features_remembered_in_test")
 
 

@@ -7,12 +7,14 @@ import io
 from pathlib import Path
 
 import numpy as np
-import openpyxl
 import pytest
 
+from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io import Block, Document, LayoutElement, Line, Page, Table, TableCell, Word
 from ocr_export_pages import HtmlParts
+
+openpyxl = import_on_use("openpyxl", reason="reads the workbooks")
 
 BOX = ((0.0, 0.2), (1.0, 0.4))
 IMAGE = np.full((100, 100, 3), 255, np.uint8)

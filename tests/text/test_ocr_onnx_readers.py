@@ -16,13 +16,14 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
 from mediatensor.ocr.models import find_weights, load_line_recognizer, ppocr_v6_small_reco, recognition_predictor
 from mediatensor.ocr.models.utils import export_model_to_onnx
 from ocr_onnx_sessions import require_weights
 
-onnx = pytest.importorskip("onnx", reason="makes the files that are read here")
-onnxruntime = pytest.importorskip("onnxruntime", reason="runs them")
+onnx = import_on_use("onnx", reason="makes the files that are read here")
+onnxruntime = import_on_use("onnxruntime", reason="runs them")
 
 WIDTH = 8
 CYRILLIC = [*map(chr, range(0x430, 0x437)), *"0123", "🇺🇦"]

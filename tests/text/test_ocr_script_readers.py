@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError, WeightsNotFoundError
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
@@ -22,8 +23,8 @@ from ocr_onnx_sessions import require_weights
 from ocr_pages import render_text
 from ocr_reading import words_of
 
-onnx = pytest.importorskip("onnx", reason="makes the files that are read here")
-pytest.importorskip("onnxruntime", reason="runs them")
+onnx = import_on_use("onnx", reason="makes the files that are read here")
+import_on_use("onnxruntime", reason="runs them")
 
 ENGLISH = "All people are born free"
 # The two lines mean "All people are born free" and "good day to all".

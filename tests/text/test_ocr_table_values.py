@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import openpyxl
-import pandas
 import pytest
 
+from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io import Document, Page, Table, TableCell
 from mediatensor.ocr.structure import parse_value
+
+openpyxl = import_on_use("openpyxl", reason="reads the workbooks")
+pandas = import_on_use("pandas", reason="reads the CSV")
 
 BOX = ((0.0, 0.0), (1.0, 1.0))
 IMAGE = np.full((1000, 800, 3), 255, np.uint8)
