@@ -13,7 +13,7 @@ import torch
 from manifests import write_manifest
 from mediatensor.datasets import AudioClips, DataLoader, Item, Skipped, VideoAudioClips, VideoClips, as_items
 from mediatensor.decoders import AudioDecoder, VideoDecoder
-from mediatensor.encoders import AudioEncoder, Encoder
+from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError
 from mediatensor.samplers import (
     audio_clips_at_random_timestamps,
@@ -232,6 +232,21 @@ def test_no_frame_of_a_neighbouring_shot_gets_in(start: float, end: float, seek_
             indices = (dataset[row].frames.pts_seconds * FPS).round().long()
             assert indices.min() >= first
             assert indices.max() < stop
+
+
+@pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
+def test_rounded_times_do_not_show_the_frame_before_the_segment(seek_mode: Any, tmp_path: Path) -> None:
+    path = tmp_path / "milliseconds.mkv"
+    VideoEncoder(torch.zeros(12, 3, 64, 64, dtype=torch.uint8), frame_rate=30).to_file(path)  # 0, 33, 67 ms, ...
+
+    def shown(decoder: Any) -> Any:
+        begin = decoder.metadata.begin_stream_seconds
+        assert decoder.get_frame_played_at(begin).pts_seconds == pytest.approx(2 / 30, abs=0.001)
+        return decoder.get_frames_played_at([begin, begin + 0.03])
+
+    item, options = Item(path, start_seconds=0.0667, end_seconds=0.2), {"seek_mode": seek_mode}
+    frames = VideoClips([item], shown, decoder_options=options)[0].frames
+    assert (frames.pts_seconds * 30).round().tolist() == [2, 2]
 
 
 def test_a_segment_in_which_no_frame_begins_is_the_frame_shown_at_its_start(video: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import images
 import pdf_files
+from mediatensor._engine.sources import http as _http
 from mediatensor.errors import (
     InvalidArgumentError,
     MissingDependencyError,
@@ -28,7 +29,7 @@ from mediatensor.errors import (
 from mediatensor.ocr.io import DocumentFile, read_html
 
 # Private: limits of minutes and gigabytes, and redirections from servers with certificates.
-from mediatensor.ocr.io import html as _web
+from mediatensor.ocr.io import reader as _reader
 from range_server import RangeServer, serve
 
 PICTURE = images.picture()
@@ -79,14 +80,14 @@ def test_failing_server_is_reported(server: RangeServer, fault: str | int) -> No
 
 @pytest.mark.parametrize("fault", ["stall", "trickle"])
 def test_slow_server_times_out(server: RangeServer, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_web, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(_http, "TIMEOUT_SECONDS", 0.2)
     server.fault = fault
     with pytest.raises(OpenError, match="time"):
         DocumentFile.from_url(f"{server.url}/page.png")
 
 
 def test_too_large_file_is_refused(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_web, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(_reader, "MAX_FILE_BYTES", 1000)
     with pytest.raises(OpenError, match="more than the 1000 bytes"):
         DocumentFile.from_url(f"{server.url}/page.png")
 
@@ -103,7 +104,7 @@ def test_other_urls_are_refused(url: Any) -> None:
 def test_no_redirection_leaves_https(target: str) -> None:
     request = urllib.request.Request("https://127.0.0.1/page.png")
     headers = http.client.HTTPMessage()
-    handler = _web._NoDowngrade()
+    handler = _http._NoDowngrade()
     with pytest.raises(ValueError, match="redirected from https to"):
         handler.redirect_request(request, io.BytesIO(), 302, "Found", headers, target)
     stays = handler.redirect_request(request, io.BytesIO(), 302, "Found", headers, "https://127.0.0.1/other")

@@ -258,27 +258,25 @@ class Taps:
 
 
 @lru_cache(maxsize=_MAX_CACHED_TAPS)
-def compute_taps(
-    source: int, target: int, kernel: Kernel, bits: int, source_centre: int = CENTRE, target_centre: int = CENTRE
-) -> Taps:
+def compute_taps(source: int, target: int, kernel: Kernel, bits: int, source_centre: int = CENTRE) -> Taps:
     """Return the filters that scale a line to ``target`` samples. For downscaling, the kernel is widened.
 
     Args:
         source, target: Numbers of samples in a line before and after scaling, at least 1.
         kernel: ``"bilinear"``, or ``"bicubic"`` (the cubics of Mitchell and Netravali with B = 0 and C = 0.6).
         bits: The weights of a target sample add up to 2**bits. libswscale uses 14 bits along lines and 12 across lines.
-        source_centre, target_centre: The point of a sample where its value was measured, in 1/256 of the sample's
-            width. 128 is the centre.
+        source_centre: The point of a source sample where its value was measured, in 1/256 of the sample's width. 128
+            is the centre, where the values of target samples are.
 
     >>> compute_taps(4, 8, "bilinear", 12).weights[:4].tolist()
     [[4096, 0], [3072, 1024], [1024, 3072], [3072, 1024]]
     """
     step = ((source << 16) + (target >> 1)) // target
     one = 1 << 54 - min(max(source // target, 1).bit_length() - 1, 8)  # prevents overflow of 64 bits with many taps
-    if abs(step - 0x10000) < 10 and source_centre == target_centre:
+    if abs(step - 0x10000) < 10 and source_centre == CENTRE:
         positions, weights = np.arange(target), np.full((target, 1), one)
     else:
-        positions, weights = _kernel_weights(source, target, step, kernel, source_centre, target_centre)
+        positions, weights = _kernel_weights(source, target, step, kernel, source_centre)
         weights //= (1 << 54) // one
     positions, weights = _within(*_cut_negligible(positions, weights, _NEGLIGIBLE * one), source)
     indices = np.minimum(positions[:, None] + np.arange(weights.shape[1]), source - 1)
@@ -286,7 +284,7 @@ def compute_taps(
 
 
 def _kernel_weights(
-    source: int, target: int, step: int, kernel: Kernel, source_centre: int, target_centre: int
+    source: int, target: int, step: int, kernel: Kernel, source_centre: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each target sample, return the index of its first source sample, and its weights.
 
@@ -297,7 +295,7 @@ def _kernel_weights(
     size = 1 + support if step <= 1 << 16 else 1 + (support * source + target - 1) // target
     size = max(1, min(size, source - 2))
     # Position of the centre of each target sample in the source, doubled.
-    centres = ((target_centre * step) >> 7) - ((source_centre << 16) >> 7) + 2 * step * np.arange(target)
+    centres = ((CENTRE * step) >> 7) - ((source_centre << 16) >> 7) + 2 * step * np.arange(target)
     numerators = centres - ((size - 2) << 16)
     positions = np.sign(numerators) * (np.abs(numerators) >> 17)  # towards zero, as in C
     distances = np.abs(((positions[:, None] + np.arange(size)) << 17) - centres[:, None]) << 13

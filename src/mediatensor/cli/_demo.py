@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .._engine.common.messages import clock, counted
 from .._engine.pyav.encoding import write_test_pattern
-from .._engine.sources.output_files import check_outputs, writing
+from .._engine.sources.output_files import check_outputs, write_file, writing
 from ..decoders import VideoDecoder
 from ..encoders import VideoEncoder
 from ..errors import MissingDependencyError, WeightsNotFoundError
@@ -445,7 +445,7 @@ def _write_robot(folder: Path) -> None:
     ]
     files = {"info.json": [info], "tasks.jsonl": tasks, "episodes.jsonl": episodes, "episodes_stats.jsonl": stats}
     for name, lines in files.items():
-        (folder / "meta" / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        write_file(folder / "meta" / name, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
 
 
 def _stats_of(values: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -41,11 +41,11 @@ class VideoDecoder(Closing):
     """Decodes frames of a video to tensors, by index or by time, with frame-exact access.
 
     **Frame i is the i-th frame of a full linear decode**, bit for bit, in whatever order you request frames. To find
-    the frames, the first request scans the stream without decoding it. In an mp4 or mov file, the scan reads only the
-    header. In other files, it reads packets. If you request only the first frames, it reads only the packets needed for
-    them. If the packets do not match the frames (field pictures, damage, spliced files, wrong or missing time stamps),
-    the stream is decoded once to find its frames. Lost packets are noticed only when decoding reaches them. The length
-    of the decoder and the indices of later frames are then corrected.
+    the frames, the first request scans the stream without decoding it. In most mp4, mov, mkv and webm files of more
+    than 64 KiB, the scan reads only headers. In other files, it reads packets. If you request only the first frames, it
+    reads only the packets needed for them. If the packets do not match the frames (field pictures, damage, spliced
+    files, wrong or missing time stamps), the stream is decoded once to find its frames. Lost packets are noticed only
+    when decoding reaches them. The length of the decoder and the indices of later frames are then corrected.
 
     Only requested frames and the frames that they refer to are decoded. Recently decoded frames are cached
     (`mediatensor.set_frame_cache_bytes`). If a call requests frames of several groups of pictures, the groups are

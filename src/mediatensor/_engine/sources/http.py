@@ -1,21 +1,26 @@
-"""Fetch byte ranges of a file on an HTTP server. One connection is kept alive, and every response is checked.
+"""Fetch byte ranges of a file on an HTTP server, or the whole file. Every response is checked.
 
-This module replaces FFmpeg's own HTTP protocol, which has three drawbacks. FFmpeg requests all bytes from a position to
-the end of the file, and closes the connection when it has enough; on a fast network, the server has sent megabytes by
-then. FFmpeg does not notice if the file changes between two requests. And it does not give access to the bytes.
+`HttpRanges` keeps one connection alive. It replaces FFmpeg's own HTTP protocol, which has three drawbacks. FFmpeg
+requests all bytes from a position to the end of the file, and closes the connection when it has enough; on a fast
+network, the server has sent megabytes by then. FFmpeg does not notice if the file changes between two requests. And it
+does not give access to the bytes.
 """
 
 from __future__ import annotations
 
+import email.message
 import functools
 import http.client
 import os
 import re
 import ssl
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+from ...errors import InvalidArgumentError, OpenError, SourceNotFoundError
 
 # Time limit for connecting, and for waiting for data.
 TIMEOUT_SECONDS = 30.0
@@ -25,6 +30,9 @@ _MAX_REDIRECTS = 10
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _PORTS = {"http": 80, "https": 443}
 _CONTENT_RANGE = re.compile(r"^bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
+_WEB = re.compile(r"(https?)://", re.IGNORECASE)
+# The HTTP statuses "not found" and "gone".
+NOT_THERE = frozenset((404, 410))
 _NUMBERED = re.compile(r"%\d*d\.\w+$")
 _PLAYLISTS = (".m3u8", ".m3u", ".mpd")
 _CHUNK_BYTES = 1 << 18
@@ -265,6 +273,105 @@ def _tls_context() -> ssl.SSLContext:
 
 def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+# Whole files
+
+
+class Download(NamedTuple):
+    """A file from a web server, and what the server says about it.
+
+    ``url`` is the address after all redirections, and ``charset`` is ``None`` if not stated.
+    """
+
+    url: str
+    data: bytes
+    content_type: str
+    charset: str | None
+
+
+def web_scheme(url: object) -> str | None:
+    """Return "https" or "http" if ``url`` is a web address, or ``None`` if it is anything else.
+
+    >>> web_scheme("HTTPS://example.com"), web_scheme("file:///etc/hosts"), web_scheme(17)
+    ('https', None, None)
+    """
+    match = _WEB.match(url) if isinstance(url, str) else None
+    return match[1].lower() if match else None
+
+
+def download(url: str, max_bytes: int) -> Download:
+    """Download a whole file, also through a proxy, and from servers that do not state its size.
+
+    A redirection from https to http is not followed. Raises `SourceNotFoundError` if the file does not exist, and
+    `OpenError` if it cannot be downloaded or has more than ``max_bytes``.
+    """
+    if web_scheme(url) is None:
+        raise InvalidArgumentError(f"url = {url!r} should be a str that begins with https:// or http://.")
+    try:
+        with _opener().open(urllib.parse.quote(url, _URL_CHARACTERS + "#"), timeout=TIMEOUT_SECONDS) as response:
+            data = _read_all(response, max_bytes)
+            headers = response.headers
+            return Download(response.geturl(), data, headers.get_content_type(), headers.get_content_charset())
+    except urllib.error.HTTPError as error:
+        error.close()
+        kind = SourceNotFoundError if error.code in NOT_THERE else OpenError
+        raise kind(f"Could not open {url}: the server answered {error.code} {error.reason}.") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise OpenError(f"Could not open {url}: {reason or type(error).__name__}.") from error
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    # `build_opener` would also read local files and ftp.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+        _NoDowngrade(),
+    ):
+        opener.add_handler(handler)
+    opener.addheaders = [("User-Agent", "mediatensor"), ("Accept-Encoding", "identity")]
+    return opener
+
+
+class _NoDowngrade(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage | email.message.Message,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if web_scheme(req.full_url) == "https" and web_scheme(newurl) != "https":
+            raise ValueError(f"it is redirected from https to {newurl[:200]!r}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
+
+
+def _read_all(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise ValueError(f"it is compressed ({encoding[:40]!r}), although the request excluded that")
+    body = bytearray()
+    begin = time.monotonic()
+    while chunk := response.read1(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > max_bytes:
+            raise ValueError(f"it has more than the {max_bytes} bytes that are accepted")
+        if time.monotonic() - begin > TIMEOUT_SECONDS + len(body) / _MIN_BYTES_PER_SECOND:
+            raise TimeoutError(f"only {len(body)} bytes arrived in time")
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
+    return bytes(body)
+
+
+# Other file systems
 
 
 # Keys in fsspec's file information: size, time of the last change, and tags or checksums of the content.

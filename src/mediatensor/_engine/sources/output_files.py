@@ -1,8 +1,9 @@
 """Write each file so that it appears under its name only when it is complete. Check which files a command can replace.
 
-The library writes to paths only through `AtomicFile`. A file is first written under a hidden name in the folder of its
-destination, and renamed when it is complete. Devices and pipes cannot be renamed, so they are written directly. All
-commands, the training function `fit` and the dataset reports call `check_outputs` before they begin their work.
+The library writes to users' paths only through `AtomicFile`, or into a hidden folder that is renamed at the end. A file
+is first written under a hidden name in the folder of its destination, and renamed when it is complete. Devices and
+pipes cannot be renamed, so they are written directly. All commands, the training function `fit` and the dataset reports
+call `check_outputs` before they begin their work.
 """
 
 from __future__ import annotations

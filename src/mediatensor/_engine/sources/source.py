@@ -27,6 +27,7 @@ from ...errors import (
 )
 from ..common.checks import is_tensor
 from .http import (
+    NOT_THERE,
     FileChangedError,
     FsspecRanges,
     HttpError,
@@ -63,8 +64,6 @@ FFMPEG_SCHEMES = frozenset((
 
 # What changes if a file is replaced or written to. The first two values identify the file.
 _state_of = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")
-# The HTTP statuses "not found" and "gone".
-_NOT_THERE = frozenset((404, 410))
 _NUM_TEXT_BYTES = 1024
 
 # Pipes with such names are already open at the other end, so opening them does not wait.
@@ -290,7 +289,7 @@ class UrlSource(_RemoteSource):
         except FileChangedError as error:
             raise ReadError(f"{self.url}: {error}; make a new decoder.") from error
         except HttpError as error:
-            if error.status in _NOT_THERE:
+            if error.status in NOT_THERE:
                 message = f"Could not open input file: {self.url} does not exist ({error})."
                 raise SourceNotFoundError(message) from error
             raise OpenError(f"Could not open input file: {self.url} ({error}).") from error

@@ -66,7 +66,7 @@ class Timeline:
 class ApproximateFrames:
     """Returns frames by number and by time without a `FrameIndex`.
 
-    For compatibility with `ExactFrames`, its methods accept the argument ``within``, but they ignore it.
+    As in `ExactFrames`, `frames_in_range` accepts ``previous`` and ``is_sequential``, but ignores them.
     """
 
     def __init__(self, video: OpenVideo) -> None:
@@ -111,7 +111,7 @@ class ApproximateFrames:
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:
         checks.check_seconds(seconds, *self.span_seconds)
-        return self._frame_at(checks.latest(seconds).tolist(), nearest=False)
+        return self._frame_at(self._clipped(checks.latest(seconds), within).tolist(), nearest=False)
 
     def frames_at(self, indices: Sequence[int]) -> FrameBatch:
         """For each index, return the frame whose start is nearest to the time that is computed for the index."""
@@ -153,13 +153,24 @@ class ApproximateFrames:
         if not is_grid:
             checks.check_seconds(seconds, *self.span_seconds)
         slack = self._slack if is_grid else 0.0
-        return self._batch_at((checks.latest(seconds) + slack).tolist(), nearest=False)
+        return self._batch_at(self._clipped(checks.latest(seconds) + slack, within).tolist(), nearest=False)
 
     def frames_played_in_range(
         self, start_seconds: float, stop_seconds: float, *, within: tuple[int, int] | None = None
     ) -> FrameBatch:
         checks.check_seconds_range(start_seconds, stop_seconds, *self.span_seconds)
-        return self._batch(self._timeline.indices(start_seconds, stop_seconds))
+        indices = self._timeline.indices(start_seconds, stop_seconds)
+        if within is not None:
+            indices = range(max(indices.start, within[0]), min(indices.stop, within[1] + 1))
+        return self._batch(indices)
+
+    def _clipped(self, seconds: NDArray[np.float64], within: tuple[int, int] | None) -> NDArray[np.float64]:
+        """Replace times before and after the frames ``within`` by times that show the first and the last of them."""
+        if within is None:
+            return seconds
+        middle_of_frame = 0.5 / self._timeline.fps
+        first, last = (self._timeline.seconds(frame) + middle_of_frame for frame in within)
+        return seconds.clip(first, last)
 
     def _batch(self, indices: Sequence[int]) -> FrameBatch:
         return self._batch_at([self._timeline.seconds(i) for i in indices], nearest=True)

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from ..._engine.common.checks import check_max_pixels
 from ..._engine.images.formats import look_like, sniff
-from ..._engine.images.reading import MAX_PIXELS
+from ..._engine.images.reading import MAX_FILE_BYTES, MAX_PIXELS
+from ..._engine.sources.http import download
 from ...errors import InvalidArgumentError, OpenError, SourceTypeError
 from ._documents.images import ImageDocument, ImageOptions, is_tiff
 from ._documents.pages import PageNumbers, Pages, check_output_size, keep_source
 from ._documents.pdfium import is_pdf
-from .html import fetch, print_page
+from .html import print_page
 from .pdf import read_pdf
 
 __all__ = ["DocumentFile", "Pages", "open_document"]
@@ -111,7 +112,7 @@ class DocumentFile:
             >>> from mediatensor.ocr import DocumentFile
             >>> pages = DocumentFile.from_url("https://www.example.com/report.pdf", dpi=200)  # doctest: +SKIP
         """
-        response = fetch(url)
+        response = download(url, MAX_FILE_BYTES)
         data = response.data
         if not data:
             raise OpenError(f"Could not open {url}: it is empty.")

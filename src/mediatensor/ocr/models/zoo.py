@@ -105,8 +105,9 @@ def ocr_predictor(
             or a model. By default, rules find the regions without a network.
         ignore_regions: Parts of pages to leave out. Text in boxes (xmin, ymin, xmax, ymax), relative to the page, is
             not recognised on any page. For kinds of regions, such as ``"Page-footer"``, text and tables are dropped.
-        detect_tables: Find the tables of each page by rules: ``page.tables``, with rows, columns, spans and headers.
-            Words inside tables then do not belong to any block. This also finds regions, as ``detect_layout`` does.
+        detect_tables: Find the tables of each page: ``page.tables``, with rows, columns, spans and headers. Rules find
+            them, unless ``layout_arch`` and ``table_arch`` do. Words inside tables then do not belong to any block.
+            This also finds regions, as ``detect_layout`` does.
         table_arch: The network that finds cells in the tables that ``layout_arch`` finds. Accepts the same values as
             ``layout_arch``.
         fields: Fields to find for ``page.fields``: those of ``"invoice"`` or ``"receipt"``, or those that `FieldRule`
@@ -247,8 +248,8 @@ def video_text_predictor(
     """Return a predictor that reads the text shown in videos, with the position and the frame range of each text.
 
     Args:
-        det_arch: The detector of lines: a name from ``list_models("det_*")``, or a model.
-        reco_arch: The recogniser of lines: a name from ``list_models("reco_*")``, or a model.
+        det_arch: The detector of lines: a name from ``list_models("det_*")``, the path of a checkpoint, or a model.
+        reco_arch: The recogniser of lines: a name from ``list_models("reco_*")``, the path of a checkpoint, or a model.
         pretrained: Load weights that are stored on this machine. ``mediatensor[ocr]`` installs the weights of the
             default networks. If false, networks given by name have random weights, and return random text.
         languages: Languages of the text, such as ``"german"``; names from `VOCABS`. Only the characters of these

@@ -396,11 +396,11 @@ class FeatureExtractor(nn.ModuleDict):
         return features
 
     @torch.no_grad()
-    def shapes(self, size: int = 64) -> list[tuple[int, int, int]]:
-        """Return channels, height and width of each requested output, for an image of ``size`` by ``size`` pixels."""
+    def channels(self) -> list[int]:
+        """Return the number of channels of each requested output."""
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
-        features = self(torch.zeros(1, 3, size, size))
+        features = self(torch.zeros(1, 3, 64, 64))
         for module, training in modes:
             module.training = training
-        return [(feature.shape[1], feature.shape[2], feature.shape[3]) for feature in features]
+        return [feature.shape[1] for feature in features]

@@ -135,7 +135,7 @@ class DBNet(SegmentationDetector):
             raise InvalidArgumentError("deform_conv=True is not available: use ordinary convolutions (False).")
         super().__init__(DBPostProcessor(box_thresh, bin_thresh, assume_straight_pages), exportable, cfg, class_names)
         self.feat_extractor = feat_extractor
-        self.fpn = FeaturePyramidNetwork([shape[0] for shape in feat_extractor.shapes()], head_chans)
+        self.fpn = FeaturePyramidNetwork(feat_extractor.channels(), head_chans)
         self.prob_head = _head(head_chans, len(self.class_names))
         self.thresh_head = _head(head_chans, len(self.class_names))
         self._initialize_all_but_backbone()

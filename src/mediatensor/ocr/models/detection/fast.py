@@ -117,7 +117,7 @@ class FAST(SegmentationDetector):
     ) -> None:
         super().__init__(FASTPostProcessor(bin_thresh, box_thresh, assume_straight_pages), exportable, cfg, class_names)
         self.feat_extractor = feat_extractor
-        channels = [shape[0] for shape in feat_extractor.shapes()]
+        channels = feat_extractor.channels()
         width = channels[1]
         self.neck = FastNeck(channels[0], width)
         self.prob_head = nn.Sequential(

@@ -107,7 +107,7 @@ class LinkNet(SegmentationDetector):
         postprocessor = LinkNetPostProcessor(bin_thresh, box_thresh, assume_straight_pages)
         super().__init__(postprocessor, exportable, cfg, class_names)
         self.feat_extractor = feat_extractor
-        channels = [shape[0] for shape in feat_extractor.shapes()]
+        channels = feat_extractor.channels()
         self.fpn = LinkNetFPN(channels)
         self.classifier = nn.Sequential(
             nn.ConvTranspose2d(channels[0], head_chans, 3, 2, padding=1, output_padding=1, bias=False),

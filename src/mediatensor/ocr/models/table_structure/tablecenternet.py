@@ -377,7 +377,7 @@ class TableCenterNet(nn.Module):
         self.first_level, self.last_level = first_level, last_level
         self.exportable, self.cfg = exportable, cfg
         self.feat_extractor = feat_extractor
-        channels = [shape[0] for shape in feat_extractor.shapes()][first_level:]
+        channels = feat_extractor.channels()[first_level:]
         used = last_level - first_level
         self.dla_up = Aggregation(channels)
         self.ida_up = Merging(channels[:used], [2**level for level in range(used)])
