@@ -21,32 +21,23 @@ from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from ..shared import structure
 from .mutations import Fault, find_faults, plant
-from .running import ROOT, Result, path_of, run_fault, run_test
+from .running import Result, path_of, run_fault, run_test
 
 __all__ = ["main"]
 
 LIST = Path(__file__).with_name("faults.jsonl")
-# Shares of the wings, by prefixes of module names.
-_WINGS = {
-    "media": (45, ("_engine", "decoders", "encoders", "samplers", "transforms", "images", "isolate", "frames")),
-    "data": (16, ("datasets", "distributed", "_datasets")),
-    "text": (28, ("ocr",)),
-    "apps": (11, ("cli", "serve", "compat")),
-}
+# How many faults of the list are in each wing.
+_NUM_FAULTS = {"media": 45, "data": 20, "text": 27, "data and text": 4, "apps": 11}
 
 
 def choose(seed: int, kept: list[Fault]) -> list[Fault]:
     """Choose a hundred faults: these first, at most one in a module, and kinds in turn."""
     generator = random.Random(seed)
     chosen: list[Fault] = []
-    for number, starts in _WINGS.values():
-        modules = sorted(
-            ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-            for start in starts
-            for base in [ROOT / "src" / "mediatensor" / start, ROOT / "src" / "mediatensor" / f"{start}.py"]
-            for path in (base.rglob("*.py") if base.is_dir() else [base] if base.exists() else [])
-        )
+    for wing, number in _NUM_FAULTS.items():
+        modules = sorted(module for module in structure.modules() if structure.wing_of(module) == wing)
         generator.shuffle(modules)
         of_wing = [fault for fault in kept if fault.module in modules]
         kinds = Counter(fault.kind for fault in of_wing)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ..shared import structure
 from .mutations import Fault, plant
 
 __all__ = ["Result", "path_of", "run_fault", "run_test", "tests_of"]
@@ -27,7 +28,7 @@ _SOURCES = ROOT / "src"
 _NUM_FILES = 6
 # Imports between a module and a test that is as good as unrelated.
 _FAR = 5
-_WINGS = {"text": ("ocr",), "data": ("datasets", "distributed"), "apps": ("cli", "serve", "compat"), "media": ()}
+_FOLDERS = ("media", "data", "text", "apps")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _imported(tree: ast.AST, module: str = "", is_package: bool = False) -> set[
 def _test_imports() -> dict[Path, set[str]]:
     return {
         path: _imported(ast.parse(path.read_text(encoding="utf-8")))
-        for folder in _WINGS
+        for folder in _FOLDERS
         for path in sorted((ROOT / "tests" / folder).glob("test_*.py"))
     }
 
@@ -99,7 +100,7 @@ def tests_of(module: str, function: str) -> list[Path]:
             if current in imported and name not in distances:
                 distances[name] = distances[current] + 1
                 todo.append(name)
-    wing = next((wing for wing, names in _WINGS.items() if module.split(".")[1] in names), "media")
+    wing = "text" if module.startswith("mediatensor.ocr.") else structure.wing_of(module)
     words = _words(".".join([*module.split(".")[1:], function.lower()]))
     names = [name for name in function.split(".") if len(name) > 4 and not name.startswith("_")]
 

@@ -146,6 +146,10 @@ def test_no_folder_imports_itself_by_a_detour() -> None:
     assert structure.circles(structure.folder_graph()) == []
 
 
+def test_names_are_imported_from_where_they_are_defined() -> None:
+    assert structure.borrowed_names() == []
+
+
 def test_circles_are_found() -> None:
     graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("a"), "d": frozenset("a"), "e": frozenset()}
     assert structure.circles(graph) == [["a", "b", "c"]]

@@ -38,10 +38,7 @@ def imported_modules(tree: ast.AST, package: str, known: Iterable[str]) -> set[s
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name in known}
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*above, base] if base else above)
+            base = _source_of(node, package)
             for alias in node.names:
                 name = f"{base}.{alias.name}"
                 found |= {name} if name in known else {base} & known
@@ -58,15 +55,57 @@ def _walk_statements(tree: ast.AST) -> Iterator[ast.AST]:
             todo += getattr(node, name, [])
 
 
+def _source_of(node: ast.ImportFrom, package: str) -> str:
+    """The dotted name of the module or package that ``from ... import`` names."""
+    base = node.module or ""
+    if node.level:
+        above = package.split(".")[: len(package.split(".")) - node.level + 1]
+        base = ".".join([*above, base] if base else above)
+    return base
+
+
+@cache
+def _trees() -> dict[str, tuple[ast.Module, str]]:
+    """Every module, parsed, and the package that its relative imports start from."""
+    return {
+        name: (
+            ast.parse(path.read_text(encoding="utf-8")),
+            name if path.name == "__init__.py" else name.rpartition(".")[0],
+        )
+        for name, path in modules().items()
+    }
+
+
 @cache
 def module_graph() -> Graph:
     """Which modules each module imports."""
-    graph = {}
-    for name, path in modules().items():
-        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        imported = imported_modules(ast.parse(path.read_text(encoding="utf-8")), package, modules())
-        graph[name] = frozenset(imported - {name})
-    return graph
+    return {
+        name: frozenset(imported_modules(tree, package, modules()) - {name})
+        for name, (tree, package) in _trees().items()
+    }
+
+
+def borrowed_names() -> list[str]:
+    """The names that are imported from a module that imports them itself, except in packages, which gather names."""
+    found = []
+    for name, (tree, package) in _trees().items():
+        for node in _walk_statements(tree):
+            source = _source_of(node, package) if isinstance(node, ast.ImportFrom) else ""
+            if name != package and source in modules() and modules()[source].name != "__init__.py":
+                found += [f"{name}: {own} of {source}" for own in sorted(_imports_of(node) & _only_imported_by(source))]
+    return found
+
+
+def _only_imported_by(module: str) -> set[str]:
+    statements = list(_walk_statements(_trees()[module][0]))
+    defined = {node.name for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return set().union(*map(_imports_of, statements)) - defined
+
+
+def _imports_of(node: ast.AST) -> set[str]:
+    return (
+        {alias.asname or alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
+    )
 
 
 def package_of(module: str) -> str:

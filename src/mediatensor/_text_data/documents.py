@@ -303,7 +303,7 @@ def crop_word(page: NDArray[np.uint8], words: Words, number: int, name: str) -> 
 
     Raises `InvalidArgumentError` if the box has no pixel of the page, or is larger than the page.
     """
-    from ..ocr.utils.geometry import extract_crops, extract_rcrops
+    from ..ocr.utils._page_images import extract_crops, extract_rcrops
 
     height, width = page.shape[:2]
     box = words.boxes[number]

@@ -472,7 +472,7 @@ class LineExporter:
 
 
 def _is_same_line(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    from ..ocr.utils.metrics import box_iou
+    from ..ocr.utils._scores import box_iou
 
     if row["text"] != other["text"]:
         return False

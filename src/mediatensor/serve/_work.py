@@ -178,7 +178,7 @@ def _words(page: Page) -> list[dict[str, Any]]:
 
 
 def _table_lines(table: Table) -> list[list[Word]]:
-    from ..ocr.io._exports.reading import cell_lines
+    from ..ocr.io._elements.page_order import cell_lines
 
     return [words for cell in table.cells for words in cell_lines(cell.words)]
 

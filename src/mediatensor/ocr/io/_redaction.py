@@ -20,6 +20,7 @@ from ..utils.geometry import reading_geometry, to_quad
 from ._documents.pages import PageOfFile, StoredImage, check_index
 from ._documents.pdf import PdfDocument
 from ._elements.elements import Block, Geometry, Line, UnreadLine, Word
+from ._elements.page_order import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
 from ._elements.pages import (
     DocumentBase,
     Field,
@@ -32,7 +33,6 @@ from ._elements.pages import (
     page_origin,
     page_pixels,
 )
-from ._exports.reading import line_direction, ordered_line_words, page_reading_order, predictions_in_reading_order
 from ._exports.text import page_parts
 
 Quad: TypeAlias = NDArray[np.float64]

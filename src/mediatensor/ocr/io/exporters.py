@@ -15,11 +15,11 @@ from ..._engine.common.checks import shown
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError
 from ._elements.elements import Block, Element, to_json_safe
+from ._elements.page_order import ordered_line_words, page_reading_order, predictions_in_reading_order
 from ._elements.pages import DocumentBase, PredictionPage, Table, TextPage
 from ._exports.chunks import Chunk, Tokenizer, document_chunks
 from ._exports.hocr_alto_tsv import DEFAULT_TITLE, AltoExporter, TSVExporter, XMLExporter
 from ._exports.markup import AsciiDocExporter, HTMLExporter, MarkdownExporter
-from ._exports.reading import ordered_line_words, page_reading_order, predictions_in_reading_order
 from ._exports.searchable_pdf import PDFExporter
 from ._exports.tables import joined_tables, tables_csv, tables_xlsx
 from ._exports.text import TextExporter

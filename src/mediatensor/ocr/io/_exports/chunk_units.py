@@ -14,9 +14,9 @@ from ..._reading_order.boxes import layout_label_role, normalize_layout_label
 from ...structure._regions import line_joints
 from ...utils.geometry import box_around
 from .._elements.elements import Geometry
+from .._elements.page_order import one_line, predictions_in_reading_order
 from .._elements.pages import DocumentBase, PredictionPage, Table, TableCell, TextPage
 from .markup import MarkdownExporter
-from .reading import one_line, predictions_in_reading_order
 from .tables import pages_with_joined_tables
 from .text import FURNITURE, Part, page_parts
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 from xml.etree.ElementTree import SubElement
 
-from .reading import one_line, unread_lines
+from .._elements.page_order import one_line, unread_lines
 from .regions import Place, Region, TextRow, Token, document_pages, language_tag, page_regions, percent, tool_version
 
 DEFAULT_TITLE = "mediatensor - XML export (hOCR)"

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from .._elements.elements import UnreadLine
+from .._elements.page_order import one_line
 from .._elements.pages import Table, TableCell
-from .reading import one_line
 from .regions import Place
 from .text import TextFormat
 

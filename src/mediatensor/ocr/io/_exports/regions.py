@@ -24,8 +24,7 @@ from .._elements.elements import (
     Word,
     enclosing_geometry,
 )
-from .._elements.pages import Table, TableCell
-from .reading import (
+from .._elements.page_order import (
     line_direction,
     ordered_line_words,
     page_language,
@@ -34,6 +33,7 @@ from .reading import (
     unread_lines,
     with_unread_lines,
 )
+from .._elements.pages import Table, TableCell
 
 # Letters (Latin, Greek, Cyrillic) and punctuation that extend below the baseline.
 _DESCENDING = frozenset("gjpqyçşţķļņģŗþQJ,;()[]{}|/\\@_$§¶ßƒµβγζημξρςφχψрудцщфЏ„¿")

@@ -36,8 +36,8 @@ from .._documents.pdfium import (
     save_document,
 )
 from .._documents.picture_pdf import picture_pdf, pixels_as_jpeg, pixels_lossless
+from .._elements.page_order import one_line
 from .._elements.pages import page_origin, page_pixels
-from .reading import one_line
 from .regions import TextRow, document_pages, page_regions
 
 # Programs that extract text take the height of a glyph from the font, and ignore a descent of 0. The box glyph of this

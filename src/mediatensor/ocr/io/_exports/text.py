@@ -15,8 +15,7 @@ from ..._reading_order.boxes import layout_label_role, normalize_layout_label
 from ...structure import mend_hyphenation
 from ...utils.geometry import box_around
 from .._elements.elements import Block, Line, UnreadLine, Word
-from .._elements.pages import DocumentBase, PredictionPage, Table, TextPage
-from .reading import (
+from .._elements.page_order import (
     cell_lines,
     heading_levels,
     line_boxes,
@@ -28,6 +27,7 @@ from .reading import (
     unread_lines,
     with_unread_lines,
 )
+from .._elements.pages import DocumentBase, PredictionPage, Table, TextPage
 
 # Two cells are on one line if they overlap vertically by at least this share of the smaller height.
 _LEVEL_OVERLAP = 0.5

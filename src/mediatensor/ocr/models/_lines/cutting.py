@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ....errors import InvalidArgumentError
-from ...utils._page_images import Matrix, rotation, translation
-from ...utils.geometry import boxes_around, boxes_to_polygons, compute_expanded_shape
+from ...utils._page_images import Matrix, compute_expanded_shape, rotation, translation
+from ...utils.geometry import boxes_around, boxes_to_polygons
 from .._networks.transfers import constant, upload
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from ...io._elements.elements import line_confidence
-from ...io.elements import Character, UnreadLine
+from ...io._elements.elements import Character, UnreadLine, line_confidence
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners
 from .._networks.transfers import download
 from .cutting import (

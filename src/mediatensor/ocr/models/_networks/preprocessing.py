@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from ...._engine.common.checks import whole_number
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ....frames import Frame, FrameBatch
-from ...io.reader import Pages, open_document
+from ...io._documents.pages import Pages
+from ...io.reader import open_document
 from ...transforms import Resize
 from ...utils._page_images import Letterbox, resized
 from .transfers import constant, download, upload_images

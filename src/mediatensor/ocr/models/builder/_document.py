@@ -11,19 +11,10 @@ import numpy as np
 
 from ...._engine.common.checks import real_number
 from ....errors import InvalidArgumentError
-from ...io.elements import (
-    Block,
-    Character,
-    Document,
-    KIEDocument,
-    KIEPage,
-    LayoutElement,
-    Line,
-    Page,
-    Prediction,
-    Word,
-)
-from ...io.exporters import ordered_line_words, page_reading_order
+from ...io._elements.elements import Block, Character, Line, Prediction, Word
+from ...io._elements.page_order import ordered_line_words, page_reading_order
+from ...io._elements.pages import LayoutElement
+from ...io.elements import Document, KIEDocument, KIEPage, Page
 from ...structure import PageStructure
 from ...utils.geometry import box_around, boxes_around, to_corners
 from .._lines.cutting import Straightening

@@ -12,7 +12,8 @@ import numpy as np
 
 from ....errors import InvalidArgumentError, MissingDependencyError
 from ..._reading_order.boxes import reading_angle, rotation_matrix
-from ...io.elements import Field, LayoutElement, Table, TableCell, Word
+from ...io._elements.elements import Word
+from ...io._elements.pages import Field, LayoutElement, Table, TableCell
 from ...structure import PageStructure
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners, to_quad
 

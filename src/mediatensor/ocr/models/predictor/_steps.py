@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError
 from ..._reading_order.boxes import normalize_layout_label
 from ..._reading_order.ordering import sort_reading_order
-from ...io.elements import Block, Character, Field, KIEPage, Page, Prediction, Table, Word
-from ...io.exporters import page_reading_order
+from ...io._elements.elements import Block, Character, Prediction, Word
+from ...io._elements.page_order import page_reading_order
+from ...io._elements.pages import Field, Table
+from ...io.elements import KIEPage, Page
 from ...structure import (
     REGION_KINDS,
     FieldRule,

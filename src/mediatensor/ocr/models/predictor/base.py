@@ -17,8 +17,7 @@ from ...._engine.common.checks import check_choice, finite_number, shown
 from ...._engine.common.messages import warn_user
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
-from ...io._documents.pages import PageOfFile
-from ...io.reader import Pages
+from ...io._documents.pages import PageOfFile, Pages
 from ...structure import FieldRule
 from ...utils.geometry import boxes_around
 from .._lines.cutting import (

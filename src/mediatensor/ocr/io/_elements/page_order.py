@@ -25,8 +25,8 @@ from ..._reading_order.ordering import (
     resolve_reading_segments,
 )
 from ...utils.geometry import box_around, reading_geometry, to_corners, to_quad
-from .._elements.elements import Block, Line, Prediction, UnreadLine, Word
-from .._elements.pages import LayoutElement, PageBase, PredictionPage, Table, TextPage
+from .elements import Block, Line, Prediction, UnreadLine, Word
+from .pages import LayoutElement, PageBase, PredictionPage, Table, TextPage
 
 _VERTICAL = ("ttb-rtl", "ttb-ltr")
 # Measuring the slope of a page of straight boxes needs this many lines, each this many times as long as it is high.
