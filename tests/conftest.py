@@ -41,8 +41,8 @@ _M_MMAP_THRESHOLD = -3
 
 # These write fixtures, and need the libraries whose results they record.
 collect_ignore_glob = ["shared/record_*.py"]
-# The folder of the library's sources has another module of this name.
-collect_ignore = ["conftest.py"]
+# The folder of the library's sources has another module of this name. The planted faults are a program without tests.
+collect_ignore = ["conftest.py", "faults"]
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
