@@ -322,6 +322,19 @@ def test_pickled_decoders_and_threads_give_the_same(folder: Path) -> None:
     assert torch.equal(torch.stack(found), expected)
 
 
+def paint_noise(number: int, width: int, height: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(number).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def test_codec_threads_do_not_change_the_exports(tmp_path: Path) -> None:
+    path = tmp_path / "noise.mkv"  # noise keeps a thread busy while the next one returns its frame
+    write_clip(
+        ClipSpec("", "libx264", "matroska", options=x264(), size=(320, 240), num_frames=12, paint=paint_noise), path
+    )
+    expected, found = (VideoDecoder(path, num_ffmpeg_threads=count).get_qp_at(range(12)) for count in (1, 8))
+    assert torch.equal(found, expected)
+
+
 def test_transforms_and_sources_do_not_matter(folder: Path) -> None:
     path = media.make("h264_b_pyramid", folder)
     expected = VideoDecoder(path).get_motion_vectors_at([5, 17])

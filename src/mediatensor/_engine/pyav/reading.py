@@ -63,8 +63,8 @@ def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool, ex
     With ``is_strict``, the codec rejects damaged packets. Otherwise it conceals the damage. ``exports`` names side data
     that the codec adds to frames (`mediatensor._engine.pyav.exports.ExportKind`).
     """
-    context.thread_count = num_threads if codec_has_threads(context) else 1
-    context.thread_type = "NONE" if num_threads == 1 else _THREAD_TYPES.get(context.name, "AUTO")
+    context.thread_count = num_threads if codec_has_threads(context, exports) else 1
+    context.thread_type = "NONE" if context.thread_count == 1 else _THREAD_TYPES.get(context.name, "AUTO")
     strict = _STRICT_BY_CODEC.get(context.name, _STRICT)
     context.options = {"max_pixels": str(MAX_FRAME_PIXELS), "err_detect": strict if is_strict else "0"}
     if exports is not None:
@@ -78,8 +78,11 @@ def configure_audio_codec(context: Any, num_threads: int) -> None:
     context.options = dict(_AUDIO_OPTIONS.get(context.name, {}))
 
 
-def codec_has_threads(context: Any) -> bool:
+def codec_has_threads(context: Any, exports: str | None = None) -> bool:
     """Return whether a video codec is faster with several threads and still gives the same result."""
+    if exports is not None:
+        # A frame thread of H.264 exports the data of an earlier frame, which another thread may still be decoding.
+        return False
     kind = _THREAD_TYPES.get(context.name, "AUTO")
     return bool(context.codec.capabilities & _THREAD_CAPABILITIES[kind])
 
@@ -309,7 +312,7 @@ class VideoReader(StreamReader):
 
     @property
     def codec_has_threads(self) -> bool:
-        return codec_has_threads(self._context)
+        return codec_has_threads(self._context, self.exports)
 
     @property
     def reorder_depth(self) -> int:
