@@ -61,6 +61,13 @@ def test_sheet_of_a_range_of_times(clip: Path, tmp_path: Path) -> None:
     assert drawn_numbers(output, Grid(2, 3, 192, 128), 5) == [10, 11, 12, 13, 14]
 
 
+def test_sheet_of_times_beyond_the_video_shows_all_of_it(clip: Path, tmp_path: Path) -> None:
+    output = tmp_path / "sheet.png"
+    arguments = ["--start=-9", "--stop", "1:00:00", "--frames", "10", "--columns", "5"]
+    assert main(["sheet", str(clip), "-o", str(output), *arguments]) == 0
+    assert drawn_numbers(output, Grid(5, 2, 294, 196), 10) == list(range(2, 40, 4))
+
+
 @pytest.mark.parametrize(
     ("name", "shape"), [("sample_aspect_ratio", 2.0), ("rotated_90", 64 / 96), ("tall", 64 / 96), ("mp4", 1.5)]
 )

@@ -360,6 +360,7 @@ def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: 
     begin = index.begin_seconds if options.start_seconds is None else options.start_seconds
     end = index.end_seconds if options.stop_seconds is None else options.stop_seconds
     check_range(begin, end, index.begin_seconds, index.end_seconds)
+    begin, end = max(begin, index.begin_seconds), min(end, index.end_seconds)
     chosen = choose_frames(index.pts_seconds.tolist(), begin, end, options.num_frames)
     is_whole = (begin, end) == (index.begin_seconds, index.end_seconds)
     span = [] if is_whole else [f"from {_text.clock(begin)} to {_text.clock(end)}"]
