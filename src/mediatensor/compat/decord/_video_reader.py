@@ -250,17 +250,19 @@ class VideoReader:
         if indices:
             self._position = indices[-1] + 1
         failed = {report.index for report in batch.replaced if not report.num_missing}
-        if failed - self._failed:
-            self._failed |= failed
+        if failed:
             self._report_failures(failed)
         return batch.data
 
     def _report_failures(self, failed: set[int]) -> None:
+        is_new = not failed <= self._failed
+        self._failed |= failed
         if self._fault_tol < 0:
-            warn_user(
-                f"Frames {shown(sorted(failed))} cannot be decoded and were replaced by the nearest frames; fault_tol "
-                "limits their number."
-            )
+            if is_new:
+                warn_user(
+                    f"Frames {shown(sorted(failed))} cannot be decoded and were replaced by the nearest frames; "
+                    "fault_tol limits their number."
+                )
             return
         limit = self._fault_tol * len(self) if self._fault_tol < 1 else self._fault_tol
         if len(self._failed) > limit:
