@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import media
+import media_audio
 from mediatensor.compat import torchvision_io as io
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OpenError, SourceNotFoundError, StreamError
@@ -93,6 +94,17 @@ def test_seeking_is_exact() -> None:
     whole = AudioDecoder(CLIP).get_all_samples().data
     # The second half was decoded after a pre-roll, so AAC synthesizes other noise.
     assert (torch.cat(pieces).T - whole).abs().mean() < 1e-3
+
+
+def test_audio_after_a_gap_is_read_once_with_its_times(tmp_path: Path) -> None:
+    path = media_audio.make("gap_pcm_mkv", tmp_path)  # after a second, time jumps by half a second
+    pieces = list(io.VideoReader(path, "audio"))
+    assert torch.equal(torch.cat([piece["data"] for piece in pieces]).T, AudioDecoder(path).get_all_samples().data)
+    num_samples = 0
+    for piece in pieces:
+        seconds = num_samples / 44_100
+        assert piece["pts"] == pytest.approx(seconds + 0.5 * (seconds > 1), abs=1e-3)  # Matroska rounds times
+        num_samples += len(piece["data"])
 
 
 def test_missing_streams() -> None:

@@ -246,11 +246,10 @@ class VideoReader:
             DecodeError: if the frame cannot be decoded.
         """
         method = "frame" if self._is_video else "sound"
-        frame = self._calls.run(methodcaller(method, self._stream_index, self._position))
-        if frame is None:
+        item = self._calls.run(methodcaller(method, self._stream_index, self._position))
+        if item is None:
             raise StopIteration
-        data, pts_seconds = frame
-        self._position += 1 if self._is_video else len(data)
+        data, pts_seconds, self._position = item
         return {"data": data, "pts": pts_seconds}
 
     def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
@@ -342,8 +341,8 @@ class _Streams:
     source: Any
     num_threads: int
     decoders: dict[int, Any] = field(default_factory=dict)
-    # The last decoded audio: stream index, number of its first sample, and the samples (channels, N).
-    decoded: tuple[int, int, Tensor] | None = None
+    # The last decoded audio: stream index, and by position the pieces: (position of first sample, (samples, channels)).
+    decoded: tuple[int, dict[int, tuple[int, Tensor]]] = (-1, {})
 
     def headers(self) -> list[tuple[str, int, float | None, float | None]]:
         """Return (media type, index, rate, duration) of each video and audio stream according to its header."""
@@ -366,12 +365,13 @@ class _Streams:
         index = self._opened(VideoDecoder, stream_index).frame_index
         return index.pts_seconds.tolist(), index.key_frame_indices.tolist()
 
-    def frame(self, stream_index: int, position: int) -> tuple[Tensor, float] | None:
+    def frame(self, stream_index: int, position: int) -> tuple[Tensor, float, int] | None:
+        """Return the frame at a position, its time, and the next position; ``None`` after the last frame."""
         decoder = self._opened(VideoDecoder, stream_index)
         if position >= len(decoder):
             return None
         frame = decoder.get_frame_at(position)
-        return frame.data, frame.pts_seconds
+        return frame.data, frame.pts_seconds, position + 1
 
     def sample_at(self, stream_index: int, seconds: float) -> int:
         """Return the index of the first audio sample at or after a time."""
@@ -379,21 +379,48 @@ class _Streams:
         number = math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6)
         return max(int(number), 0)
 
-    def sound(self, stream_index: int, position: int) -> tuple[Tensor, float] | None:
+    def sound(self, stream_index: int, position: int) -> tuple[Tensor, float, int] | None:
+        """Return the first piece of audio from a position on, its time, and the next position; ``None`` at the end.
+
+        Positions are times in samples, from the start of the stream. In a gap of the time stamps, they have no audio.
+        """
+        metadata = self._opened(AudioDecoder, stream_index).metadata
+        begin, rate = metadata.begin_stream_seconds, metadata.sample_rate or 1
+        while True:
+            if self.decoded[0] != stream_index or position not in self.decoded[1]:
+                try:
+                    self.decoded = stream_index, self._decode_pieces(stream_index, position)
+                except OutOfRangeError:
+                    return None
+            start, piece = self.decoded[1][position]
+            position += _SAMPLES_AT_A_TIME
+            if len(piece):
+                return piece.contiguous(), begin + start / rate, position
+
+    def _decode_pieces(self, stream_index: int, position: int) -> dict[int, tuple[int, Tensor]]:
+        """Decode about a second from a position on; return the pieces as in ``decoded``."""
         decoder = self._opened(AudioDecoder, stream_index)
         begin, rate = decoder.metadata.begin_stream_seconds, decoder.metadata.sample_rate or 1
-        kept = self.decoded
-        if kept is None or kept[0] != stream_index or not kept[1] <= position < kept[1] + kept[2].shape[1]:
-            # Decode a multiple of the number of samples per piece, so that all pieces are complete.
-            count = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME) * _SAMPLES_AT_A_TIME
-            start, stop = begin + position / rate, begin + (position + count) / rate
-            try:
-                samples = decoder.get_samples_played_in_range(start, stop)
-            except OutOfRangeError:
-                return None
-            kept = self.decoded = (stream_index, position, samples.data)
-        piece = kept[2][:, position - kept[1] :][:, :_SAMPLES_AT_A_TIME]
-        return (piece.T.contiguous(), begin + position / rate) if piece.shape[1] else None
+
+        def decode(first: int, count: int) -> Tensor:
+            samples = decoder.get_samples_played_in_range(begin + first / rate, begin + (first + count) / rate)
+            data: Tensor = samples.data.T
+            return data
+
+        num_pieces = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME)
+        positions = [position + number * _SAMPLES_AT_A_TIME for number in range(num_pieces)]
+        whole = decode(position, num_pieces * _SAMPLES_AT_A_TIME)
+        if len(whole) in (0, num_pieces * _SAMPLES_AT_A_TIME):
+            parts = whole.tensor_split(num_pieces)
+            return {first: (first, part) for first, part in zip(positions, parts, strict=True)}
+        # The stream ends here, or its time stamps jump, so that the position of a sample is not its number in `whole`.
+        pieces = {first: (first, whole[:0]) for first in positions}
+        for first in positions:
+            with suppress(OutOfRangeError):
+                piece = decode(first, _SAMPLES_AT_A_TIME)
+                starts_in_gap = len(piece) < _SAMPLES_AT_A_TIME and not len(decode(first, 1))
+                pieces[first] = (first + _SAMPLES_AT_A_TIME - len(piece) if starts_in_gap else first, piece)
+        return pieces
 
 
 def write_video(
