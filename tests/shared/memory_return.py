@@ -6,6 +6,7 @@ glibc would keep what was freed.
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import sys
 from collections.abc import Generator
@@ -19,7 +20,9 @@ _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform =
 
 # A process that has grown by this much since it last returned memory does so after the test.
 _MUCH_BYTES = 64 << 20
-_bytes_after_last_return = 0
+# A process larger than this collects garbage if it has grown by as much since it last did so.
+_LARGE_BYTES = 900 << 20
+_bytes_after_last_return = _bytes_after_last_collection = 0
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,11 +38,21 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _return_memory() -> None:
-    global _bytes_after_last_return
+    global _bytes_after_last_return, _bytes_after_last_collection
+    _free_blocks()
+    resident_bytes = _resident_bytes()
+    if resident_bytes > max(_bytes_after_last_collection + _MUCH_BYTES, _LARGE_BYTES):
+        # Networks in cycles are few objects, for which Python would collect no garbage yet.
+        gc.collect()
+        _free_blocks()
+        _bytes_after_last_collection = resident_bytes = _resident_bytes()
+    _bytes_after_last_return = resident_bytes
+
+
+def _free_blocks() -> None:
     buffers._pool.free_idle_blocks()  # of which the library keeps up to 1 GiB
     if _malloc_trim is not None:
         _malloc_trim(0)
-    _bytes_after_last_return = _resident_bytes()
 
 
 def _resident_bytes() -> int:
