@@ -30,6 +30,12 @@ def test_lists_are_cut_into_batches_and_arrays_are_one(dtype: Any) -> None:
         assert all((batch == 0.5).all() for batch in batches)
 
 
+def test_images_of_a_batch_may_have_different_dtypes() -> None:
+    images = [np.full((80, 30, 3), 51, np.uint8), np.full((80, 30, 3), 0.2, np.float32)]
+    (batch,) = PreProcessor(SIZE, 2)(images)
+    assert torch.allclose(batch, torch.tensor(0.2 - 0.5))
+
+
 @pytest.mark.parametrize(
     ("height", "width", "symmetric", "rows", "columns"),
     [

@@ -238,6 +238,17 @@ class PageBatch:
         return masks
 
 
+def _unit_floats(picture: Tensor) -> Tensor:
+    """Convert a picture to float32 in [0, 1]. Floating-point values are not scaled."""
+    return picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
+
+
+def _stacked(pictures: Sequence[Tensor]) -> Tensor:
+    """Stack pictures of the same size. If some are uint8 and others floats, all become floats in [0, 1]."""
+    has_one_dtype = len({picture.dtype for picture in pictures}) == 1
+    return torch.stack(list(pictures if has_one_dtype else map(_unit_floats, pictures)))
+
+
 def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
     """Subtract the mean of each channel and divide by its standard deviation.
 
@@ -357,7 +368,7 @@ class PreProcessor(nn.Module):
         """
         (image,) = as_images([x])
         picture = self._letterbox().fit(image)
-        sample = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
+        sample = _unit_floats(picture)
         return (sample, self._letterbox().padding_mask(image)) if self.resize.return_padding_mask else sample
 
     def batch_inputs(
@@ -400,7 +411,7 @@ class PreProcessor(nn.Module):
         full_height, full_width = letterbox.size
         for start in range(0, len(images), self.batch_size):
             chunk = images[start : start + self.batch_size]
-            data = torch.stack([letterbox.fit(image) for image in (upload_images(chunk, device) if device else chunk)])
+            data = _stacked([letterbox.fit(image) for image in (upload_images(chunk, device) if device else chunk)])
             places = [letterbox.place(image) for image in chunk]
             yield PageBatch(
                 self.normalize(data, dtype),
@@ -514,7 +525,7 @@ class FlexiblePreProcessor(nn.Module):
                 indices = members[start : start + at_once]
                 chunk = [images[index] for index in indices]
                 pages = upload_images(chunk, device) if device else chunk
-                data = torch.stack([resized(page, size) for page in pages])
+                data = _stacked([resized(page, size) for page in pages])
                 whole = Placement(0, 0, 1, 1)
                 yield PageBatch(normalize_pixels(data, self.mean, self.std, dtype), indices, [whole] * len(indices))
 
@@ -547,8 +558,7 @@ def part_of_page(
         for low, high in ((box[1], box[3]), (box[0], box[2]))
     )
     picture = resized(page[:, y0:y1, x0:x1], (height, width))
-    unit = picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
-    picture = ((unit - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
+    picture = ((_unit_floats(picture) - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
     return normalize_pixels(picture[None], preprocessor.mean, preprocessor.std, dtype)
 
 
