@@ -191,6 +191,12 @@ def test_unreadable_page_raises_on_request() -> None:
         predictor(DocumentFile.from_images(files()))
 
 
+def test_unreadable_pillow_image_does_not_affect_other_pages() -> None:
+    with pytest.warns(UserWarning, match="page 0 is left empty"):
+        document = reader()([Image.open(io.BytesIO(files()[1])), white(20, 30)])
+    assert [page.dimensions for page in document.pages] == [(0, 0), (20, 30)]
+
+
 def test_a_document_of_bad_pages_is_empty() -> None:
     bad = files()[1]
     for make in (ocr_predictor, kie_predictor):

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 import pdf_files
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import OpenError, SourceNotFoundError
+from mediatensor.errors import InvalidArgumentError, OpenError, SourceNotFoundError
 from mediatensor.frames import Frame, FrameBatch
 from mediatensor.ocr.io import DocumentFile
 from mediatensor.ocr.models import detection_predictor, kie_predictor, ocr_predictor, recognition_predictor
@@ -92,6 +92,20 @@ def test_list_may_mix_files_and_images(tmp_path: Path, expected: dict[str, Any])
     ):
         document = reader()(sources)
         assert [content(document, i) for i in range(len(document.pages))] == [expected] * num_pages
+
+
+@pytest.mark.parametrize("mode", ["LA", "RGBA", "RGBa"])
+def test_transparent_parts_of_pillow_images_are_white(mode: str) -> None:
+    image = Image.new("RGBA", (40, 30), (0, 0, 0, 0))
+    image.paste((0, 0, 0, 255), (10, 10, 20, 20))
+    expected = np.full((30, 40, 3), 255, np.uint8)
+    expected[10:20, 10:20] = 0
+    np.testing.assert_array_equal(reader()([image.convert(mode)]).pages[0].page, expected)
+
+
+def test_pillow_images_with_an_unknown_range_of_values_are_rejected() -> None:
+    with pytest.raises(InvalidArgumentError, match="mode 'F'"):
+        reader()([Image.new("F", (40, 30), 1.0)])
 
 
 def test_pdf_is_recognised_by_its_content(tmp_path: Path) -> None:

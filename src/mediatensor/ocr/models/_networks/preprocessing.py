@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from ...._engine.common.checks import whole_number
-from ....errors import InvalidArgumentError, MissingDependencyError
+from ....errors import DecodeError, InvalidArgumentError, MissingDependencyError, PageError
 from ....frames import Frame, FrameBatch
+from ...io._documents.images import page_of_pillow
 from ...io._documents.pages import Pages
 from ...io.reader import open_document
 from ...transforms import Resize
@@ -93,7 +94,7 @@ def as_tensor(image: Image) -> Tensor:
     if isinstance(image, Frame):
         image = image.data
     if isinstance(image, PIL.Image.Image):
-        image = np.asarray(image.convert("RGB"))
+        image = pixels_of_pillow(image)
     if isinstance(image, np.ndarray):
         if image.dtype not in (np.uint8, np.float16, np.float32):
             raise _wrong_type(image.dtype)
@@ -115,6 +116,21 @@ def as_tensor(image: Image) -> Tensor:
     if 0 in tensor.shape:
         raise InvalidArgumentError(f"incorrect input shape: {tuple(tensor.shape)} has no pixels.")
     return tensor.permute(2, 0, 1) if channels_last else tensor
+
+
+def pixels_of_pillow(image: PIL.Image.Image) -> npt.NDArray[np.uint8]:
+    """Convert a Pillow image to an array (H, W, 3), in the same way as image files: transparent parts become white.
+
+    Pillow decodes a file only when its pixels are needed. If it cannot decode the file, raise `PageError`.
+    """
+    try:
+        image.load()
+    except Exception as error:  # for damaged data, Pillow raises almost any exception
+        raise PageError(f"A Pillow image cannot be read: {error}.") from error
+    try:
+        return page_of_pillow(image)
+    except DecodeError as error:
+        raise InvalidArgumentError(f"a Pillow image of mode {image.mode!r}: {error}; convert it to 'L'.") from None
 
 
 def check_values(images: Sequence[Tensor]) -> None:

@@ -47,7 +47,15 @@ from .._lines.turning import (
     turns_of_straight_lines,
     turns_on_turned_page,
 )
-from .._networks.preprocessing import FlexiblePreProcessor, Image, as_tensor, check_values, get_language, page_sources
+from .._networks.preprocessing import (
+    FlexiblePreProcessor,
+    Image,
+    as_tensor,
+    check_values,
+    get_language,
+    page_sources,
+    pixels_of_pillow,
+)
 from .._networks.transfers import compile_network, spread, spreads, uncompiled_module, upload_images
 from ..builder import DocumentBuilder, KIEDocumentBuilder
 from ..builder._document import PageWords
@@ -594,5 +602,5 @@ def _result_image(sources: Any, index: int) -> Any:
         return PageOfFile(sources, index)
     source = sources[index]
     if isinstance(source, PIL.Image.Image):
-        return np.asarray(source.convert("RGB"))
+        return pixels_of_pillow(source)
     return source.data if isinstance(source, Frame) else source
