@@ -191,6 +191,13 @@ def test_unreadable_page_raises_on_request() -> None:
         predictor(DocumentFile.from_images(files()))
 
 
+def test_unreadable_file_does_not_affect_images_in_the_same_list() -> None:
+    with pytest.warns(UserWarning, match="page 2 is left empty"):
+        document = reader()([white(20, 30), white(30, 40), files()[1]])
+    assert [page.dimensions for page in document.pages] == [(20, 30), (30, 40), (0, 0)]
+    assert [page.error is None for page in document.pages] == [True, True, False]
+
+
 def test_unreadable_pillow_image_does_not_affect_other_pages() -> None:
     with pytest.warns(UserWarning, match="page 0 is left empty"):
         document = reader()([Image.open(io.BytesIO(files()[1])), white(20, 30)])

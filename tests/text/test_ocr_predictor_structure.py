@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+import pdf_files
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr import DocumentFile, kie_predictor, ocr_predictor
 from mediatensor.ocr.io import Document
@@ -249,6 +250,12 @@ def test_pictures_on_a_page_of_words_are_read() -> None:
     assert {"Words", "of", "the", "file", "Delivery", "2048", "packed", "$21.49"} <= set(words)
     assert words["Words"] == 1.0
     assert words["packed"] < 1.0
+
+
+def test_words_of_a_file_in_a_list_with_images_are_used() -> None:
+    blank = np.full((20, 30, 3), 255, np.uint8)
+    words = words_of(reader(text_layer=True)([blank, pdf_document([pdf_files.text_page((72, 700, "Hello"))])]))
+    assert [(word.value, word.confidence) for word in words] == [("Hello", 1.0)]
 
 
 def test_a_page_without_words_is_read() -> None:

@@ -43,7 +43,8 @@ MAX_ENLARGEMENT = 2.0
 def page_sources(pages: Any) -> Sequence[Any]:
     """Return the pages of a predictor's input as a sequence; see `OCRPredictor.forward` for the accepted inputs.
 
-    Pages of documents are loaded only when they are accessed.
+    Pages of documents are loaded only when they are accessed. If a list has documents and images, the item for each
+    page of a document is a document of this one page.
     """
     if isinstance(pages, Pages):
         return pages
@@ -58,7 +59,11 @@ def page_sources(pages: Any) -> Sequence[Any]:
     if all(isinstance(document, Pages) for document in documents):
         joined: Sequence[Any] = reduce(operator.add, documents)
         return joined
-    return [page for document in documents for page in (document if isinstance(document, Pages) else [document])]
+    return [
+        page
+        for document in documents
+        for page in (map(document.select, range(len(document))) if isinstance(document, Pages) else [document])
+    ]
 
 
 def single_images(images: Any) -> Iterator[Image]:

@@ -336,11 +336,12 @@ class TextPredictor(nn.Module):
         Otherwise, return the words of its text layer, or an empty page whose ``error`` says why it cannot be loaded.
         """
         try:
-            if self.text_layer and isinstance(sources, Pages):
-                known = self._text_layer_words(sources, index)
+            document, number = _document_of(sources, index)
+            if self.text_layer and isinstance(document, Pages):
+                known = self._text_layer_words(document, number)
                 if known is not None:
                     return known
-            return as_tensor(sources[index])
+            return as_tensor(document[number])
         except PageError as error:
             if self.on_error == "raise":
                 raise
@@ -404,8 +405,9 @@ class TextPredictor(nn.Module):
 
     def _unreadable(self, sources: Any, index: int, reason: str) -> PageWords:
         image: Any = np.zeros((0, 0, 3), np.uint8)
-        if isinstance(sources, Pages):
-            image = PageOfFile(sources, index, is_readable=False)
+        document, number = _document_of(sources, index)
+        if isinstance(document, Pages):
+            image = PageOfFile(document, number, is_readable=False)
         return PageWords(image, (0, 0), {name: no_words() for name in self._class_names}, error=reason)
 
     @property
@@ -596,10 +598,18 @@ def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
     return [one for one in listed if isinstance(one, str)], [one for one in listed if not isinstance(one, str)]
 
 
+def _document_of(sources: Any, index: int) -> tuple[Any, int]:
+    """Return the sequence that loads a page, which is ``sources`` or a document in it, and the page's index in it."""
+    if not isinstance(sources, Pages) and isinstance(sources[index], Pages):
+        return sources[index], 0
+    return sources, index
+
+
 def _result_image(sources: Any, index: int) -> Any:
     """Return the image that the read page keeps. If the page is from a file, its image is loaded only on demand."""
-    if isinstance(sources, Pages):
-        return PageOfFile(sources, index)
+    document, number = _document_of(sources, index)
+    if isinstance(document, Pages):
+        return PageOfFile(document, number)
     source = sources[index]
     if isinstance(source, PIL.Image.Image):
         return pixels_of_pillow(source)
