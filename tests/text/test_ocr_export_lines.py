@@ -277,11 +277,12 @@ def test_lines_are_cut_as_the_recogniser_saw_them(quarter_turns: int) -> None:
     assert [text for text, _ in read] == list(LINES)
 
 
-def test_lines_of_every_kind_of_page_are_cut() -> None:
+def test_lines_of_every_kind_of_page_are_cut(tmp_path: Path) -> None:
     page = text_page().image
     expected = [(line.value, line.geometry) for line in reader().cut_lines(page)]
     tensor = torch.from_numpy(page).permute(2, 0, 1)
-    for other in (tensor, tensor.float() / 255, Image.fromarray(page)):
+    Image.fromarray(page).save(tmp_path / "page.png")
+    for other in (tensor, tensor.float() / 255, Image.fromarray(page), tmp_path / "page.png"):
         lines = reader().cut_lines(other)
         assert [(line.value, line.geometry) for line in lines] == expected
         assert all(line.image.dtype == np.uint8 for line in lines)

@@ -227,7 +227,8 @@ def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight:
     ``regions`` (N, 4) are the ignored regions, which are made white in the crops. If ``straight``, the position of a
     line is the straight box that encloses it, otherwise a quad.
     """
-    image = whiten_regions(as_tensor(page.image), regions)
+    # The image of a page from a file is loaded on demand.
+    image = whiten_regions(as_tensor(page.image() if callable(page.image) else page.image), regions)
     plan = page.straightened
     if plan is not None:
         image = straighten(image, plan)
