@@ -1,4 +1,4 @@
-"""Pictures, encoders, frames and transforms with tensors that are not on the CPU."""
+"""Pictures, encoders, frames and transforms with tensors that are not on the CPU, and with another default dtype."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from mediatensor.encoders import AudioEncoder, Encoder, JpegEncoder, PngEncoder,
 from mediatensor.errors import DeviceError, InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioSamplesBatch, AudioVideoClip, Frame, FrameBatch, ReplacedFrame
 from mediatensor.ocr import models
+from mediatensor.samplers import audio_clips_at_regular_timestamps
 from mediatensor.transforms import (
     CenterCrop,
     LogMelSpectrogram,
@@ -382,3 +383,36 @@ def test_spectrograms_on_a_device(default_device: torch.device) -> None:
         result = on_device(moved)
     assert (seen.num_waits, seen.uploads) == (0, []), seen
     torch.testing.assert_close(result.cpu(), expected)
+
+
+# --- the default dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_audio_is_float32_whatever_the_default_dtype(dtype: torch.dtype) -> None:
+    chirp = torch.linspace(0, 200, 8_000, dtype=torch.float32).square().sin()[None]
+    wav = AudioEncoder(chirp, sample_rate=16_000).to_tensor("wav")
+    expected = compute_audio(wav, chirp)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        found = compute_audio(wav, chirp)
+    finally:
+        torch.set_default_dtype(default)
+    for name, data in found.items():
+        assert data.dtype == torch.float32, name
+        assert torch.equal(data, expected[name]), name
+
+
+def compute_audio(wav: Tensor, chirp: Tensor) -> dict[str, Tensor]:
+    decoder, converter = decoders.AudioDecoder(wav), decoders.AudioConverter()
+    with decoders.Demuxer(wav, streams="audio") as demuxer:
+        converter.convert(demuxer.streams[0].make_decoder().decode(next(demuxer))[0])
+    return {
+        "an empty range": decoder.get_samples_played_in_range(0.25, 0.25).data,
+        "the end of a conversion": converter.drain().data,
+        "clips": audio_clips_at_regular_timestamps(
+            decoder, seconds_between_clip_starts=0.2, seconds_per_clip=0.1, sampling_range_end=0.5
+        ).data,
+        "a spectrogram": LogMelSpectrogram()(chirp),
+    }

@@ -92,7 +92,7 @@ def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tu
     except OutOfRangeError:
         if len(ranges) > 1:
             return [data for span in spans for data in existing_samples(decoder, grid, [span])]
-        return [torch.empty(grid.num_channels, 0, device="cpu")]
+        return [torch.empty(grid.num_channels, 0, dtype=torch.float32, device="cpu")]
 
 
 def with_silence(

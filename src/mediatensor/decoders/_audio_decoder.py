@@ -282,7 +282,7 @@ class AudioDecoder(Closing):
             first, last = sample_range(start, stop, begin, output.sample_rate)
             plan, pts_seconds = SamplePlan.of_range(first, last, stream_rate, output), max(begin, start)
         if plan.first == plan.last:
-            data = torch.empty((output.num_channels, 0), device="cpu")
+            data = torch.empty((output.num_channels, 0), dtype=torch.float32, device="cpu")
         else:
             data = handle.read(plan, self.metadata.duration_seconds)
             if data.shape[1] == 0 and start is not None and handle.is_at_end:

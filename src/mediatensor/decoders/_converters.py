@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -198,7 +199,7 @@ class AudioConverter(NotPickled):
                 )
             if self._is_drained or self._resampler is None:
                 channels = self._wanted_channels or self._form.num_channels
-                samples = torch.empty(channels, 0).numpy()
+                samples = np.empty((channels, 0), np.float32)
             else:
                 samples = self._resampler.finish()
             self._is_drained = True

@@ -51,7 +51,7 @@ class _AudioPlan(NamedTuple):
         grid, length = self.grid, self.length
         firsts = [grid.offset(seconds) for seconds in self.starts]
         pieces = existing_samples(decoder, grid, [(first, first + length) for first in firsts])
-        data = torch.zeros(len(self.starts), grid.num_channels, length, device="cpu")
+        data = torch.zeros(len(self.starts), grid.num_channels, length, dtype=torch.float32, device="cpu")
         num_valid = [
             _write_clip(clip, samples, seconds, self.policy)
             for clip, samples, seconds in zip(data, pieces, self.starts, strict=True)

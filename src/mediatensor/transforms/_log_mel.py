@@ -117,7 +117,8 @@ class LogMelSpectrogram(nn.Module):
                     f"pad_to_seconds must be a positive number of seconds, or None (got {pad_to_seconds!r})."
                 )
             self._padded_length = max(1, round(pad_to_seconds * self.sample_rate))
-        self.register_buffer("window", torch.hann_window(self.n_fft, device="cpu"), persistent=False)
+        window = torch.hann_window(self.n_fft, dtype=torch.float32, device="cpu")
+        self.register_buffer("window", window, persistent=False)
         self.register_buffer("filters", _slaney_mel_filters(self.sample_rate, self.n_fft, self.num_mels), False)
 
     def forward(self, samples: AudioSamples | Tensor) -> Tensor:
