@@ -119,6 +119,7 @@ def test_close_and_with(flac: Truth) -> None:
         decoder.get_all_samples,
         lambda: decoder.get_samples_played_in_range(0.0, 0.1),
         lambda: decoder.get_samples_played_in_ranges([(0.0, 0.1)]),
+        lambda: next(decoder.chunks()),
     ):
         with pytest.raises(ClosedError):
             call()

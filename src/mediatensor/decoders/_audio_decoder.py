@@ -315,7 +315,8 @@ class AudioDecoder(Closing):
     def _chunks(
         self, seconds: float, step: float, sample_rate: int | None, num_channels: int | None, *, pad_last: bool
     ) -> Iterator[AudioSamples]:
-        decoder = copy.copy(self)
+        with self._pool.borrow():  # raises `ClosedError` if this decoder is closed
+            decoder = copy.copy(self)
         decoder._sample_rate, decoder._num_channels = sample_rate, num_channels
         with decoder:
             begin = decoder.metadata.begin_stream_seconds
