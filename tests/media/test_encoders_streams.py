@@ -80,9 +80,21 @@ def test_streams_that_were_decoded_together_stay_in_sync(
             step()
     begin = min(video_begin, audio_begin)
     found = [float(probe(path, kind)[0]["start_time"]) for kind in ("v:0", "a:0")]
-    # With a rate, frames are on its grid, so they are off by at most half a frame of 1/25 second.
-    assert found[0] == pytest.approx(video_begin - begin, abs=1e-3 if frame_rate is None else 0.0201)
+    assert found[0] == pytest.approx(video_begin - begin, abs=1e-3)
     assert found[1] == pytest.approx(audio_begin - begin, abs=1e-3)
+
+
+@pytest.mark.parametrize("extension", ["mov", "mkv"])
+def test_video_that_starts_within_a_frame_keeps_its_offset(extension: str, tmp_path: Path) -> None:
+    path = tmp_path / f"video.{extension}"
+    encoder = Encoder()
+    video = encoder.add_video(height=64, width=64, frame_rate=2, codec="mpeg4")
+    audio = encoder.add_audio(sample_rate=RATE, num_channels=1, codec="pcm_s16le")
+    with encoder.open_file(path):
+        video.add_frames(batch(5.2, num_frames=3, rate=2))
+        audio.add_samples(samples(5.0))
+    assert VideoDecoder(path).frame_index.pts_seconds.tolist() == pytest.approx([0.2, 0.7, 1.2], abs=1e-3)
+    assert AudioDecoder(path).metadata.begin_stream_seconds == 0.0
 
 
 def test_data_without_times_starts_at_time_zero(tmp_path: Path) -> None:

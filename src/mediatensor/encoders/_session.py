@@ -283,12 +283,13 @@ class Session:
 
     def _moved(self, stream: int, packet: Any) -> Any:
         """Shift a packet's times by the offset of its stream in the file, and return the packet."""
-        assert self._muxer is not None
-        seconds = self.timeline.offset_seconds(stream)
-        offset = round(seconds / self._muxer.tracks[stream].time_base) if seconds else 0
+        offset = Fraction(self.timeline.offset_seconds(stream))
         if offset:
-            packet.pts = None if packet.pts is None else packet.pts + offset
-            packet.dts = None if packet.dts is None else packet.dts + offset
+            # The encoder's unit can be a whole frame. The file's unit is finer, unless it stores only frame numbers.
+            unit, file_unit = packet.time_base, packet.stream.time_base
+            packet.pts = None if packet.pts is None else round((packet.pts * unit + offset) / file_unit)
+            packet.dts = None if packet.dts is None else round((packet.dts * unit + offset) / file_unit)
+            packet.duration, packet.time_base = round(packet.duration * unit / file_unit), file_unit
         return packet
 
     # Finishing and failing
