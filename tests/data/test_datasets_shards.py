@@ -362,6 +362,7 @@ def test_sources_that_only_ffmpeg_can_open_are_named(tmp_path: Path) -> None:
         ([3], "{}.tar", "row 0 is of type int"),
         ([{"n": object()}], "{}.tar", "in the column 'n'"),
         ([{"a/b": b""}], "{}.tar", "ending of a file name"),
+        ([{"jpg": b"", "obs/state": np.zeros(1)}], "{}.tar", "an array in the column 'obs/state'"),
         ([{1: b""}], "{}.tar", "must be text"),
         ({3}, "{}.tar", "ordered"),
         ([Item(b"%PDF-", extra={"pdf": b""})], "{}.tar", "two files with the ending 'pdf'"),

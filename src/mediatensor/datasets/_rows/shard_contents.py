@@ -89,6 +89,8 @@ def _add_value(contents: RowContents, name: str, value: Any, place: str, *, is_t
     elif _is_image(value):
         _add_image(contents, name, value, place)
     elif isinstance(value, Tensor | np.ndarray) and value.ndim:
+        if not is_table:
+            _check_suffix(name, "an array", place)
         contents.arrays[name] = _array_of(value, name, place) if isinstance(value, Tensor) else value
         if contents.arrays[name].dtype.hasobject:
             raise InvalidArgumentError(f"{place} has an array of Python objects in the column {name!r}.")
@@ -181,11 +183,15 @@ def _array_of(tensor: Tensor, name: str, place: str) -> np.ndarray:
         ) from None
 
 
-def _add_file(contents: RowContents, suffix: str, data: bytes, place: str) -> None:
+def _check_suffix(suffix: str, what: str, place: str) -> None:
     if not _SUFFIX.fullmatch(suffix):
         raise InvalidArgumentError(
-            f"{place} has bytes in the column {suffix!r}. This name must be the ending of a file name, such as 'jpg'."
+            f"{place} has {what} in the column {suffix!r}. This name must be the ending of a file name, such as 'jpg'."
         )
+
+
+def _add_file(contents: RowContents, suffix: str, data: bytes, place: str) -> None:
+    _check_suffix(suffix, "bytes", place)
     if suffix.lower() in map(str.lower, contents.files):
         raise InvalidArgumentError(f"{place} has two files with the ending {suffix!r}. Rename a column.")
     contents.files[suffix] = data
