@@ -449,6 +449,15 @@ def test_files_that_are_not_archives_are_errors_of_one_row(tmp_path: Path) -> No
             item.source.open()
 
 
+def test_damaged_shard_may_have_a_name_that_is_not_unicode(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.tar")
+    path.write_bytes(b"no archive")
+    items = pickle.loads(pickle.dumps(TarItems(path)))
+    assert [item.name for item in items] == [str(path)]
+    with pytest.raises(ReadError, match="damaged at byte"):
+        items[0].source.open()
+
+
 def test_labels_come_from_a_function(shards: Path) -> None:
     def label(item: Item) -> str:
         return item.extra["txt"]

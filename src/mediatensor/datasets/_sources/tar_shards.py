@@ -34,6 +34,8 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
 _BUFFER_BYTES = 1 << 16
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
+# A description of damage contains the path of the shard, which may not be valid Unicode.
+_KEY_ENCODING = ("utf-8", "surrogatepass")
 _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 
 
@@ -358,7 +360,7 @@ class _Index:
 
     def add(self, shard: int, key: str, members: Mapping[str, Member]) -> None:
         self._shards.append(shard)
-        self._keys += key.encode()
+        self._keys += key.encode(*_KEY_ENCODING)
         self._key_ends.append(len(self._keys))
         for suffix, member in members.items():
             number = self._number_of_suffix.setdefault(suffix, len(self._suffix_names))
@@ -378,12 +380,12 @@ class _Index:
         A damaged shard ends with a sample without members, whose key describes the damage.
         """
         for index in range(len(self)):
-            key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
+            key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode(*_KEY_ENCODING)
             yield self._shards[index], key, self._member_ends[index + 1] > self._member_ends[index]
 
     def __getitem__(self, index: int) -> tuple[int, str, dict[str, Member]]:
         """Return (shard number, key, members by suffix) of a sample."""
-        key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode()
+        key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode(*_KEY_ENCODING)
         members = {}
         for i in range(self._member_ends[index], self._member_ends[index + 1]):
             suffix = self._suffix_names[self._suffixes[i]]
