@@ -242,6 +242,16 @@ def test_states_that_do_not_fit_are_refused(shards: list[Path]) -> None:
             make_loader(**{"shards": shards, **options}).load_state_dict([state, other])
 
 
+def test_invalid_epoch_does_not_move_a_loader(shards: list[Path]) -> None:
+    loader = make_loader(shards)
+    next(iter(loader))
+    state = loader.state_dict()
+    assert state["given"]
+    with pytest.raises(InvalidArgumentError, match="epoch must be"):
+        loader.set_epoch(-1)
+    assert (loader.epoch, loader.state_dict()) == (0, state)
+
+
 def test_a_state_is_small_however_many_samples_were_given(tmp_path: Path) -> None:
     shards = number_shards(tmp_path, (500, 500))
     _, state = read_some(make_loader(shards, 2, batch_size=16, shuffle_buffer=8), 50)

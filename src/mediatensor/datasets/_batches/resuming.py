@@ -400,9 +400,9 @@ class StreamProgress:
         return bool(self._given.intervals())
 
     def set_epoch(self, epoch: int) -> None:
+        self.stream.set_epoch(epoch)  # this raises an error if the epoch is invalid
         self._last_epoch = (self.epoch, self._given)
         self.epoch, self._given = epoch, GivenRows()
-        self.stream.set_epoch(epoch)
 
     def take(self, batch_and_rows: tuple[Any, Sequence[int]]) -> Any:
         """Return the batch in a result of `WithRows`, and record its rows as read."""
