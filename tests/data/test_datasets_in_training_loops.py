@@ -236,6 +236,11 @@ def test_a_loader_that_gives_batches_as_they_come_is_refused() -> None:
         DataLoader(dataset(8), 2, num_workers=2, in_order=False)
 
 
+def test_timeout_without_workers_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="timeout limits the wait for workers"):
+        DataLoader(dataset(8), 2, timeout=5)
+
+
 @pytest.mark.parametrize("shuffle", [3, "window", None], ids=str)
 def test_shuffling_by_something_else_is_refused(shuffle: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="shuffle must be"):

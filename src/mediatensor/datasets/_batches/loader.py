@@ -425,8 +425,10 @@ def _check_options(collate_fn: Callable[[list[Any]], Any], options: Mapping[str,
     whole_number("num_workers", options.get("num_workers", 0), at_least=0)
     if options.get("prefetch_factor") is not None:
         whole_number("prefetch_factor", options["prefetch_factor"], at_least=1, or_none=True)
-    if finite_number("timeout", options.get("timeout", 0)) < 0:
+    if (timeout := finite_number("timeout", options.get("timeout", 0))) < 0:
         raise InvalidArgumentError(f"timeout must be a number of seconds, at least 0 (got {options['timeout']!r}).")
+    if timeout and not options.get("num_workers"):
+        raise InvalidArgumentError(f"timeout limits the wait for workers (got {timeout:g}), but num_workers is 0.")
 
 
 def _context_without_fork(context: Any) -> Any:
