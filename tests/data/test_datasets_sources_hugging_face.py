@@ -13,7 +13,7 @@ import torch
 from forked import run_program
 from lazy_modules import import_on_use
 from mediatensor._engine.pyav.encoding import write_test_pattern
-from mediatensor.datasets import AudioClips, DataLoader, DocumentPages, Item, VideoClips, as_items
+from mediatensor.datasets import AudioClips, DataLoader, DocumentPages, Item, VideoClips, as_items, check_dataset
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 
@@ -256,6 +256,23 @@ def test_large_media_are_not_copied(form: str, tmp_path: Path) -> None:
     assert torch.equal(frames, VideoDecoder(tmp_path / "clip.mp4")[:])
     again = pickle.loads(pickle.dumps(source))
     assert torch.equal(VideoDecoder(again)[:], frames)
+
+
+def test_checks_tell_rows_with_equal_names_apart(tmp_path: Path) -> None:
+    write_test_pattern(tmp_path / "clip.mp4", width=64, height=48, num_frames=2)
+    space = (1 << 17).to_bytes(4, "big") + b"free" + bytes((1 << 17) - 8)  # large media have no copy in memory
+    contents = [(tmp_path / "clip.mp4").read_bytes() + space, space]
+    for same_table in (True, False):
+        tables = [contents] if same_table else [[one] for one in contents]
+        findings: list[Any] = []
+        for table in tables:
+            stored = datasets.Dataset.from_dict(
+                {"video": [{"bytes": one, "path": "clip.mp4"} for one in table]},
+                features=datasets.Features({"video": datasets.Video()}),
+            )
+            report = check_dataset(stored, decode=False, num_workers=0, state_file=tmp_path / f"{same_table}.state")
+            findings += [[finding.kind for finding in file.findings] for file in report.files]
+        assert findings == [[], ["unreadable"]]
 
 
 def memory() -> list[int]:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 from ..._engine.common.checks import check_choice, items_of, path_text, real_number, whole_number
 from ..._engine.common.messages import progress
 from ..._engine.sources.output_files import write_error
+from ..._engine.sources.source import make_source
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources.dispatch import as_items, item_alone, place_of
 from .._sources.items import Item, MediaKind
@@ -195,8 +196,8 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
         asked += f" {state.hexdigest()}"
     try:
         place = place_of(item)
-    except InvalidArgumentError:  # a user's own source has no columns
-        return f"{item.name} {asked}"
+    except InvalidArgumentError:  # without a path, only the contents identify a file: several can have the same name
+        return f"{_digest_of(item)} {asked}"
     if "bytes" in place:
         return f"{hashlib.blake2b(place['bytes'], digest_size=16).hexdigest()} {asked}"
     path = place.pop("path") or ""
@@ -208,6 +209,20 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
     except (OSError, ValueError):
         return f"{text} {asked}"
     return f"{text} {status.st_size} {status.st_mtime_ns} {asked}"
+
+
+def _digest_of(item: Item) -> str:
+    """Return a digest of the item's bytes, or its name if they cannot be read."""
+    from .media import hash_bytes
+
+    try:
+        reader = make_source(item.source).open_bytes()
+        if reader is None:
+            return item.name
+        with closing(reader):
+            return hash_bytes(reader)[1]
+    except MediaTensorError:
+        return item.name
 
 
 @contextmanager

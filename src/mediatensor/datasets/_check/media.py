@@ -17,6 +17,7 @@ from ..._engine.containers.truncated_files import breaks_off, stated_audio_secon
 from ..._engine.index.holes import describe_holes
 from ..._engine.metadata import container_metadata
 from ..._engine.pyav.opening import ContainerInfo, read_container_info
+from ..._engine.sources.readers import Reader
 from ..._engine.sources.source import make_source
 from ...decoders import AudioDecoder, ContainerMetadata, Demuxer, FrameIndex, VideoDecoder
 from ...decoders._access import access_to
@@ -76,6 +77,15 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
+def hash_bytes(reader: Reader) -> tuple[int, str]:
+    """Return the number of bytes that a reader has, and their digest."""
+    state, size = hashlib.blake2b(digest_size=16), 0
+    while data := reader.read(_HASHED_BYTES_AT_A_TIME):
+        state.update(data)
+        size += len(data)
+    return size, state.hexdigest()
+
+
 def _bytes_of(source: Any) -> tuple[int | None, str | None, bool, float | None]:
     """Return the number of bytes, their digest, whether the end of the file is missing, and the stated audio length.
 
@@ -85,12 +95,9 @@ def _bytes_of(source: Any) -> tuple[int | None, str | None, bool, float | None]:
     if reader is None:
         return None, None, False, None
     with closing(reader):
-        state, size = hashlib.blake2b(digest_size=16), 0
-        while data := reader.read(_HASHED_BYTES_AT_A_TIME):
-            state.update(data)
-            size += len(data)
+        size, digest = hash_bytes(reader)
         is_cut, audio_seconds = breaks_off(reader.read_at, size), stated_audio_seconds(reader.read_at, size)
-        return size, state.hexdigest(), is_cut, audio_seconds
+        return size, digest, is_cut, audio_seconds
 
 
 def _check_streams(
