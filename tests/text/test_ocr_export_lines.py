@@ -316,6 +316,14 @@ def test_export_lines_writes_from_python(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "lines")[3]["file"].startswith("images/more-p000")
 
 
+def test_lines_keep_their_images_when_the_document_has_changed(tmp_path: Path) -> None:
+    predictor: Any = FakePredictor()
+    for level in (40, 80):
+        file = export_lines([np.full((8, 8, 3), level, np.uint8)], tmp_path, predictor)
+    row = rows_of(tmp_path)[-1]
+    assert (row["text"], np.asarray(Image.open(file.parent / row["file"])).max()) == ("level 40", 40)
+
+
 @pytest.mark.parametrize("name", ["correct.html", "images/page-0002.png"])
 def test_export_lines_replaces_no_file_of_others(tmp_path: Path, name: str) -> None:
     page, folder = [np.full((8, 8, 3), 5, np.uint8)], tmp_path / "lines"

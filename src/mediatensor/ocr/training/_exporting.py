@@ -50,8 +50,8 @@ def export_lines(
       the predictor left a line out of the text of the page, ``unread`` has the reason;
     * ``correct.html``, which shows each image with a field to correct its text. Open it in any browser.
 
-    If ``lines.jsonl`` exists, its lines stay unchanged and new lines are added after them. Therefore your corrections
-    are kept when you add documents, even if you add the same document again.
+    If ``lines.jsonl`` exists, its lines and their images stay unchanged, and new lines are added after them. Therefore
+    your corrections are kept when you add documents, even if you add the same document again.
 
     Args:
         pages: A document, a path, or a list of page images, as predictors accept them.
@@ -159,17 +159,21 @@ class LineFolder:
     ) -> list[dict[str, Any]]:
         """Write an image for each line of a page, and return rows that describe the lines, for `add`.
 
-        The image names start with ``stem`` and, if another document already uses it, a number.
+        The image names start with ``stem`` and, if another document already uses it, a number. Images of lines that are
+        already in ``lines.jsonl`` are not replaced.
         """
         begin = self._free_stem(stem, source) + (f"-p{page_index + 1:04d}" if has_pages else "")
         rows = []
+        known = {row["file"] for row in self._rows()}
         if lines:
             (self._folder / "images").mkdir(parents=True, exist_ok=True)
         for number, line in enumerate(lines, 1):
             file = f"images/{begin}-{number:04d}.png"
-            data = io.BytesIO()
-            Image.fromarray(line.image).save(data, "PNG")
-            write_file(self._folder / file, data.getvalue())
+            # The line may have changed, and then the text in `lines.jsonl` fits only the image that was stored with it.
+            if file not in known or not (self._folder / file).exists():
+                data = io.BytesIO()
+                Image.fromarray(line.image).save(data, "PNG")
+                write_file(self._folder / file, data.getvalue())
             row: dict[str, Any] = {
                 "file": file,
                 "text": line.value,
