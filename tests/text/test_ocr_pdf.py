@@ -184,7 +184,7 @@ def test_every_source_gives_the_same_pages(kind: str, tmp_path: Path) -> None:
     ("selection", "expected"),
     [
         (range(1, 3), [1, 2]), ([2, 0, 0], [2, 0, 0]), (slice(None, None, -1), [2, 1, 0]), (-1, [2]), ((1,), [1]),
-        (range(2, -1, -1), [2, 1, 0]),
+        (range(2, -1, -1), [2, 1, 0]), (np.array([2, 0]), [2, 0]), (np.int64(-1), [2]),
     ],
 )  # fmt: skip
 def test_pages_can_be_selected(selection: Any, expected: list[int]) -> None:
@@ -217,14 +217,14 @@ def test_missing_page_is_refused() -> None:
             read_pdf(THREE, pages=[0, wrong])
         with pytest.raises(OutOfRangeError):
             pages.text_layer(wrong)
-    for wrong_type in (1.0, None, "0", [0]):
+    for wrong_type in (1.0, None, "0", [0], np.array([0, 1])):
         with pytest.raises(TypeError, match="int and slice"):
             pages[wrong_type]  # type: ignore[index]
         with pytest.raises(InvalidArgumentError, match="should be an int"):
             pages.text_layer(wrong_type)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("wrong", [[], range(0), slice(5, 9), "0", 1.5, [0.5], [True], slice("a", None)])
+@pytest.mark.parametrize("wrong", [[], range(0), slice(5, 9), "0", 1.5, [0.5], [True], slice("a", None), [[0, 1]]])
 def test_invalid_selections_are_refused(wrong: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         read_pdf(THREE, pages=wrong)

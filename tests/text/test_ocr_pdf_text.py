@@ -42,7 +42,7 @@ def ink_around(pages: Pages, word: Word) -> list[float]:
 
 
 @pytest.mark.parametrize("entries", TURNS)
-@pytest.mark.parametrize("options", [{}, {"rotation": 90}, {"rotation": 180, "scale": 3}, {"crop": (20, 30, 40, 60)}])
+@pytest.mark.parametrize("options", [{}, {"rotation": 90.0}, {"rotation": 180, "scale": 3}, {"crop": (20, 30, 40, 60)}])
 def test_boxes_match_the_ink(entries: str, options: dict[str, object]) -> None:
     pages = read_pdf(pdf_files.document([CONTENT], entries=entries), **{"scale": 4, **options})
     words = pages.text_layer(0)

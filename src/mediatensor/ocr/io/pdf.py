@@ -80,10 +80,10 @@ def read_pdf(
         >>> pages[0].shape, pages.text_layer(0)[0].value
         ((389, 556, 3), 'Delivery')
     """
-    _check_render_arguments(kwargs)
+    kwargs = _check_render_arguments(kwargs)
     if password is not None and not isinstance(password, str):
         raise InvalidArgumentError(f"password should be a str, or None (got {type(password).__name__}).")
-    options = PdfOptions(_check_scale(scale, dpi), bool(rgb_mode), check_max_pixels(max_pixels), dict(kwargs))
+    options = PdfOptions(_check_scale(scale, dpi), bool(rgb_mode), check_max_pixels(max_pixels), kwargs)
     if timeout_seconds is not None:
         timeout_seconds = _check_timeout(timeout_seconds, options)
     return Pages([PdfDocument(file, password, options, timeout_seconds)]).select(pages)
@@ -116,9 +116,11 @@ def _check_scale(scale: Any, dpi: Any) -> float:
     return number if dpi is None else number / _POINTS_PER_INCH
 
 
-def _check_render_arguments(arguments: Mapping[str, Any]) -> None:
+def _check_render_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments, with the rotation as an int, because PDFium takes no other numbers."""
     refuse_unknown("read_pdf", arguments, sorted(_RENDER_ARGUMENTS))
-    if arguments.get("rotation", 0) not in (0, 90, 180, 270):
+    rotation = real_number("rotation", arguments.get("rotation", 0))
+    if rotation not in (0, 90, 180, 270):
         raise InvalidArgumentError(f"rotation = {arguments['rotation']!r} should be 0, 90, 180 or 270.")
     crop = arguments.get("crop", (0, 0, 0, 0))
     try:
@@ -129,3 +131,4 @@ def _check_render_arguments(arguments: Mapping[str, Any]) -> None:
         raise InvalidArgumentError(
             f"crop = {crop!r} should be the widths to cut off at left, bottom, right and top, in points of at least 0."
         )
+    return {**arguments, "rotation": int(rotation)} if "rotation" in arguments else dict(arguments)

@@ -124,9 +124,12 @@ def check_index(index: object, length: int, name: str) -> int:
     ``name`` describes the index in error messages. An index that is not an integer, or is out of range, raises an
     error.
     """
-    if isinstance(index, (bool, np.bool_)) or not hasattr(index, "__index__"):
+    try:
+        number = operator.index(index)  # type: ignore[arg-type]
+    except TypeError:  # also of an array of several numbers
+        number = None
+    if number is None or isinstance(index, (bool, np.bool_)):
         raise InvalidArgumentError(f"{name} should be an int (got {index!r}).")
-    number = operator.index(index)
     if not -length <= number < length:
         raise OutOfRangeError(f"{name} {number} is out of range: there are {length} pages, from 0 to {length - 1}.")
     return number % length
@@ -147,7 +150,7 @@ def selected(pages: PageNumbers, length: int) -> range | tuple[int, ...]:
             numbers: range | tuple[int, ...] = range(length)[pages]
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"pages = {pages!r} is not a slice of page numbers: {error}.") from None
-    elif hasattr(pages, "__index__"):
+    elif hasattr(pages, "__index__") and not np.ndim(pages):
         numbers = (check_index(pages, length, "Page number"),)
     elif isinstance(pages, (str, bytes)) or not hasattr(pages, "__iter__"):
         raise InvalidArgumentError(
@@ -232,7 +235,7 @@ class Pages(Sequence[NDArray[np.uint8]]):
         """
         if isinstance(index, slice):
             return Pages(self._documents, self._numbers[index])
-        if not hasattr(index, "__index__"):
+        if not hasattr(index, "__index__") or np.ndim(index):
             raise TypeError(f"Unsupported index type: {type(index)}. Supported types are int and slice.")
         document, number = self._locate(index)
         return document.read(number)
