@@ -90,6 +90,8 @@ def test_missing_keys_are_named() -> None:
         Page.from_dict(exported)
     with pytest.raises(InvalidArgumentError, match="Document is a dictionary"):
         Document.from_dict([])  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="'error' = 5"):
+        Page.from_dict(page_of().export() | {"error": 5})
 
 
 # Construction

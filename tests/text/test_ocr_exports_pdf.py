@@ -516,7 +516,9 @@ def test_pages_without_images_are_refused() -> None:
         Page(np.zeros((4, 4, 3), np.float32), [], 0, (4, 4)).export_as_pdf()
 
 
-@pytest.mark.parametrize("options", [{"dpi": 0}, {"dpi": float("nan")}, {"quality": 0}, {"quality": 101}])
+@pytest.mark.parametrize(
+    "options", [{"dpi": 0}, {"dpi": float("nan")}, {"dpi": "144"}, {"quality": 0}, {"quality": 101}, {"quality": 90.5}]
+)
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         PDFExporter(**options)

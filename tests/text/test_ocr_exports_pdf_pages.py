@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import pdf_files
-from mediatensor.errors import PageError, SourceNotFoundError
+from mediatensor.errors import OpenError, PageError, SourceNotFoundError
 from mediatensor.ocr import DocumentFile
 from mediatensor.ocr.io import Block, Document, Line, Page, Pages, Word
 from mediatensor.ocr.io._documents.pages import PageOfFile
@@ -197,6 +197,9 @@ def test_missing_or_changed_files_are_refused(tmp_path: Path) -> None:
         document.export_as_pdf()
     path.unlink()
     with pytest.raises(SourceNotFoundError, match=r"book\.pdf"):
+        document.export_as_pdf()
+    path.mkdir()
+    with pytest.raises(OpenError, match=r"book\.pdf"):
         document.export_as_pdf()
 
 

@@ -188,6 +188,8 @@ class OpenPdf(KeyedPdf):
                     source = if_refused.enter_context(open(source, "rb"))
                 except FileNotFoundError:
                     raise SourceNotFoundError(f"No such file or directory: {source!r}.") from None
+                except OSError as error:
+                    raise OpenError(f"Could not open {self._name} as a PDF document: {error}.") from None
             try:
                 document = pdfium.PdfDocument(source, password=self._password, autoclose=True)
             except pdfium.PdfiumError as error:

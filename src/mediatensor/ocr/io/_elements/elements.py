@@ -255,7 +255,7 @@ _ANYTHING: _Expected = (lambda value: True, "anything")
 _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("pages blocks lines words artefacts cells layout tables fields characters unread", _is_list, "a list"),
     ("name key value reason type", lambda value: isinstance(value, str), "a text"),
-    ("script", lambda value: value is None or isinstance(value, str), "a text or None"),
+    ("error script", lambda value: value is None or isinstance(value, str), "a text or None"),
     ("confidence objectness_score", _is_number, "a number"),
     ("level page_idx row_start row_end col_start col_end num_rows num_cols", _is_whole, "a whole number"),
     ("dimensions", _is_size, "(height, width)"),

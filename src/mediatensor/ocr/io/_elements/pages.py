@@ -490,7 +490,7 @@ class PageBase(Element):
         values = cls._stored_values(save_dict)
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
-        values["error"] = save_dict.get("error")
+        values["error"] = stored(save_dict, "error", cls) if "error" in save_dict else None
         values["unread"] = [UnreadLine.from_dict(line) for line in stored_list(save_dict, "unread", cls)]
         values["fields"] = [Field.from_dict(field) for field in stored_list(save_dict, "fields", cls)]
         return values

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...._engine.common.checks import real_number, whole_number
 from ....errors import EncodeError, InvalidArgumentError, PageError
 from .._documents.images import ImageDocument
 from .._documents.pages import PageOfFile, StoredImage
@@ -335,7 +336,7 @@ class PDFExporter:
             ``False``, each page is stored as an image of its pixels.
 
     Raises:
-        InvalidArgumentError: if ``dpi`` is not positive, or ``quality`` is not from 1 to 100.
+        InvalidArgumentError: if ``dpi`` is not positive, or ``quality`` is not a whole number from 1 to 100.
 
     Example:
         >>> import numpy as np
@@ -355,12 +356,10 @@ class PDFExporter:
         *,
         keep_pages: bool = True,
     ) -> None:
-        if not 0 < dpi < float("inf"):
+        self.dpi = real_number("dpi", dpi)
+        if not 0 < self.dpi < float("inf"):
             raise InvalidArgumentError(f"dpi = {dpi!r} should be a positive number of pixels per inch.")
-        if not 1 <= quality <= 100:
-            raise InvalidArgumentError(f"quality = {quality!r} should be from 1 to 100.")
-        self.dpi = dpi
-        self.quality = quality
+        self.quality = whole_number("quality", quality, at_least=1, at_most=100)
         self.lossless = lossless
         self.direction = direction
         self.keep_pages = keep_pages
