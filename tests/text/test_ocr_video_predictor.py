@@ -273,6 +273,7 @@ def test_kinds_limit_the_tracks(clip: Path) -> None:
     ("options", "named"),
     [
         ({"region": (0, 0, 1)}, "region"),
+        ({"kinds": 5}, "kinds"),
         ({"region": (0.5, 0, 0.2, 1)}, "region"),
         ({"kinds": ["captions"]}, "kinds"),
         ({"kinds": []}, "kinds"),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mediatensor.decoders import SubtitleDecoder
-from mediatensor.errors import InvalidArgumentError, WriteError
+from mediatensor.errors import InvalidArgumentError, ReadError, SourceTypeError, WriteError
 from mediatensor.ocr.drawing import find_faces
 from mediatensor.ocr.io import Block, Line, Page, Word
 from mediatensor.ocr.video import Alternative, Captions, Place, Slide, TextTrack, TrackLine, VideoReading
@@ -275,6 +275,10 @@ def test_formats_and_destinations_are_checked(tmp_path: Path) -> None:
         reading.save(tmp_path / "talk.doc")
     with pytest.raises(WriteError):
         reading.save(tmp_path / "nowhere" / "talk.json")
+    with pytest.raises(SourceTypeError, match="got 5"):
+        VideoReading.load(5)  # type: ignore[arg-type]
+    with pytest.raises(ReadError, match="null"):
+        VideoReading.load("talk\0.json")
     reading.save(tmp_path / "talk.doc", "csv")
     assert (tmp_path / "talk.doc").read_bytes().startswith(b"kind,start_seconds,")
 

@@ -21,7 +21,14 @@ import media_audio
 import media_subtitles
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
-from mediatensor.errors import DecodeError, EncodeError, InvalidArgumentError, RedactionError, SizeChangeError
+from mediatensor.errors import (
+    DecodeError,
+    EncodeError,
+    InvalidArgumentError,
+    RedactionError,
+    SizeChangeError,
+    SourceTypeError,
+)
 from mediatensor.ocr import video_text_predictor
 from mediatensor.ocr.video import Alternative, Place, TextTrack, VideoReading
 
@@ -335,9 +342,12 @@ def test_wrong_calls_are_refused(gray_clip: Path, tmp_path: Path) -> None:
         (target, [re.compile(r"\d*")], [], "matches the empty text"),
         (target, [], [(0.2, 0.2, 0.1, 0.3)], "xmin < xmax"),
         (target, [], [(0.2, 0.2)], "xmin, ymin"),
+        (target, [], 0.5, "regions must be a series of boxes"),
     ):
         with pytest.raises(InvalidArgumentError, match=re.escape(words)):
             reading.redact(gray_clip, path, *texts, regions=regions)
+    with pytest.raises(SourceTypeError, match="got 5"):
+        reading.redact(gray_clip, 5, "Meyer")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="80x90"):
         replace(reading, width=80).redact(gray_clip, target, "Meyer")
     sounding = media_audio.make("av_mp4", tmp_path)

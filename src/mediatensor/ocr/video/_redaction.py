@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeAlias
 
-from ..._engine.common.checks import shown
+from ..._engine.common.checks import path_text, shown
 from ..._engine.common.messages import warn_user
 from ..._engine.sources.output_files import check_outputs
 from ...decoders import VideoDecoder
@@ -56,6 +56,8 @@ def redact_video(
 
     ``tracks`` and ``size`` (height, width) come from the reading.
     """
+    if not isinstance(regions, Iterable):
+        raise InvalidArgumentError(f"regions must be a series of boxes (got {shown(regions)}).")
     spans = [_Span(float("-inf"), float("inf"), _region(region)) for region in regions]
     if not texts and not spans:
         raise InvalidArgumentError("There is nothing to redact: give a text, a regular expression, a track or regions.")
@@ -72,7 +74,7 @@ def redact_video(
             )
     is_open = isinstance(video, VideoDecoder)
     with nullcontext(video) if is_open else VideoDecoder(video) as decoder:
-        check_outputs([path], [getattr(decoder._video.spec.source, "path", None)])
+        check_outputs([path_text("path", path)], [getattr(decoder._video.spec.source, "path", None)])
         found_size = decoder.metadata.height, decoder.metadata.width
         if found_size != size:
             raise InvalidArgumentError(

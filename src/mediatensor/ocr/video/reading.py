@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..._engine.common.checks import MAX_INT, shown, whole_number
+from ..._engine.common.checks import MAX_INT, path_text, shown, whole_number
 from ..._engine.common.display import png_of, show_picture
 from ..._engine.common.messages import json_bytes
 from ..._engine.sources.output_files import write_file
@@ -230,6 +230,7 @@ class VideoReading:
         Raises:
             SourceNotFoundError: The file does not exist.
             ReadError: The file cannot be read, is larger than 256 MiB, or is not JSON.
+            SourceTypeError: ``path`` is not a path.
             InvalidArgumentError: The JSON is not a stored reading.
 
         Example:
@@ -238,14 +239,14 @@ class VideoReading:
             >>> VideoReading.load("silent.json").num_frames
             300
         """
-        file = Path(path)
+        file = Path(path_text("path", path))
         try:
             size = file.stat().st_size
             written = file.read_bytes() if size <= MAX_STORED_BYTES else b""
         except FileNotFoundError:
             raise SourceNotFoundError(f"Could not open input file: {file} does not exist.") from None
-        except OSError as error:
-            raise ReadError(f"{file} cannot be read ({error.strerror}).") from error
+        except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+            raise ReadError(f"{str(file)!r} cannot be read ({error}).") from error
         if size > MAX_STORED_BYTES:
             raise ReadError(f"{file} has {size} bytes, more than the limit of {MAX_STORED_BYTES}.")
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -633,7 +633,7 @@ def _check_region(region: Sequence[float] | None) -> Region:
 def _check_kinds(kinds: Sequence[TextKind] | None) -> tuple[TextKind, ...]:
     if kinds is None:
         return KINDS
-    chosen: tuple[Any, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    chosen: tuple[Any, ...] = tuple(kinds) if isinstance(kinds, Iterable) and not isinstance(kinds, str) else (kinds,)
     if not chosen or any(kind not in KINDS for kind in chosen):
         raise InvalidArgumentError(f"kinds={shown(kinds)}: give one or more of {', '.join(KINDS)}.")
     return chosen
