@@ -128,6 +128,12 @@ def test_invalid_arguments_are_refused() -> None:
         draw_random_line(rng, languages=[])
     with pytest.raises(InvalidArgumentError, match="characters has nothing"):
         draw_random_line(rng, characters=" ")
+    with pytest.raises(InvalidArgumentError, match="no face"):
+        draw_line("word", rng, faces=[])
+    with pytest.raises(InvalidArgumentError, match="no face"):
+        draw_random_line(rng, texts=[" "])
+    with pytest.raises(InvalidArgumentError, match="damage has 'rain'"):
+        draw_line("word", rng, look=LineLook(damage=(("rain", 1.0),)))
     for text in ("", "two\nlines"):
         with pytest.raises(InvalidArgumentError, match="text is"):
             draw_line(text, rng)

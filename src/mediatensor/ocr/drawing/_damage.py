@@ -174,6 +174,8 @@ _DAMAGES: dict[str, tuple[Callable[[Image.Image, float, random.Random], Image.Im
 def damaged(image: Image.Image, steps: tuple[tuple[str, float], ...], rng: random.Random) -> Image.Image:
     """Apply several kinds of damage (name, amount) to an image, one after the other. Names are keys of ``_DAMAGES``."""
     for name, amount in steps:
+        if name not in _DAMAGES:
+            raise InvalidArgumentError(f"damage has {name!r}; accepted: {', '.join(_DAMAGES)}")
         image = _DAMAGES[name][0](image, amount, rng)
     return image
 

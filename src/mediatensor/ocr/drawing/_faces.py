@@ -213,7 +213,7 @@ def random_face(rng: random.Random, text: str, faces: Sequence[Face] | None) -> 
     """
     known = _installed() if faces is None else tuple(faces)
     families = _families(known)
-    for _ in range(40):
+    for _ in range(40 if families else 0):
         face = rng.choice(rng.choice(families))
         if face.has(text):
             return face

@@ -356,7 +356,7 @@ def random_text(
     for _ in range(6):
         if texts:
             words = rng.choice(texts).split()
-            start = rng.randrange(len(words)) if rng.random() < 0.5 else 0
+            start = rng.randrange(max(1, len(words))) if rng.random() < 0.5 else 0
             text = " ".join(words[start : start + rng.randint(1, 10)])
         else:
             language = rng.choice(languages)
