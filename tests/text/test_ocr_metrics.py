@@ -95,6 +95,12 @@ def test_average_precision_matches_hand_computation() -> None:
     assert metric.summary()["mAP@[.5:.95]"] == 1.0
 
 
+def test_average_precision_is_the_same_again() -> None:
+    metric, box, label = ObjectDetectionMetric(iter([0.5, 0.75])), np.array([[0, 0, 10, 10]]), np.array([0])
+    metric.update(box, box, label, label, np.ones(1))
+    assert metric.summary() == metric.summary()
+
+
 def test_average_precision_handles_pages_without_boxes() -> None:
     none, no_labels, box, label = np.zeros((0, 4)), np.zeros(0, int), np.array([[0, 0, 10, 10]]), np.array([0])
     metric = ObjectDetectionMetric()

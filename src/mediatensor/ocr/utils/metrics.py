@@ -349,7 +349,9 @@ class ObjectDetectionMetric:
         num_classes: int | None = None,
         use_polygons: bool = False,
     ) -> None:
-        self.iou_thresholds = np.round(np.arange(10) * 0.05 + 0.5, 2) if iou_thresholds is None else iou_thresholds
+        self.iou_thresholds = (
+            np.round(np.arange(10) * 0.05 + 0.5, 2) if iou_thresholds is None else list(iou_thresholds)
+        )
         self.num_classes = num_classes
         self.use_polygons = use_polygons
         self.reset()
