@@ -242,6 +242,16 @@ def test_transforms_accept_any_size_and_dtype(name: str, dtype: torch.dtype) -> 
                 assert 0 <= sample.image.min() <= sample.image.max() <= 1
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_integers_of_any_dtype_have_the_range_of_bytes(name: str) -> None:
+    image = picture(33, 50, 3).mul(255).to(torch.uint8)
+    small, large = (
+        seeded(3, lambda dtype=dtype: ALL[name](Sample(image.to(dtype)))).image for dtype in (torch.uint8, torch.int32)
+    )
+    assert large.dtype == torch.int32
+    assert (small.int() - large).abs().max() <= 1
+
+
 def test_pictures_that_fit_are_not_made_narrower() -> None:
     # 32 / (32 / 117) is a little less than 117.
     line = Sample(torch.ones(1, 32, 117))

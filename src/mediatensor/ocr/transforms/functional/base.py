@@ -180,7 +180,7 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
     """Make an image grey, tint it with a random colour, and invert it: dark on white becomes coloured on dark.
 
     Args:
-        img: Tensor (..., 3, H, W) or (..., 1, H, W): uint8 in [0, 255] or floating point in [0, 1].
+        img: Tensor (..., 3, H, W) or (..., 1, H, W): integers in [0, 255] or floating point in [0, 1].
         min_val: Before inversion, each channel is multiplied by a random factor. The smallest factor is ``min_val``, in
             [0, 1], and the largest is 1. The factors come from PyTorch's global generator.
 
@@ -203,8 +203,8 @@ def invert_colors(img: Tensor, min_val: float = 0.6) -> Tensor:
         red, green, blue = (weight * img[..., channel, :, :] for channel, weight in enumerate(_LUMINANCE))
         grey = (red + green + blue).to(img.dtype)[..., None, :, :]
     factors = min_val + (1 - min_val) * torch.rand([*img.shape[:-3], 3, 1, 1], device="cpu")
-    if img.dtype == torch.uint8:
-        return 255 - (grey.float() * factors.to(img.device)).to(torch.uint8)
+    if not img.dtype.is_floating_point:
+        return 255 - (grey.float() * factors.to(img.device)).to(img.dtype)
     return 1 - grey * factors.to(img.device, img.dtype)
 
 

@@ -280,13 +280,13 @@ class GaussianNoise(ShowsArguments, nn.Module):
         """Add noise to the image of ``sample``.
 
         Returns:
-            A new `Sample`. Its image has the same dtype. Values are clipped to [0, 255] if the dtype is uint8, and to
-            [0, 1] if it is a floating-point type.
+            A new `Sample`. Its image has the same dtype. Values are clipped to [0, 255] if it is an integer type, and
+            to [0, 1] if it is a floating-point type.
         """
         image = image_of(sample)
         noise = self.mean + self.std * torch.randn(image.shape, device=image.device)
-        if image.dtype == torch.uint8:
-            return sample.replace(image=(image + 255 * noise).round().clamp(0, 255).to(torch.uint8))
+        if not image.dtype.is_floating_point:
+            return sample.replace(image=_convert_floats(image + 255 * noise, image.dtype))
         return sample.replace(image=(image + noise.to(image.dtype)).clamp(0, 1))
 
 
@@ -367,8 +367,8 @@ class RandomShadow(ShowsArguments, nn.Module):
     def forward(self, sample: Sample) -> Sample:
         """Return a new `Sample` with a shadow on the image. The dtype of the image stays the same."""
         image = image_of(sample)
-        if image.dtype == torch.uint8:
-            return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), torch.uint8))
+        if not image.dtype.is_floating_point:
+            return sample.replace(image=_convert_floats(random_shadow(image.float(), self.opacity_range), image.dtype))
         return sample.replace(image=random_shadow(image, self.opacity_range).clamp(0, 1))
 
 
