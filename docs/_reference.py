@@ -59,6 +59,7 @@ def file_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+@cache
 def public_modules() -> dict[str, list[str]]:
     """The names in ``__all__`` of every module whose path has no part that starts with an underscore."""
     found = {}
@@ -70,6 +71,7 @@ def public_modules() -> dict[str, list[str]]:
     return found
 
 
+@cache
 def exported_names(module: str) -> list[str]:
     for node in parsed(module).body:
         if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "__all__" for to in node.targets):
