@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mediatensor.datasets import Item, VideoClips
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import Demuxer, VideoDecoder
 from mediatensor.errors import ClosedError, InvalidArgumentError, SourceTypeError
 from mediatensor.samplers import Scene, clips_at_scenes, find_scenes
 from mediatensor.transforms import CenterCrop
@@ -223,6 +223,19 @@ def test_damaged_frames_follow_the_error_policy(cut_film: tuple[Path, list[Shot]
     scenes = find_scenes(VideoDecoder(cut_off))
     assert len(scenes) > 1
     assert starts(scenes) == first_frames(shots)[: len(scenes)]
+
+
+def test_scenes_have_the_indices_of_the_decoder_after_a_lost_frame(tmp_path: Path) -> None:
+    shots = [Shot(16, 1), Shot(16, 4), Shot(16, 2)]
+    path = film(tmp_path / "film", shots, "key frames at cuts")
+    packet = list(Demuxer(path))[4].data
+    path.write_bytes(path.read_bytes().replace(packet, packet[:8] + bytes(len(packet) - 8)))
+    decoder = VideoDecoder(path)
+    assert len(decoder) == 48, "the packets do not show that a frame is lost"
+    scenes = find_scenes(decoder, min_frames=5)
+    assert starts(scenes) == [0, 15, 31]
+    assert decoder.get_frame_at(31).pts_seconds == scenes[2].begin_seconds
+    assert len(decoder) == 47
 
 
 def test_clips_stay_within_their_scenes(cut_film: tuple[Path, list[Shot]]) -> None:

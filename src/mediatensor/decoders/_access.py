@@ -356,10 +356,14 @@ class VideoAccess:
             self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
         video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
+        own = None if isinstance(self._frames, ApproximateFrames) else self._frames
+        frames = ExactFrames(video, None, None if own is None else own.index)
         try:
-            yield ExactFrames(video, None, None if isinstance(self._frames, ApproximateFrames) else self._frames.index)
+            yield frames
         finally:
             video.pool.close()
+            if own is not None:
+                own.correct_like(frames)  # the caller knows the frames by the indices that it got
 
 
 class AudioAccess:

@@ -133,6 +133,13 @@ class ExactFrames:
                 self._index = self._replacement[1]
             return self.index
 
+    def correct_like(self, other: ExactFrames) -> None:
+        """If ``other``, which began with the index of this object, has replaced it, use the better index here too."""
+        with self._lock:
+            if other._replacement is not None and other._replacement[0] is self._index:
+                self._replacement = other._replacement
+                self._index = other._replacement[1]
+
     def restore_packet_index(self) -> None:
         """Use the index made from packets again, even if an index made by decoding has replaced it."""
         with self._lock:
