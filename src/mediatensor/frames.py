@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, overload
@@ -267,11 +268,13 @@ class FrameBatch(_Result):
     def _replaced_at(self, key: Any) -> tuple[ReplacedFrame, ...]:
         count = self.pts_seconds.numel()
         kept = torch.arange(count, device="cpu").reshape(self.pts_seconds.shape)[key].flatten().tolist()
+        # Positions also count the frames that were left out, which have no row in the batch.
+        left_out = sorted(report.position for report in self.replaced if report.used_index is None)
         return tuple(
             replace(report, position=position)
             for position, old in enumerate(kept)
             for report in self.replaced
-            if report.position == old and report.used_index is not None
+            if report.used_index is not None and report.position - bisect_left(left_out, report.position) == old
         )
 
     def to(self, *args: Any, **kwargs: Any) -> FrameBatch:

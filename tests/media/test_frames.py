@@ -96,6 +96,13 @@ def test_reports_of_replaced_frames_follow_indexing() -> None:
     batch = batch_of(4, replaced=(ReplacedFrame(10, "damaged", 1, 9), ReplacedFrame(13, "damaged", 3, 12)))
     assert [(r.index, r.position) for r in batch[1:3].replaced] == [(10, 0)]
     assert [(r.index, r.position) for r in batch[[3, 1]].replaced] == [(13, 0), (10, 1)]
+
+
+def test_indexing_moves_reports_past_frames_that_were_left_out() -> None:
+    left_out, hole = ReplacedFrame(11, "damaged", 1), ReplacedFrame(13, "a hole", 3, 13, num_missing=2)
+    batch = batch_of(4, replaced=(left_out, hole))  # frames 10, 12, 13 and 14 of five
+    assert [[(r.index, r.position) for r in frame.replaced] for frame in batch] == [[], [], [(13, 0)], []]
+    assert [(r.index, r.position) for r in batch[1:].replaced] == [(13, 1)]
     assert batch[0].replaced == ()
 
 
