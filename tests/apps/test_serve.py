@@ -23,6 +23,7 @@ from PIL import Image
 
 import hostile_references as hostile
 import images
+import media
 import pdf_files
 from lazy_modules import import_on_use
 from mediatensor.cli import main
@@ -120,6 +121,17 @@ def test_frames_are_those_of_the_decoder(server: Server, clip: Path) -> None:
             pixels = np.array(Image.open(io.BytesIO(archive.read(name))))
             np.testing.assert_array_equal(pixels, frame.permute(1, 2, 0).numpy())
     assert server.post("/video/frames", clip.read_bytes(), indices="100000").status == 400
+
+
+def test_frames_with_equal_times_have_their_own_indices(server: Server, tmp_path: Path) -> None:
+    path = media.make("equal_pts_mkv", tmp_path)
+    with VideoDecoder(path) as decoder:
+        times = decoder.frame_index.pts_seconds.tolist()
+    first = next(index for index, seconds in enumerate(times) if seconds == times[index + 1])
+    given = {"indices": f"{first},{first + 1},-1", "seconds": str(times[first])}
+    answer = server.post("/video/frames", path.read_bytes(), **given)
+    expected = [first, first + 1, len(times) - 1, first + 1]
+    assert [frame["index"] for frame in answer.json["frames"]] == expected
 
 
 def test_probe_is_that_of_the_command(server: Server, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:

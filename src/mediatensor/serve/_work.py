@@ -538,16 +538,18 @@ def frame_picture(path: str, seconds: float | None, max_width: int | None) -> by
 def decode_frames(path: str, options: Options) -> dict[str, bytes]:
     """Return frames of a video as data URLs in ``result.json``, or as ``frames.zip``; see `FramesOptions`."""
     with _open_video(path) as decoder:
-        decoded = [decoder.get_frame_at(index) for index in options["indices"]]
-        decoded += [decoder.get_frame_played_at(seconds) for seconds in options["seconds"]]
-        if not decoded:
-            decoded = [decoder.get_frame_at(0)]
+        indices = options["indices"] or (() if options["seconds"] else (0,))
+        decoded = [(index, decoder.get_frame_at(index)) for index in indices]
+        decoded += [(None, decoder.get_frame_played_at(seconds)) for seconds in options["seconds"]]
         pts_seconds = decoder.frame_index.pts_seconds
         frames = []
-        for frame in decoded:
+        for index, frame in decoded:
             pixels = _pixels(frame)
             make = png_of if options["image"] == "png" else jpeg_of
-            index = int(torch.searchsorted(pts_seconds, frame.pts_seconds))
+            if index is None:  # of several frames with equal times, the last one is played
+                index = int(torch.searchsorted(pts_seconds, frame.pts_seconds, right=True)) - 1
+            elif index < 0:
+                index += len(pts_seconds)
             frames.append((index, frame.pts_seconds, pixels.shape[:2], make(pixels, options["max_width"])))
     if options["answer"] == "zip":
         return {"frames.zip": _zip_frames(frames, options["image"])}
