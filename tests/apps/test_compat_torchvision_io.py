@@ -137,6 +137,25 @@ def test_sound_and_fractions_of_frame_rates_are_written(tmp_path: Path) -> None:
     assert torch.allclose(io.read_video(path)[1], tone, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("video_array", "frames"),
+        ("video_array", [[0], [0, 0]]),
+        ("options", 5),
+        ("audio_array", "samples"),
+        ("audio_fps", "fast"),
+        ("audio_options", {"b": "high"}),
+    ],
+)
+def test_arguments_that_cannot_be_written(name: str, value: Any, tmp_path: Path) -> None:
+    frames, samples = torch.zeros(1, 16, 16, 3, dtype=torch.uint8), torch.zeros(1, 8000)
+    arguments = {"video_array": frames, "fps": 25, "audio_array": samples, "audio_fps": 8000, name: value}
+    with pytest.raises(InvalidArgumentError, match=name):
+        io.write_video(tmp_path / "out.mp4", **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.usefixtures("forked_processes")
 def test_a_time_limit_changes_nothing_else() -> None:
     frames, samples, info = io.read_video(CLIP, 0.2, 0.4, pts_unit="sec", timeout_seconds=60)
@@ -146,7 +165,7 @@ def test_a_time_limit_changes_nothing_else() -> None:
     assert info == here[2]
 
 
-@pytest.mark.parametrize("start", [float("nan"), "now", float("-inf")])
+@pytest.mark.parametrize("start", [float("nan"), "now", float("-inf"), float("inf")])
 def test_times_that_are_none(start: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="start_pts"):
         io.read_video(CLIP, start, pts_unit="sec")

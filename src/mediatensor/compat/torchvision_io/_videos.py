@@ -80,7 +80,7 @@ def read_video(
         raise InvalidArgumentError(f"output_format must be 'THWC' or 'TCHW' (got {shown(output_format)}).")
     check_choice("pts_unit", pts_unit, ("pts", "sec"))
     for name, value in (("start_pts", start_pts), ("end_pts", end_pts)):
-        if value is not None and not isinstance(value, Fraction) and value != math.inf:
+        if value is not None and not isinstance(value, Fraction) and (name, value) != ("end_pts", math.inf):
             finite_number(name, value)
     if end_pts is not None and end_pts < start_pts:
         raise InvalidArgumentError(f"end_pts = {end_pts} must not be less than start_pts = {start_pts}.")
@@ -465,7 +465,7 @@ def write_video(
         >>> read_video("frames.mp4")[0].shape
         torch.Size([10, 48, 64, 3])
     """
-    frames = torch.as_tensor(video_array, dtype=torch.uint8)
+    frames = _tensor("video_array", video_array, torch.uint8)
     if frames.ndim != 4 or frames.shape[3] != 3 or len(frames) == 0:
         raise InvalidArgumentError(f"video_array must be frames (T, H, W, 3) (got {shown(frames)}).")
     sound = None
@@ -473,18 +473,30 @@ def write_video(
         if audio_fps is None:
             raise InvalidArgumentError("audio_array needs audio_fps, the number of samples per second.")
         options_of_sound = options_dict("audio_options", audio_options, _sound_options)
-        sound = (_samples(audio_array), int(audio_fps), audio_codec, _sound_options(**options_of_sound))
-    work = partial(_write, path_text("filename", filename), frames.cpu(), fps, video_codec, dict(options or {}), sound)
+        sample_rate = int(finite_number("audio_fps", audio_fps))
+        sound = (_samples(audio_array), sample_rate, audio_codec, _sound_options(**options_of_sound))
+    extra_options = options_dict("options", options)
+    work = partial(_write, path_text("filename", filename), frames.cpu(), fps, video_codec, extra_options, sound)
     run_bounded(work, timeout_seconds)
 
 
 def _sound_options(*, b: Any = None, bit_rate: Any = None) -> int | None:
     found = b if b is not None else bit_rate
-    return None if found is None else int(found)
+    try:
+        return None if found is None else int(found)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgumentError(f"audio_options has a bit rate that is not a number (got {shown(found)}).") from None
+
+
+def _tensor(name: str, values: Any, dtype: torch.dtype | None = None) -> Tensor:
+    try:
+        return torch.as_tensor(values, dtype=dtype)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise InvalidArgumentError(f"{name} must be a tensor or an array of numbers (got {shown(values)}).") from None
 
 
 def _samples(audio_array: Any) -> Tensor:
-    samples = torch.as_tensor(audio_array).cpu()
+    samples = _tensor("audio_array", audio_array).cpu()
     if samples.ndim != 2 or samples.shape[0] == 0:
         raise InvalidArgumentError(f"audio_array must be samples (channels, N) (got {shown(samples)}).")
     if samples.is_floating_point():
