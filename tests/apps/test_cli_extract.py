@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -187,6 +188,43 @@ def test_frames_that_turn_out_to_be_others(clip: Path, tmp_path: Path, monkeypat
     played = sorted(set(other.frames_played_at(grid).tolist()))
     expected = [f"{clip.stem}_{index:06d}_{times[index]:.3f}s.png" for index in played]
     assert names(tmp_path / "out") == sorted(expected)
+
+
+def test_standard_output_gets_a_frame_whose_time_turns_out_to_be_another(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    # As damage that the packets do not show: when decoding the frame, the decoder finds other times.
+    state = {"index": VideoDecoder(clip).frame_index}
+    other = VideoDecoder(media.make("vfr_mkv", tmp_path)).frame_index
+    original = VideoDecoder.get_frames_at
+
+    def correct(self: VideoDecoder, indices: Any) -> Any:
+        state["index"] = other
+        return original(self, indices)
+
+    monkeypatch.setattr(VideoDecoder, "frame_index", property(lambda self: state["index"]))
+    monkeypatch.setattr(VideoDecoder, "get_frames_at", correct)
+    assert main(["extract", str(clip), "-o", "-", "--frames", "7"]) == 0
+    with Image.open(io.BytesIO(capfdbinary.readouterr().out)) as picture:
+        assert np.array_equal(np.asarray(picture), VideoDecoder(clip, dimension_order="NHWC")[7].numpy())
+
+
+def test_every_stream_that_does_not_decode_is_reported(
+    everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(self: object, *arguments: Any) -> Any:
+        raise DecodeError("The audio is damaged.")
+
+    for owner, method in (
+        (VideoDecoder, "get_frame_at"),
+        (VideoDecoder, "get_frames_at"),
+        (AudioDecoder, "get_samples_played_in_range"),
+    ):
+        monkeypatch.setattr(owner, method, refuse)
+    assert main(["extract", str(everything), "-o", str(tmp_path), "--frames", "0", "--audio", "--subtitles"]) == 2
+    assert names(tmp_path) == ["everything.srt"]
+    reason = f"1 frame of 1 did not decode and is missing in {str(tmp_path)!r}: 0. The audio is damaged."
+    assert capsys.readouterr().err == f"mediatensor: error: {everything}: {reason}\n"
 
 
 @pytest.mark.parametrize("name", ["whisper__jfk.flac", "metadata-extractor-images__100_0306.AVI"])

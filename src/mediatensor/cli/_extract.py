@@ -317,16 +317,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
+    def check(outputs: Sequence[Path]) -> None:
+        if len(outputs) != 1:
+            raise InvalidArgumentError(
+                f"Standard output takes one file, and these are {len(outputs)}: ask for one image (--frames 0), "
+                "--audio or --subtitles, or name a folder with -o."
+            )
+
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
-        with _open_jobs(args, path, Path(folder)) as jobs:
-            outputs = [output for job in jobs for output in job.outputs]
-            if len(outputs) != 1:
-                raise InvalidArgumentError(
-                    f"Standard output takes one file, and these are {len(outputs)}: ask for one image (--frames 0), "
-                    "--audio or --subtitles, or name a folder with -o."
-                )
+        with _open_jobs(args, path, Path(folder), check) as jobs:
+            check([output for job in jobs for output in job.outputs])
             jobs[0].write()
-        emit_bytes(outputs[0].read_bytes())
+            (output,) = jobs[0].outputs  # its name can change while it is written
+        emit_bytes(output.read_bytes())
 
 
 def _extract(args: argparse.Namespace, path: str) -> None:
@@ -345,7 +348,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
                 except DecodeError as failure:  # continue, because the remaining streams may be intact
                     failures.append(failure)
             if failures:
-                raise failures[0]
+                raise DecodeError(" ".join(map(str, failures)))
         except KeyboardInterrupt as stop:
             outputs = [output for job in jobs for output in job.outputs]
             num_written = sum(output.exists() for output in outputs)
@@ -362,7 +365,7 @@ def _extract(args: argparse.Namespace, path: str) -> None:
 
 @contextmanager
 def _open_jobs(
-    args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None] = lambda outputs: None
+    args: argparse.Namespace, path: str, folder: Path, check: Callable[[Sequence[Path]], None]
 ) -> Iterator[list[Job]]:
     """Open all requested streams, and yield their jobs. At the end of the block, the streams are closed."""
     picks_images = (args.images, args.every, args.fps, args.frames, args.size, args.stream)
