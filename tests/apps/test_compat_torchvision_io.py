@@ -90,6 +90,8 @@ def test_seeking_is_exact() -> None:
     piece = next(sound.seek(0.5))
     assert piece["pts"] == 0.5
     assert torch.allclose(piece["data"].T, AudioDecoder(CLIP).get_samples_played_in_range(0.5, 0.53).data[:, :1024])
+    for seconds in (99, 1e300):
+        assert next(sound.seek(seconds), None) is None
     pieces = [piece["data"] for piece in sound.seek(0)]
     whole = AudioDecoder(CLIP).get_all_samples().data
     # The second half was decoded after a pre-roll, so AAC synthesizes other noise.

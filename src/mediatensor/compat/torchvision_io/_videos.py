@@ -31,6 +31,8 @@ Time: TypeAlias = float | Fraction
 # Samples per audio frame. torchvision returns the codec's frames, which have 1,024 samples in AAC.
 _SAMPLES_AT_A_TIME = 1024
 _SECONDS_DECODED_AT_A_TIME = 1.0
+# Beyond this number, the times of neighbouring samples are equal as floats. No file is this long.
+_MAX_POSITION = 1 << 50
 
 
 def read_video(
@@ -376,8 +378,8 @@ class _Streams:
     def sample_at(self, stream_index: int, seconds: float) -> int:
         """Return the index of the first audio sample at or after a time."""
         metadata = self._opened(AudioDecoder, stream_index).metadata
-        number = math.ceil((seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6)
-        return max(int(number), 0)
+        number = (seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6
+        return math.ceil(min(max(number, 0.0), _MAX_POSITION))
 
     def sound(self, stream_index: int, position: int) -> tuple[Tensor, float, int] | None:
         """Return the first piece of audio from a position on, its time, and the next position; ``None`` at the end.
