@@ -28,9 +28,9 @@ import pdf_files
 from lazy_modules import import_on_use
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import IsolatedWorkerError
+from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError
 from mediatensor.ocr import DocumentFile, ocr_predictor
-from mediatensor.serve import _work, make_server
+from mediatensor.serve import _work, create_app, make_server
 from mediatensor.serve._jobs import Client, Job, Jobs
 from mediatensor.serve._reading import work_on
 from mediatensor.serve._settings import Settings
@@ -132,6 +132,12 @@ def test_frames_with_equal_times_have_their_own_indices(server: Server, tmp_path
     answer = server.post("/video/frames", path.read_bytes(), **given)
     expected = [first, first + 1, len(times) - 1, first + 1]
     assert [frame["index"] for frame in answer.json["frames"]] == expected
+
+
+@pytest.mark.parametrize("arguments", [{"allowed_hosts": "example.org"}, {"allowed_hosts": None}, {"folder": 5}])
+def test_arguments_of_the_wrong_type(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
+        create_app(**arguments)
 
 
 def test_probe_is_that_of_the_command(server: Server, clip: Path, capsys: pytest.CaptureFixture[str]) -> None:

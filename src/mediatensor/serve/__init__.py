@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._engine.common.checks import whole_number
-from ..errors import MissingDependencyError
+from .._engine.common.checks import items_of, shown, whole_number
+from ..errors import InvalidArgumentError, MissingDependencyError
 from ..isolate import DEFAULT_MAX_MEMORY_BYTES
 from ._settings import (
     DEFAULT_KEEP_SECONDS,
@@ -82,6 +82,9 @@ def create_app(
     max_upload_bytes = whole_number("max_upload_bytes", max_upload_bytes, at_least=1)
     if max_stored_bytes is None:
         max_stored_bytes = 4 * max_upload_bytes
+    if folder is not None and not isinstance(folder, str | os.PathLike):
+        raise InvalidArgumentError(f"folder must be a path, or None (got {shown(folder)}).")
+    hosts = items_of("allowed_hosts", allowed_hosts, of="host names")
     settings = Settings(
         token=check_token(token),
         max_upload_bytes=max_upload_bytes,
@@ -90,7 +93,7 @@ def create_app(
         max_memory_bytes=whole_number("max_memory_bytes", max_memory_bytes, at_least=1 << 20),
         num_workers=whole_number("num_workers", num_workers, at_least=1, at_most=256),
         keep_seconds=check_seconds("keep_seconds", keep_seconds),
-        allowed_hosts=tuple(check_host(host) for host in allowed_hosts),
+        allowed_hosts=tuple(map(check_host, hosts)),
         folder=None if folder is None else Path(folder),
     )
     try:
