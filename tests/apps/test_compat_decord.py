@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import socket
@@ -110,6 +111,12 @@ def test_bridges() -> None:
     decord.bridge.set_bridge("torch")
     decord.bridge.reset_bridge()
     assert isinstance(reader[0], decord.NDArray)
+
+
+def test_files_opened_as_text() -> None:
+    for read in (decord.VideoReader, decord.AudioReader, decord.AVReader):
+        with pytest.raises(decord.DECORDError, match="'rb'"):
+            read(io.StringIO("text"))
 
 
 @pytest.mark.usefixtures("forked_processes")

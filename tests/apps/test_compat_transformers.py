@@ -124,7 +124,12 @@ def test_arguments_that_are_not_accepted(arguments: dict[str, Any], error: type[
 
 
 def test_files_that_are_not_accepted() -> None:
-    for source, error in (("nothing.mp4", SourceNotFoundError), (b"no video", OpenError), (7, SourceTypeError)):
+    for source, error in (
+        ("nothing.mp4", SourceNotFoundError),
+        (b"no video", OpenError),
+        (7, SourceTypeError),
+        (io.StringIO("text"), SourceTypeError),
+    ):
         with pytest.raises(error):
             ours.load_video(source)
     for source, error in (("no base64 at all", SourceNotFoundError), (7, InvalidArgumentError), (b"no", OpenError)):

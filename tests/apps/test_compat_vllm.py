@@ -7,6 +7,7 @@ their calls, arguments, and use of the results.
 from __future__ import annotations
 
 import importlib
+import math
 import random
 import sys
 import tomllib
@@ -116,6 +117,8 @@ def test_frames_that_another_loader_chooses(registry_of_vllm: Any) -> None:
     assert loader.load_bytes(DATA, fps=5, max_frames=3)[1]["frames_indices"] == [0, 5, 10]
     with pytest.raises(InvalidArgumentError, match="mine, of_a_model"):
         vllm.register(sampling="nothing")
+    with pytest.raises(InvalidArgumentError, match="video_processor"):
+        vllm.register(video_processor=5)  # type: ignore[arg-type]
 
 
 def test_how_many_frames(registry_of_vllm: Any) -> None:
@@ -126,6 +129,7 @@ def test_how_many_frames(registry_of_vllm: Any) -> None:
         most = [total, *([num_frames] if num_frames > 0 else []), *([int(duration * fps)] if fps > 0 else [])]
         count = max(1, min(most))
         assert found == [i * (total - 1) // (count - 1) for i in range(count)]
+    assert len(vllm.VideoLoader.load_bytes(DATA, fps=math.inf, **HERE)[0]) == 30
 
 
 def test_vllm_finds_the_plugin() -> None:

@@ -31,6 +31,7 @@ from torch import Tensor
 
 from .._engine.common.checks import check_choice, finite_number, function, items_of, shown, whole_number
 from .._engine.common.locks import ForkSafeLock
+from .._engine.sources.source import read_to_end
 from ..decoders import AudioDecoder, VideoDecoder
 from ..errors import InvalidArgumentError, MissingDependencyError, SourceNotFoundError, SourceTypeError
 from ..isolate._worker import BoundedCalls, check_timeout, run_bounded
@@ -243,7 +244,7 @@ def read_video(
     """
     check_choice("backend", backend, tuple(_LAYOUTS))
     function("sample_indices_fn", sample_indices_fn)
-    source = bytes(video_path.read()) if hasattr(video_path, "read") else video_path
+    source = read_to_end(video_path) if hasattr(video_path, "read") else video_path
     device = kwargs.get("device") or "cpu"
     with closing(BoundedCalls(partial(_decoder, source, str(device), _LAYOUTS[backend]), timeout_seconds)) as calls:
         # transformers checks the type of metadata. If it is imported, use its own class.

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._engine.common.checks import real_number, shown, whole_number
+from .._engine.common.checks import items_of, real_number, shown, whole_number
 from .._engine.common.messages import warn_user
 from ..decoders import VideoDecoder
 from ..errors import (
@@ -134,7 +134,7 @@ class VideoLoader:
         if target.num_frames > 0:
             count = min(count, target.num_frames)
         if target.fps > 0:
-            count = min(count, math.floor(source.duration * target.fps))
+            count = math.floor(min(count, source.duration * target.fps))
         count = max(count, 1)
         return list(range(total)) if count == total else np.linspace(0, total - 1, count, dtype=int).tolist()
 
@@ -262,6 +262,11 @@ def register(
         >>> vllm.register("mediatensor_qwen3_vl", sampling="qwen3_vl")  # doctest: +SKIP
     """
     check_timeout(timeout_seconds)
+    options: dict[str, Any] = {}
+    if isinstance(video_processor, str):
+        options["video_processor"] = video_processor
+    elif video_processor is not None:
+        options["video_processor"] = tuple(items_of("video_processor", video_processor, of="names"))
     base: type[Any] = object
     if registry is None:
         try:
@@ -281,9 +286,6 @@ def register(
     bases = (VideoLoader,) if base is object else (VideoLoader, base)
     members = {"_sampling": chooser, "_timeout_seconds": timeout_seconds, "__module__": VideoLoader.__module__}
     made: type[VideoLoader] = new_class("VideoLoader", bases, exec_body=lambda namespace: namespace.update(members))
-    options: dict[str, Any] = {}
-    if video_processor is not None:
-        options["video_processor"] = video_processor if isinstance(video_processor, str) else tuple(video_processor)
     registry.register(name, **options)(made)
     return made
 

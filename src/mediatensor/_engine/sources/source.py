@@ -405,6 +405,9 @@ def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=16).digest()
 
 
+_IS_TEXT = "source is for reading text, likely from open(..., 'r'). Try with 'rb' for binary reading?"
+
+
 def make_source(source: object) -> Source:
     """Make a `Source` from the argument ``source`` of a decoder.
 
@@ -430,10 +433,16 @@ def make_source(source: object) -> Source:
     if is_tensor(source):
         return _source_of_tensor(source)
     if isinstance(source, io.TextIOBase):
-        raise SourceTypeError(
-            "source is for reading text, likely from open(..., 'r'). Try with 'rb' for binary reading?"
-        )
+        raise SourceTypeError(_IS_TEXT)
     return _source_of_file_like(source)
+
+
+def read_to_end(file: Any) -> bytes:
+    """Return the remaining bytes of a binary file object."""
+    data = file.read()
+    if isinstance(data, str):
+        raise SourceTypeError(_IS_TEXT)
+    return bytes(data)
 
 
 def make_readable_source(source: object) -> Source:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..._engine.common.checks import check_choice, index_of, real_number, shown, whole_number
 from ..._engine.common.messages import warn_user
+from ..._engine.sources.source import read_to_end
 from ...decoders import VideoDecoder
 from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError, OutOfRangeError
@@ -470,7 +471,7 @@ class _Files:
 
 def source_of(uri: Any) -> Any:
     """Return a path or URL unchanged. Read a file object to its end, as in decord, and return the bytes."""
-    return bytes(uri.read()) if hasattr(uri, "read") else uri
+    return read_to_end(uri) if hasattr(uri, "read") else uri
 
 
 def check_context(ctx: Any) -> DECORDContext:
