@@ -234,6 +234,13 @@ def test_long_strip_is_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(a != b for a, b in zip(read, wanted, strict=True)) <= 2
 
 
+def test_page_that_a_tile_would_cover_is_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor = reader(shorter_side=192, longer_side=96)
+    sizes = _record_sizes(predictor, monkeypatch)
+    assert predictor([np.full((142, 208, 3), 255, np.uint8)]).render() == ""
+    assert sizes == [(64, 96)]
+
+
 @pytest.mark.slow
 def test_lines_of_a_tall_page_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{number}. {SENTENCES[number % 3][:28].strip()}" for number in range(100, 200)]

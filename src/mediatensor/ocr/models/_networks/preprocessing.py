@@ -519,6 +519,8 @@ class FlexiblePreProcessor(nn.Module):
             return []
         scale = min(max(1.0, self.shorter_side / shorter), MAX_ENLARGEMENT)
         length = math.ceil(max(self.longer_side / scale, 2 * shorter))
+        if length >= longer:
+            return []
         number = math.ceil((longer - TILE_OVERLAP * length) / ((1 - TILE_OVERLAP) * length))
         starts = [round(position * (longer - length) / max(number - 1, 1)) for position in range(number)]
         return [(start, start + length) for start in starts]
