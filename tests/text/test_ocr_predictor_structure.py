@@ -117,6 +117,18 @@ def test_kinds_of_regions_can_be_left_out() -> None:
     assert not page.tables
 
 
+@pytest.mark.parametrize("make", [ocr_predictor, kie_predictor])
+def test_fields_of_regions_that_are_left_out_are_left_out(make: Any) -> None:
+    lines = [(72, 700 - 20 * number, TEXT[number % 2]) for number in range(12)]
+    content = pdf_files.text_page(*lines, size=12) + b"\n" + pdf_files.text_page((72, 30, "Phone: 0123 456789"), size=9)
+    options = {"pretrained": True, "detect_layout": True, "text_layer": True}
+    fields = [
+        [field.value for field in make(**options, ignore_regions=kinds)(pdf_document([content])).pages[0].fields]
+        for kinds in (None, "Page-footer")
+    ]
+    assert fields == [["0123 456789"], []]
+
+
 def test_unknown_kinds_and_fields_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"'Tabel'.*Page-footer"):
         ocr_predictor(ignore_regions=["Tabel"])

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ....errors import InvalidArgumentError
 from ..._reading_order.boxes import normalize_layout_label
 from ..._reading_order.ordering import sort_reading_order
-from ...io._elements.elements import Block, Character, Prediction, Word
+from ...io._elements.elements import Block, Character, Prediction, UnreadLine, Word
 from ...io._elements.page_order import page_reading_order
 from ...io._elements.pages import Field, Table
 from ...io.elements import KIEPage, Page
@@ -505,17 +505,18 @@ def check_kinds(names: Sequence[str]) -> frozenset[str]:
 
 def remove_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:
     """Remove the text in all regions of the given ``kinds``, such as page footers, from a page in place."""
+    regions = [box_around(region.geometry) for region in page.layout if normalize_layout_label(region.type) in kinds]
+    frames = np.array(regions).reshape(-1, 4)
+
+    def is_kept(element: Prediction | Field | UnreadLine) -> bool:
+        center = np.mean(element.geometry, axis=0)
+        return not ((center >= frames[:, :2]) & (center <= frames[:, 2:])).all(axis=1).any()
+
+    page.fields, page.unread = list(filter(is_kept, page.fields)), list(filter(is_kept, page.unread))
     if isinstance(page, Page):
         items, labels, _ = page_reading_order(page)
         kept = [item for item, label in zip(items, labels, strict=True) if normalize_layout_label(label) not in kinds]
         page.blocks = [item for item in kept if isinstance(item, Block)]
         page.tables = [item for item in kept if isinstance(item, Table)]
         return
-    regions = [box_around(region.geometry) for region in page.layout if normalize_layout_label(region.type) in kinds]
-    frames = np.array(regions).reshape(-1, 4)
-
-    def is_kept(prediction: Prediction) -> bool:
-        center = np.mean(prediction.geometry, axis=0)
-        return not ((center >= frames[:, :2]) & (center <= frames[:, 2:])).all(axis=1).any()
-
     page.predictions = {name: list(filter(is_kept, found)) for name, found in page.predictions.items()}
