@@ -111,6 +111,8 @@ def test_even_times_of_a_batch_are_a_rate_and_a_rate_overrides_times(tmp_path: P
     assert probe(path)[0]["avg_frame_rate"] == "24000/1001"
     VideoEncoder(batch, frame_rate=10).to_file(path)
     assert probe(path)[0]["avg_frame_rate"] == "10/1"
+    VideoEncoder(batch[[2, 1, 1]], frame_rate=10).to_file(path)  # times that do not increase
+    assert VideoDecoder(path).frame_index.pts_seconds.tolist() == pytest.approx([0.0, 0.1, 0.2])
 
 
 def test_memory_layout_does_not_change_the_file() -> None:

@@ -386,7 +386,9 @@ class VideoStream(WritesToFile):
 
     def _ticks(self, frames: Tensor | FrameBatch, num_frames: int) -> tuple[list[int], list[int]]:
         """Return (times, durations) of frames in units of the time base. Times count from the stream's first frame."""
-        times = batch_times(frames) if isinstance(frames, FrameBatch) else None
+        times = None
+        if isinstance(frames, FrameBatch):
+            times = batch_times(frames[:1] if self._follows_rate else frames)
         if not self._follows_rate:
             if times is None:
                 raise InvalidArgumentError(
