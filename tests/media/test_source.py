@@ -126,6 +126,11 @@ class OverLong(BareFile):
         return super().read(size).ljust(size + 1, b"x")
 
 
+class TwoByteItems(BareFile):
+    def read(self, size: int) -> Any:
+        return memoryview(super().read(size).ljust(2 * size, b"x")).cast("H")
+
+
 class NotBytes(BareFile):
     def read(self, size: int) -> Any:
         return "text"
@@ -263,6 +268,7 @@ def test_tensor_with_any_stride_is_a_source(clip: Path) -> None:
         (lambda path: torch.zeros(10, 2, dtype=torch.uint8), SourceTypeError, "1-dimensional"),
         (closed_file, ReadError, "closed"),
         (lambda path: OverLong(io.BytesIO(path.read_bytes())), ReadError, "more than asked"),
+        (lambda path: TwoByteItems(io.BytesIO(path.read_bytes())), ReadError, "more than asked"),
         (lambda path: NotBytes(io.BytesIO(path.read_bytes())), ReadError, "must return bytes"),
         (lambda path: Failing(io.BytesIO(path.read_bytes())), OSError, "disk on fire"),
     ],

@@ -403,12 +403,13 @@ class FileReader(Reader):
     def _check_data(self, data: object, size: int) -> bytes:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise ReadError(f"read of the source file must return bytes (got {type(data).__name__}).")
+        data = bytes(data)  # an item of a memoryview can have several bytes
         if len(data) > size:
             raise ReadError(
                 f"read({size}) of the source file returned {len(data)} bytes, more than asked: "
                 "it does not conform to the read protocol."
             )
-        return bytes(data)
+        return data
 
     def close(self) -> None:
         if self._close:
