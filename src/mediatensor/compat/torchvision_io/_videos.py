@@ -378,7 +378,7 @@ class _Streams:
     def sample_at(self, stream_index: int, seconds: float) -> int:
         """Return the index of the first audio sample at or after a time."""
         metadata = self._opened(AudioDecoder, stream_index).metadata
-        number = (seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6
+        number: float = (seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6
         return math.ceil(min(max(number, 0.0), _MAX_POSITION))
 
     def sound(self, stream_index: int, position: int) -> tuple[Tensor, float, int] | None:
