@@ -392,6 +392,22 @@ def test_what_the_browser_cannot_play_is_shown_frame_by_frame(browser: Any, serv
         assert "cannot play" in page.inner_text(".viewer")
 
 
+def test_some_pages_of_a_document_are_shown_with_their_own_pictures(browser: Any, server: Server) -> None:
+    # A job that a program has made with pages=2-3.
+    job = {"id": "some", "state": "done", "kind": "pages", "num_pages": 3, "name": "some.pdf", "downloads": []}
+    result = {"pages": [{"page_idx": index, "width": 100, "height": 100, "text": "", "words": []} for index in (1, 2)]}
+    with visit(browser, server) as page:
+        page.route("**/jobs/some", lambda route: route.fulfill(json=job))
+        page.route("**/jobs/some/result", lambda route: route.fulfill(json=result))
+        page.route("**/pages/*.png*", lambda route: route.fulfill(body=png(page_with("x")), content_type="image/png"))
+        page.evaluate("location.hash = 'job=some'")
+        await_result(page)
+        page.wait_for_function("document.querySelectorAll('.thumbnail img[src]').length === 2")
+        for pictures in (".sheet img", ".thumbnail img"):
+            addresses = page.eval_on_selector_all(pictures, "all => all.map((one) => one.getAttribute('src'))")
+            assert [address.partition("?")[0] for address in addresses] == [f"jobs/some/pages/{n}.png" for n in (1, 2)]
+
+
 def test_text_of_an_upload_is_never_markup(browser: Any, server: Server) -> None:
     name = "<img src=x onerror=alert(1)>.png"
     markup = "<h1>Pwned</h1>"

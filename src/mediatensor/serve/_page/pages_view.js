@@ -32,9 +32,10 @@ export function pagesSummary(result) {
  *                server has arrived, or null; a function that gets the number of the visible page, from 0
  */
 export function createPagesView(job, result, { firstPage, preview, onPage }) {
-  // The size of a page that failed may be unknown. Such a page gets the size of a sheet of paper.
-  const pages = result.pages.map((page, at) => ({ ...page, page_idx: at, width: page.width || 800, height: page.height || 1131, words: page.words ?? [] }));
-  const sheets = pages.map((page) => createSheet(page, jobAddress(job.id, `pages/${page.page_idx}.png`), `Page ${page.page_idx + 1} of ${pages.length}`));
+  // The size of a page that failed may be unknown. Such a page gets the size of a sheet of paper. Here, `page_idx` counts
+  // the pages of the result, which may be some of the document; the address of the picture has the index in the document.
+  const pages = result.pages.map((page, at) => ({ ...page, page_idx: at, picture: jobAddress(job.id, `pages/${page.page_idx}.png`), width: page.width || 800, height: page.height || 1131, words: page.words ?? [] }));
+  const sheets = pages.map((page) => createSheet(page, page.picture, `Page ${page.page_idx + 1} of ${pages.length}`));
   if (preview) place(sheets[0].node, { "background-image": `url("${preview}")`, "background-size": "100% 100%" });
   const stack = element("div", { class: "stack" }, ...sheets.map((sheet) => sheet.node));
   const scroller = element("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Pages" }, stack);
@@ -83,7 +84,7 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
 
   // --- which page is visible ------------------------------------------------------
 
-  const thumbnails = pages.length > 1 ? createThumbnails(job, pages, goTo) : null;
+  const thumbnails = pages.length > 1 ? createThumbnails(pages, goTo) : null;
 
   // Load the thumbnails after the first page.
   for (const name of ["load", "error"]) stack.addEventListener(name, () => thumbnails?.load(), { capture: true, once: true });
@@ -211,7 +212,7 @@ export function createPagesView(job, result, { firstPage, preview, onPage }) {
   };
 }
 
-function createThumbnails(job, pages, onChoose) {
+function createThumbnails(pages, onChoose) {
   const pictures = [];
   const buttons = pages.map((page) => {
     const picture = element("img", { alt: "", loading: "lazy" });
@@ -224,7 +225,7 @@ function createThumbnails(job, pages, onChoose) {
     /** Fetches the visible thumbnails. */
     load() {
       pictures.forEach((picture, at) => {
-        picture.src ||= jobAddress(job.id, `pages/${at}.png?max_width=160`);
+        picture.src ||= `${pages[at].picture}?max_width=160`;
       });
     },
     select(number) {
