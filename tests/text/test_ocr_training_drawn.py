@@ -53,6 +53,12 @@ def same(one: Sample, other: Sample) -> bool:
     return torch.equal(one.image, other.image) and np.array_equal(one.extra["boxes"], other.extra["boxes"])
 
 
+def test_limited_lines_have_only_the_given_characters() -> None:
+    line = drawn_lines(1, style="clean", seed=0).limited_to("xq7")[0]
+    assert isinstance(line, Sample)
+    assert set(line.label) <= set("xq7")
+
+
 def test_drawn_pages_depend_on_epoch_and_seed() -> None:
     pages, again, other = (
         drawn_pages(6, languages=["de", "ru"], size=(300, 360), fonts=FILES, seed=seed) for seed in (1, 1, 2)

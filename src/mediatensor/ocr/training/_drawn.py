@@ -93,11 +93,13 @@ class _DrawnLineRecipe(Recipe):
 
     def read(self, opened: _Faces, item: Item, part: int) -> Sample:
         rng = random.Random(random.getrandbits(64))
-        for _ in range(_MAX_TRIES):
+        for number in range(2 * _MAX_TRIES):
+            # If no usual text has only these characters, draw texts that are made of them.
+            is_usual = number < _MAX_TRIES
             line = draw_random_line(
                 rng,
                 languages=self.languages,
-                characters=self.characters,
+                characters=self.characters if is_usual else "".join(sorted(self.drawn_characters)),
                 faces=opened.faces,
                 style=self.style,
                 texts=self.texts,
