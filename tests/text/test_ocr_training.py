@@ -609,6 +609,15 @@ def test_two_processes_train_one_network(lines: LineDataset, validation: LineDat
     assert epoch["steps"] == 4
 
 
+def test_processes_need_enough_rehearsal_data(
+    lines: LineDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_loop, "num_ranks", lambda: 2)
+    few = LineDataset(lines.items[:3])
+    with pytest.raises(InvalidArgumentError, match="keep has 3 rows; 2 processes take 2 batches of 2 each"):
+        fit("crnn_mobilenet_v3_small", lines, validation=few, keep=few, out=tmp_path / "out.pt", **TINY)
+
+
 # Detectors and classifiers of directions
 
 

@@ -162,11 +162,12 @@ class Training:
         self.train = self.learner.prepared(train, settings.augment)
         self.loader = self._loader(self.train, num_workers)
         self.keep_loader = None if keep is None else self._loader(self.learner.prepared(keep, False), num_workers)
-        if not len(self.loader):
-            raise InvalidArgumentError(
-                f"train has {len(train)} rows; {num_ranks()} processes take {_POOL_BATCHES} batches of "
-                f"{settings.batch_size} each at once. Use fewer processes, or a smaller batch_size."
-            )
+        for name, rows_of, loader in (("train", train, self.loader), ("keep", keep, self.keep_loader)):
+            if loader is not None and rows_of is not None and not len(loader):
+                raise InvalidArgumentError(
+                    f"{name} has {len(rows_of)} rows; {num_ranks()} processes take {_POOL_BATCHES} batches of "
+                    f"{settings.batch_size} each at once. Use fewer processes, or a smaller batch_size."
+                )
         self.epoch, self.round, self.num_steps, self.num_bad = 0, 0, 0, 0
         self.epochs: list[dict[str, Any]] = []
         self.best_epoch = 0
