@@ -268,8 +268,10 @@ class FrameBatch(_Result):
     def _replaced_at(self, key: Any) -> tuple[ReplacedFrame, ...]:
         count = self.pts_seconds.numel()
         kept = torch.arange(count, device="cpu").reshape(self.pts_seconds.shape)[key].flatten().tolist()
-        # Positions also count the frames that were left out, which have no row in the batch.
+        # Positions also count the frames that were left out of a decoder's batch. They have no row.
         left_out = sorted(report.position for report in self.replaced if report.used_index is None)
+        if self.pts_seconds.ndim > 1:  # the frames of several rows of a dataset, which count their own
+            left_out = []
         return tuple(
             replace(report, position=position)
             for position, old in enumerate(kept)

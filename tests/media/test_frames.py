@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -103,6 +104,8 @@ def test_indexing_moves_reports_past_frames_that_were_left_out() -> None:
     batch = batch_of(4, replaced=(left_out, hole))  # frames 10, 12, 13 and 14 of five
     assert [[(r.index, r.position) for r in frame.replaced] for frame in batch] == [[], [], [(13, 0)], []]
     assert [(r.index, r.position) for r in batch[1:].replaced] == [(13, 1)]
+    rows = batch_of(2, 4, replaced=(left_out, replace(hole, position=6)))
+    assert [(r.index, r.position) for r in rows[1].replaced] == [(13, 2)]
     assert batch[0].replaced == ()
 
 
