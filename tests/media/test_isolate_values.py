@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+from mediatensor.decoders import DemuxerMetadata
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import AudioSamples, AudioVideoClip, FrameBatch, ReplacedFrame
 
@@ -96,6 +97,11 @@ def test_results_of_the_library_can_be_sent() -> None:
     # Objects are built by their own constructors, which check their arguments.
     with pytest.raises(ValueError, match="3-dimensional"):
         decode(structure.replace(b"[1, 3, 2, 2], [", b"[1, 12], [").replace(b"[0, 1, 2, 3]", b"[0, 1]"), contents)
+
+
+def test_metadata_of_a_demuxer_can_be_sent() -> None:
+    metadata = DemuxerMetadata(10.0, None, 0, None)
+    assert round_trip(metadata) == metadata
 
 
 def test_documents_can_be_sent() -> None:

@@ -44,6 +44,7 @@ _RESULT_TYPES = {
         "Chapter",
         "ContainerMetadata",
         "CpuFallbackStatus",
+        "DemuxerMetadata",
         "StreamMetadata",
         "Subtitle",
         "SubtitleStreamHeaderMetadata",
