@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import sys
 from pathlib import Path
@@ -123,6 +124,8 @@ def test_a_column_of_page_counts_avoids_opening_documents(documents: list[Path],
     assert isinstance(rows[3], Skipped)  # there are three
     missing = DocumentPages([Item(tmp_path / "missing.tif", extra={"num_pages": "2"})])
     assert len(missing) == 2
+    for nothing in (None, "", math.nan):
+        assert len(DocumentPages([Item(documents[0], extra={"num_pages": nothing})])) == 3
     for number in (0, "many", 1 << 40):
         with pytest.raises(InvalidArgumentError, match="num_pages"):
             DocumentPages([Item(documents[0], extra={"num_pages": number})])

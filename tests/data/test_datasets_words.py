@@ -139,12 +139,12 @@ def test_pages_of_a_document_are_read(tmp_path: Path) -> None:
     first.save(tmp_path / "scan.tif", save_all=True, append_images=others)
     items = [
         Item(tmp_path / "scan.tif", extra={"boxes": BOXES[:1], "texts": ["word"], "page_index": number})
-        for number in (2, 0, 2)
+        for number in (2, 0, 2, "")
     ]
     rows = WordCrops(items)
-    for row, number in enumerate((2, 0, 2)):
+    for row, number in enumerate((2, 0, 2, "")):
         sample = sample_of(rows, row)
-        assert np.array_equal(picture(sample), pages[number][5:15, 10:40])
+        assert np.array_equal(picture(sample), pages[number or 0][5:15, 10:40])
         assert sample.extra == {"word_index": 0, "page_index": number}
 
 

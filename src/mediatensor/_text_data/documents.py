@@ -195,8 +195,15 @@ class PageRecipe(Recipe):
         return part if self.pages == "all" else 0
 
 
+def _is_missing(value: Any) -> bool:
+    """Return whether a column has no value in a row: ``None``, blank text of a CSV file, or NaN."""
+    return (
+        value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, float) and value != value)
+    )
+
+
 def _num_pages(item: Item, recipe: PageRecipe) -> int:
-    if _NUM_PAGES in item.extra:
+    if not _is_missing(item.extra.get(_NUM_PAGES)):
         return _stated_num_pages(item)
     try:
         document = recipe.open(item)
@@ -509,8 +516,10 @@ def _num_rows(item: Item, unit: BoxUnit) -> int:
 
 
 def page_index_of(item: Item) -> int:
-    """Return the index of the page to read, from the column ``page_index`` of an item; 0 if there is no such column."""
-    given = item.extra.get("page_index", 0)
+    """Return the index of the page to read, from the column ``page_index`` of an item; 0 if it has no value."""
+    given = item.extra.get("page_index")
+    if _is_missing(given):
+        return 0
     try:
         number = int(given)
     except (TypeError, ValueError, OverflowError):
