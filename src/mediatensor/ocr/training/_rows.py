@@ -236,9 +236,9 @@ class PageDataset(MediaDataset):
     Args:
         source: One of
 
-            * a manifest (``.jsonl``, ``.json``, ``.csv``, ``.tsv`` or ``.parquet``) with the columns ``file`` and
-              ``boxes``. If there is a column ``texts``, boxes with blank texts are left out. ``page_index`` is the page
-              of a document, from 0;
+            * a manifest (``.jsonl``, ``.json`` or ``.parquet``, because ``.csv`` cannot hold lists) with the columns
+              ``file`` and ``boxes``. If there is a column ``texts``, boxes with blank texts are left out.
+              ``page_index`` is the page of a document, from 0;
             * a folder with ``labels.json`` next to a folder ``images``, or the file ``labels.json``, as in docTR:
               ``{name: {"polygons": [[[x, y], ...], ...]}}``, in pixels, or with a dict of polygons by class;
             * any other source of `as_items` with the same columns.
