@@ -182,6 +182,7 @@ def test_misread_labels_are_found() -> None:
         ({"name": ""}, "name"),
         ({"name": "a", "labels": ("A",), "kind": "colour"}, "colour"),
         ({"name": "a", "labels": "Total"}, "several texts"),
+        ({"name": "a", "labels": 5}, "several texts"),
         ({"name": "a"}, "needs labels, a pattern or a kind"),
         ({"name": "a", "labels": ("A",), "where": "left"}, "left"),
         ({"name": "a", "pattern": "(["}, "not a regular expression"),
@@ -197,6 +198,8 @@ def test_invalid_rules_are_rejected(arguments: dict[str, object], said: str) -> 
 def test_error_names_an_unknown_set() -> None:
     with pytest.raises(InvalidArgumentError, match=r"'letter'.*receipt, invoice"):
         extract_fields(page_of("a"), "letter")
+    with pytest.raises(InvalidArgumentError, match="fields has None"):
+        extract_fields(page_of("a"), None)  # type: ignore[arg-type]
 
 
 def test_patterns_can_use_all_of_re() -> None:

@@ -300,7 +300,8 @@ class FieldRule:
                 raise InvalidArgumentError(f"{argument} of {self.name!r} is {value!r}; accepted: {', '.join(accepted)}")
         for argument in ("labels", "not_labels"):
             values = getattr(self, argument)
-            if isinstance(values, str) or not all(isinstance(label, str) and label.strip() for label in values):
+            is_series = isinstance(values, Iterable) and not isinstance(values, str)
+            if not is_series or not all(isinstance(label, str) and label.strip() for label in values):
                 raise InvalidArgumentError(
                     f"{argument} of {self.name!r} is {values!r}; give several texts, such as ('Total', 'Summe')"
                 )
@@ -328,7 +329,7 @@ def rules_of(rules: str | FieldRule | Iterable[str | FieldRule]) -> tuple[FieldR
         >>> [rule.name for rule in rules_of("receipt")]
         ['company', 'date', 'address', 'total']
     """
-    if isinstance(rules, str | FieldRule):
+    if isinstance(rules, str | FieldRule) or not isinstance(rules, Iterable):
         rules = (rules,)
     found: list[FieldRule] = []
     for rule in rules:
