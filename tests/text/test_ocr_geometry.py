@@ -166,6 +166,17 @@ def test_unusable_boxes_are_named(crop: Any) -> None:
         crop(picture(), np.full(shape, np.nan))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint64])
+def test_unsigned_pixels_are_not_subtracted_as_such(dtype: Any) -> None:
+    quads = np.array([[[10, 60], [80, 10], [90, 30], [20, 80]]])
+    assert estimate_page_angle(quads.astype(dtype)) == pytest.approx(estimate_page_angle(quads))
+    for horizontal in (False, True):
+        (crop,), (expected,) = (
+            extract_rcrops(picture(), one, assume_horizontal=horizontal) for one in (quads.astype(dtype), quads)
+        )
+        np.testing.assert_array_equal(crop, expected)
+
+
 def test_boxes_without_area_give_empty_crops() -> None:
     line = np.array([[[0.2, 0.2], [0.2, 0.5], [0.2, 0.8], [0.2, 0.9]]])
     point = np.full((1, 4, 2), 0.5)

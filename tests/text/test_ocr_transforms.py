@@ -319,6 +319,18 @@ def test_boxes_in_pixels_are_cropped_in_pixels() -> None:
     assert pixels.tolist() == [[15, 20, 35, 30]]
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_boxes_in_pixels_of_any_dtype_are_clipped_to_the_crop(dtype: Any) -> None:
+    pixels = np.array([[5, 5, 60, 40], [100, 20, 250, 190]])
+    image = torch.zeros(3, 200, 300)
+    expected, cropped = (
+        seeded(1, lambda boxes=boxes: T.RandomCrop((0.2, 0.5))(Sample(image, None, boxes))).target
+        for boxes in (pixels, pixels.astype(dtype))
+    )
+    assert cropped.dtype == dtype
+    assert cropped.tolist() == expected.tolist() != pixels.tolist()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

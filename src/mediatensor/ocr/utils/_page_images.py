@@ -326,8 +326,9 @@ def extract_rcrops(
     if polys.shape[1:] != (4, 2):
         raise InvalidArgumentError(f"polys must be (N, 4, 2), got shape {polys.shape}")
     height, width = img.shape[:2]
-    points = polys
-    if not np.issubdtype(polys.dtype, np.integer):
+    if np.issubdtype(polys.dtype, np.integer):
+        points = polys.astype(np.int64)  # differences of unsigned integers would wrap
+    else:
         _check_finite(polys)
         points = polys * np.array([width, height], dtype=polys.dtype)
     # Lengths are rounded down. They are measured in docTR's precision, so that 12 pixels do not become 11.999999.

@@ -529,7 +529,8 @@ def estimate_page_angle(polys: Array) -> float:
     >>> estimate_page_angle(np.array([[[0, 1], [1, 0], [2, 1], [1, 2]]]))
     45.0
     """
-    rightward = polys[:, 1] + polys[:, 2] - polys[:, 0] - polys[:, 3]
+    points = polys.astype(np.result_type(polys.dtype, np.float32))  # differences of unsigned integers would wrap
+    rightward = points[:, 1] + points[:, 2] - points[:, 0] - points[:, 3]
     has_direction = np.isfinite(rightward).all(axis=1) & (rightward != 0).any(axis=1)
     if not has_direction.any():
         return 0.0

@@ -346,9 +346,9 @@ def _cut_boxes(
     Return all boxes, and a mask (N,) that is False for boxes outside of the crop.
     """
     relative = boxes.max() <= 1
-    edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window, boxes.dtype)
-    corners = boxes.reshape(len(boxes), -1, 2) - edges[:2]
-    extent = edges[2:] - edges[:2]
-    cropped = (corners / extent).clip(0, 1) if relative else corners.clip(0, extent)
+    edges = np.array(crop_box, _convert_to_floats(boxes)) if relative else np.array(window)
+    # Clip first: the difference of unsigned integers could wrap.
+    cropped = boxes.reshape(len(boxes), -1, 2).clip(edges[:2], edges[2:]) - edges[:2]
+    cropped = cropped / (edges[2:] - edges[:2]) if relative else cropped.astype(boxes.dtype)
     low, high = corners_of(cropped)
     return cropped.reshape(boxes.shape), np.all(low < high, axis=1)
