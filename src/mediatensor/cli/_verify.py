@@ -170,10 +170,13 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
         video_stream_index, num_frames_at_open = decoder.stream_index, len(decoder)
         reference = read_reference(file, video_stream_index)
         if num_frames_at_open > len(reference):
-            # The decoder has also counted packets that cannot be decoded. Requesting the last frame makes it count
-            # again. If no packet can be decoded, this raises StreamError.
-            with suppress(DecodeError, OutOfRangeError):
-                decoder.get_frame_at(num_frames_at_open - 1)
+            # The decoder has also counted packets that cannot be decoded. It counts again when it decodes such a packet
+            # for a request. If no packet can be decoded, this raises StreamError.
+            for index in (num_frames_at_open - 1, *range(num_frames_at_open)):
+                with suppress(DecodeError, OutOfRangeError):
+                    decoder.get_frame_at(index)
+                if len(decoder) <= len(reference):
+                    break
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
         checks, mismatches_found = _run_checks(decoder, requests, reference)
         num_frames, index = len(decoder), decoder.frame_index
