@@ -123,6 +123,18 @@ def test_frames_are_those_of_the_decoder(server: Server, clip: Path) -> None:
     assert server.post("/video/frames", clip.read_bytes(), indices="100000").status == 400
 
 
+def test_frames_are_numbered_as_after_damage_was_found(server: Server, tmp_path: Path) -> None:
+    path = media.make("lost_packets_mpeg4_b_frames_avi", tmp_path)
+    with VideoDecoder(path) as decoder:
+        num_packets = len(decoder)
+        decoder.get_all_frames()
+        times = decoder.frame_index.pts_seconds.tolist()
+    assert num_packets > len(times)
+    indices = [*reversed(range(len(times)))]
+    answer = server.post("/video/frames", path.read_bytes(), indices=",".join(map(str, indices)), max_width="16")
+    assert [frame["pts_seconds"] for frame in answer.json["frames"]] == [times[index] for index in indices]
+
+
 def test_frames_with_equal_times_have_their_own_indices(server: Server, tmp_path: Path) -> None:
     path = media.make("equal_pts_mkv", tmp_path)
     with VideoDecoder(path) as decoder:

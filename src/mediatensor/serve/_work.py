@@ -539,9 +539,13 @@ def decode_frames(path: str, options: Options) -> dict[str, bytes]:
     """Return frames of a video as data URLs in ``result.json``, or as ``frames.zip``; see `FramesOptions`."""
     with _open_video(path) as decoder:
         indices = options["indices"] or (() if options["seconds"] else (0,))
-        decoded = [(index, decoder.get_frame_at(index)) for index in indices]
-        decoded += [(None, decoder.get_frame_played_at(seconds)) for seconds in options["seconds"]]
-        pts_seconds = decoder.frame_index.pts_seconds
+        while True:
+            frame_index = decoder.frame_index
+            decoded = [(index, decoder.get_frame_at(index)) for index in indices]
+            decoded += [(None, decoder.get_frame_played_at(seconds)) for seconds in options["seconds"]]
+            if decoder.frame_index is frame_index:  # otherwise, decoding has corrected the numbers of frames
+                break
+        pts_seconds = frame_index.pts_seconds
         frames = []
         for index, frame in decoded:
             pixels = _pixels(frame)
