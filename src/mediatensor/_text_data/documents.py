@@ -517,7 +517,7 @@ def _num_rows(item: Item, unit: BoxUnit) -> int:
 
 def page_index_of(item: Item) -> int:
     """Return the index of the page to read, from the column ``page_index`` of an item; 0 if it has no value."""
-    given = item.extra.get("page_index")
+    given: Any = item.extra.get("page_index")
     if _is_missing(given):
         return 0
     try:
