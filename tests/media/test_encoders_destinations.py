@@ -87,6 +87,18 @@ def test_a_file_object_keeps_its_earlier_bytes() -> None:
     assert file.getvalue() == b"before" + bytes(encoder.to_tensor("mp4", codec="mpeg4").numpy())
 
 
+def test_a_file_object_that_fails_before_the_first_write_is_a_write_error() -> None:
+    class Untold(io.BytesIO):
+        def tell(self) -> int:
+            raise OSError("no position")
+
+    detached = io.BufferedWriter(io.BytesIO())
+    detached.detach()
+    for file, reason in ((Untold(), "Untold object: no position"), (detached, "raw stream has been detached")):
+        with pytest.raises(WriteError, match=reason):
+            VideoEncoder(FRAMES, frame_rate=25).to_file_like(file, "mp4")
+
+
 def test_destinations_that_cannot_seek() -> None:
     class Pipe:
         def __init__(self) -> None:

@@ -176,10 +176,15 @@ class FileLikeTarget(Target):
             raise SourceTypeError(
                 f"The destination must be a binary file object with write(data: bytes) -> int (got {type(file)})."
             )
-        if getattr(file, "closed", False):
+        name = type(file).__name__
+        try:
+            sink = None if getattr(file, "closed", False) else Sink(file, name)
+        except Exception as error:  # of the file object
+            raise write_error(f"{name} object", error) from error
+        if sink is None:
             raise WriteError("The destination is a closed file object.")
-        self._sink = Sink(file, type(file).__name__)
-        super().__init__(self._sink)
+        self._sink = sink
+        super().__init__(sink)
 
     def commit(self) -> None:
         flush = getattr(self._sink.file, "flush", None)
