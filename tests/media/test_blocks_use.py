@@ -52,6 +52,7 @@ def path(folder: Path) -> Path:
         (1.5, InvalidArgumentError, "Invalid stream selector 1.5"),
         (True, InvalidArgumentError, "Invalid stream selector True"),
         (None, InvalidArgumentError, "Invalid stream selector None"),
+        (torch.tensor([0.5, 1.5]), InvalidArgumentError, "Invalid stream selector Tensor"),
         (40, StreamError, "The stream index 40 is not a valid stream"),
         (-1, StreamError, "The stream index -1 is not a valid stream"),
         (("video", "video"), StreamError, "is already being demuxed"),

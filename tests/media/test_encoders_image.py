@@ -120,10 +120,10 @@ def test_unusable_destinations_are_errors(tmp_path: Path) -> None:
 
 def test_arguments() -> None:
     gray = torch.zeros(1, 4, 5, dtype=torch.uint8)
-    for quality in (0, 101, -3, 7.5):
+    for quality in (0, 101, -3, 7.5, torch.tensor(7.5)):
         with pytest.raises(ValueError, match="Image quality should be a positive number between 1 and 100"):
             JpegEncoder(gray).to_tensor(quality=quality)
-    for level in (-1, 10):
+    for level in (-1, 10, torch.tensor(7.5)):
         with pytest.raises(ValueError, match="between 0 and 9"):
             PngEncoder(gray).to_tensor(compression_level=level)
     with pytest.raises(TypeError, match="to be a Tensor"):

@@ -121,6 +121,8 @@ def test_arguments_are_checked_before_the_source(decode) -> None:
         decode(b"", device="cuda:99")
     with pytest.raises(InvalidArgumentError, match="max_pixels = 0"):
         decode(b"", max_pixels=0)
+    with pytest.raises(InvalidArgumentError, match="max_pixels = Tensor of shape"):
+        decode(b"", max_pixels=torch.tensor(7.5))
     with pytest.raises(OpenError):
         decode(b"no image", device=None)
 

@@ -163,6 +163,8 @@ def test_times_out_of_range(seconds: float, decoder: VideoDecoder) -> None:
 def test_times_must_be_numbers(decoder: VideoDecoder) -> None:
     with pytest.raises(ValueError, match="Couldn't convert timestamps input to a tensor"):
         decoder.get_frames_played_at(["now"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="Couldn't convert timestamps input to a tensor"):
+        decoder.get_frame_played_at(10**400)
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,7 @@ class Demuxer(NotPickled, Closing):
 
 
 def _checked_selectors(streams: Any) -> list[int | str]:
-    if streams == "all":
+    if isinstance(streams, str) and streams == "all":
         return ["all"]
     several = isinstance(streams, Iterable) and not isinstance(streams, str | bytes)
     selectors = list(streams) if several else [streams]

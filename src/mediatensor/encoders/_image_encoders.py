@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import operator
 import struct
 import zlib
 from abc import ABC
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from .._engine.common.checks import shown, whole_number
 from .._engine.common.devices import check_has_values
 from .._engine.sources.output_files import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
@@ -174,17 +174,19 @@ class JpegEncoder(_ImageEncoder):
         return _tensor(self._encode(quality))
 
     def _encode(self, quality: int) -> bytes:
-        if not hasattr(quality, "__index__") or not 1 <= operator.index(quality) <= 100:
+        try:
+            quality = whole_number("quality", quality, at_least=1, at_most=100)
+        except InvalidArgumentError:
             raise InvalidArgumentError(
-                f"Image quality should be a positive number between 1 and 100 (got quality = {quality!r})."
-            )
+                f"Image quality should be a positive number between 1 and 100 (got quality = {shown(quality)})."
+            ) from None
         height, width = self._img.shape[1:]
         if max(height, width) > _MAX_JPEG_SIDE:  # checked before memory is allocated for an image that libjpeg rejects
             raise EncodeError(
                 f"The image has {width}x{height} pixels; JPEG allows at most {_MAX_JPEG_SIDE} per side. Resize it, or "
                 "use PngEncoder."
             )
-        return self._save(format="JPEG", quality=operator.index(quality))
+        return self._save(format="JPEG", quality=quality)
 
 
 class PngEncoder(_ImageEncoder):
@@ -263,13 +265,15 @@ class PngEncoder(_ImageEncoder):
         return _tensor(self._encode(compression_level))
 
     def _encode(self, compression_level: int) -> bytes:
-        if not hasattr(compression_level, "__index__") or not 0 <= operator.index(compression_level) <= 9:
+        try:
+            level = whole_number("compression_level", compression_level, at_least=0, at_most=9)
+        except InvalidArgumentError:
             raise InvalidArgumentError(
-                f"Compression level should be between 0 and 9 (got compression_level = {compression_level!r})."
-            )
+                f"Compression level should be between 0 and 9 (got compression_level = {shown(compression_level)})."
+            ) from None
         if self._img.dtype == torch.uint16:
-            return encode_png_16(self._pixels(), operator.index(compression_level))
-        return self._save(format="PNG", compress_level=operator.index(compression_level))
+            return encode_png_16(self._pixels(), level)
+        return self._save(format="PNG", compress_level=level)
 
 
 def _tensor(data: bytes) -> Tensor:

@@ -270,7 +270,7 @@ def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.f
     try:
         dtype = torch.float32 if is_single else torch.float64
         return torch.as_tensor(seconds, dtype=dtype, device="cpu").numpy().ravel()
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise InvalidArgumentError(
             f"Couldn't convert timestamps input to a tensor: seconds must be a number or a series of numbers "
             f"(got {shown(seconds)}: {error})."
@@ -378,9 +378,12 @@ def check_max_pixels(max_pixels: Any) -> int | None:
     """Return ``max_pixels`` as an int, or ``None``, which means no limit. Raise unless it is positive or ``None``."""
     if max_pixels is None:
         return None
-    if isinstance(max_pixels, bool) or not hasattr(max_pixels, "__index__") or operator.index(max_pixels) < 1:
-        raise InvalidArgumentError(f"max_pixels = {max_pixels!r} should be a positive int, or None for no limit.")
-    return operator.index(max_pixels)
+    try:
+        return whole_number("max_pixels", max_pixels, at_least=1)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"max_pixels = {shown(max_pixels)} should be a positive int, or None for no limit."
+        ) from None
 
 
 def _check(count: float, most: int, unit: str, asked_by: str) -> None:
