@@ -187,6 +187,7 @@ def test_a_folder_is_read_in_the_order_of_names(
     for name, level in (("b.png", 2), ("a.PNG", 1), ("b.tif", 3)):
         Image.new("L", (40, 30), level).save(folder / name)
     (folder / "notes.txt").write_text("no image")
+    (folder / "archive.pdf").mkdir()
     assert run(folder, "-o", tmp_path / "out") == 0
     assert predictor.levels_read == [1, 2, 3]
     assert (tmp_path / "out" / "b.2.txt").read_text() == "level 3\n"

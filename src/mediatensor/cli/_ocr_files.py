@@ -183,7 +183,9 @@ def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[
             files.append(argument)
             continue
         outputs = outputs_in(Path(argument))
-        readable = sorted(path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES)
+        readable = sorted(
+            path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES and not path.is_dir()
+        )
         inside = [path for path in readable if path not in outputs]
         if len(inside) < len(readable) and sys.stderr is not None:
             left_out = counted(len(readable) - len(inside), "earlier output")
