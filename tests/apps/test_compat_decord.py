@@ -113,6 +113,19 @@ def test_bridges() -> None:
     assert isinstance(reader[0], decord.NDArray)
 
 
+def test_slices_and_lists_that_name_no_frames() -> None:
+    for reader in (decord.VideoReader(CLIP), decord.AudioReader(CLIP), decord.AVReader(CLIP)):
+        for wrong in (slice(None, None, 0), slice("a", None)):
+            with pytest.raises(InvalidArgumentError, match="not a slice"):
+                reader[wrong]
+    reader = decord.VideoReader(CLIP)
+    for wrong in (slice(None, None, 0), [0, [1, 2]]):
+        with pytest.raises(InvalidArgumentError):
+            reader.get_frame_timestamp(wrong)
+    assert np.array_equal(reader.get_frame_timestamp(slice(9, 2, -3)), reader.get_frame_timestamp([9, 6, 3]))
+    assert reader.get_frame_timestamp(slice(5, 2)).shape == (0, 2)
+
+
 def test_files_opened_as_text() -> None:
     for read in (decord.VideoReader, decord.AudioReader, decord.AVReader):
         with pytest.raises(decord.DECORDError, match="'rb'"):

@@ -9,6 +9,7 @@ import wave
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
@@ -113,7 +114,7 @@ def show_sound(channels: Sequence[Tensor], sample_rate: int, begin_seconds: floa
     _, axes = pyplot.subplots(len(channels), sharex=True, squeeze=False, figsize=(10, 1 + 1.5 * len(channels)))
     for axis, samples in zip(axes[:, 0], channels, strict=True):
         values = samples.detach().cpu().float()
-        axis.plot(begin_seconds + torch.arange(len(values)).numpy() / sample_rate, values.numpy(), linewidth=0.5)
+        axis.plot(begin_seconds + np.arange(len(values)) / sample_rate, values.numpy(), linewidth=0.5)
     axes[0, 0].set_title(title)
     axes[-1, 0].set_xlabel("seconds")
     pyplot.show()

@@ -13,7 +13,7 @@ from ..._engine.common.checks import index_of, whole_number
 from ...decoders import AudioDecoder
 from ...frames import AudioSamples
 from ...isolate._worker import run_bounded
-from ._video_reader import VideoReader, check_context, source_of, whole_indices
+from ._video_reader import VideoReader, check_context, range_of, source_of, whole_indices
 from .bridge import DECORDContext, bridge_out, cpu
 
 _CPU = cpu(0)
@@ -78,7 +78,7 @@ class AudioReader:
             InvalidArgumentError: if ``idx`` is neither a whole number nor a slice.
         """
         if isinstance(idx, slice):
-            wanted = range(*idx.indices(self.shape[1]))
+            wanted = range_of(idx, self.shape[1])
             # Torch cannot slice with a negative step.
             selected = slice(wanted.start, wanted.stop, wanted.step) if wanted.step > 0 else list(wanted)
             return bridge_out(self._data[:, selected].clone())
@@ -207,7 +207,7 @@ class AVReader:
             InvalidArgumentError: if ``idx`` is neither a whole number nor a slice.
         """
         if isinstance(idx, slice):
-            return self.get_batch(range(*idx.indices(len(self))))
+            return self.get_batch(range_of(idx, len(self)))
         return self._sound_of(index_of(idx)), self._video[idx]
 
     def get_batch(self, indices: Any) -> tuple[list[Any], Any]:

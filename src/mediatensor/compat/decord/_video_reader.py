@@ -111,7 +111,7 @@ class VideoReader:
             InvalidArgumentError: if ``idx`` is neither a whole number nor a slice.
         """
         if isinstance(idx, slice):
-            return self.get_batch(range(*idx.indices(len(self))))
+            return self.get_batch(range_of(idx, len(self)))
         (index,) = whole_indices([index_of(idx)], len(self))
         return bridge_out(self._read([index])[0])
 
@@ -239,8 +239,8 @@ class VideoReader:
 
     def _seconds(self, idx: Any) -> NumpyArray[np.float64]:
         if isinstance(idx, slice):
-            return self._times[idx]
-        if np.ndim(idx) == 0:
+            return self._times[range_of(idx, len(self))]
+        if not isinstance(idx, list | tuple) and np.ndim(idx) == 0:
             times: NumpyArray[np.float64] = self._times[whole_indices([index_of(idx)], len(self))[0]]
             return times
         return self._times[whole_indices(idx, len(self))]
@@ -478,6 +478,18 @@ def check_context(ctx: Any) -> DECORDContext:
     if not isinstance(ctx, DECORDContext):
         raise InvalidArgumentError(f"ctx must be cpu(0) or gpu(0) (got {shown(ctx)}).")
     return ctx
+
+
+def range_of(idx: slice, count: int) -> range:
+    """Return the indices that a slice selects. Raise `InvalidArgumentError` for a step of 0, and bounds of other types.
+
+    >>> range_of(slice(-2, None), 10)
+    range(8, 10)
+    """
+    try:
+        return range(*idx.indices(count))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"{idx} is not a slice of whole numbers: {error}.") from None
 
 
 def whole_indices(indices: Any, count: int) -> list[int]:
