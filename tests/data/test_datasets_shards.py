@@ -335,6 +335,16 @@ def test_rows_with_damaged_captions_are_skipped(videos: Path, tmp_path: Path) ->
         assert len(write_shards(rows, tmp_path / "b{}.tar", on_error="skip")) == 1
 
 
+@pytest.mark.parametrize("extension", ["tar", "parquet"])
+def test_captions_are_a_series_or_an_empty_cell(extension: str, tmp_path: Path) -> None:
+    texts = [{"start": 0.0, "end": 1.0, "text": "one"}, {"start": 1.0, "end": 2.0, "text": "two"}]
+    cells = (np.array(texts, object), math.nan, " ", None)
+    items = [Item(b"%PDF-", extra={"captions": captions}) for captions in cells]
+    (shard,) = write_shards(items, tmp_path / f"{{}}.{extension}")
+    found = [item.extra.get("captions") for item in as_items(shard, kind="document")]
+    assert [[one["text"] for one in captions or ()] for captions in found] == [["one", "two"], [], [], []]
+
+
 def test_file_urls_are_read_as_paths(videos: Path, tmp_path: Path) -> None:
     url = f"file:{videos / '000.mp4'}"
     (shard,) = write_shards([{"a": {"bytes": None, "path": url}}], tmp_path / "{}.tar")

@@ -266,10 +266,16 @@ def find_captions(
 _CaptionsOrReason: TypeAlias = tuple[FileCaption, ...] | str
 
 
+def is_empty_cell(value: Any) -> bool:
+    """Return whether a value of the column ``captions`` means that a row has none: ``None``, blank text, or NaN."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 def _find_in_column(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:
     value = item.extra.get(CAPTIONS_COLUMN)
-    is_empty = value is None or (isinstance(value, str) and not value.strip())
-    if is_empty or (isinstance(value, float) and math.isnan(value)):
+    if is_empty_cell(value):
         return f"the column {CAPTIONS_COLUMN!r} is empty"
     return read_captions(value, item)
 

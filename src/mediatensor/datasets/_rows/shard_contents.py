@@ -21,7 +21,7 @@ from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadErr
 from .._sources.items import MEDIA_COLUMNS, MEDIA_EXTENSIONS, Item, MediaKind
 from .._sources.rows import CAPTIONS_COLUMN, segment_columns, sidecars_of
 from .._sources.tar_shards import is_subtitles
-from .captions import FileCaption, read_captions
+from .captions import FileCaption, is_empty_cell, read_captions
 from .clip_cutting import CutClip, cut_audio, cut_video
 
 # The first bytes of files whose names have no extension.
@@ -247,9 +247,9 @@ def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | N
     _add_file(contents, extension, data, place)
     contents.media[extension] = kind or _kind_of(extension)
     sidecars = sidecars_of(item)
-    if is_table and captions in (None, ""):
+    if is_table and is_empty_cell(captions):
         captions = next(iter(sidecars.values()), None)
-    if captions not in (None, ""):
+    if not is_empty_cell(captions):
         contents.columns[CAPTIONS_COLUMN] = [_caption_columns(one) for one in _captions_of(captions, item, cut)]
     for suffix, sidecar in () if is_table else sidecars.items():
         if cut is None:
