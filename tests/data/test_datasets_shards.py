@@ -288,6 +288,10 @@ def test_resume_rejects_other_or_incomplete_shards(tmp_path: Path) -> None:
     first.write_bytes(first.read_bytes()[:700])
     with pytest.raises(InvalidArgumentError, match=r"0\.tar is not a complete shard"):
         write_shards(numbers, pattern, rows_per_shard=2, resume=True)
+    first.unlink()
+    first.mkdir()
+    with pytest.raises(InvalidArgumentError, match=r"0\.tar is not a complete shard"):
+        write_shards(numbers, pattern, rows_per_shard=2, resume=True)
 
 
 # Unreadable rows and invalid arguments

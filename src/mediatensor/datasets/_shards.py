@@ -358,7 +358,7 @@ def _keys_of_shard(path: str) -> list[str]:
         with open(path, "rb") as file:
             members = TarReader(file, path, can_seek=True)
             return [key for key, _ in group_members(members, lambda position, suffix, member: None)]
-    except MediaTensorError as error:
+    except (MediaTensorError, OSError) as error:
         raise InvalidArgumentError(f"{path} is not a complete shard ({error}). Delete it to write it again.") from error
 
 
