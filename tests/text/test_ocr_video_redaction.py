@@ -346,6 +346,8 @@ def test_wrong_calls_are_refused(gray_clip: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=re.escape(words)):
             reading.redact(gray_clip, path, *texts, regions=regions)
+    with gray_clip.open("rb") as file, pytest.raises(InvalidArgumentError, match="a file that is read"):
+        reading.redact(file, gray_clip, "Meyer")
     with pytest.raises(SourceTypeError, match="got 5"):
         reading.redact(gray_clip, 5, "Meyer")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="80x90"):

@@ -207,7 +207,8 @@ def check_outputs(
 
     Args:
         outputs: Paths to be written.
-        sources: Inputs: paths, ``file:`` URLs, and ``"-"`` for standard input. Remote sources are ignored.
+        sources: Inputs: paths, ``file:`` URLs, descriptors of open files, and ``"-"`` for standard input. Remote
+            sources are ignored.
         overwrite: Whether the command is allowed to replace existing files.
         is_own: Function that returns whether the command is allowed to replace an existing file even without
             ``overwrite``. It is called with the path of the output and the path of the existing file. These paths can
@@ -216,7 +217,7 @@ def check_outputs(
         makes_folders: Whether the caller creates the folders of its outputs.
     """
     names = list(map(os.fsdecode, outputs))
-    paths = [path for source in sources if isinstance(source, (str, os.PathLike)) for path in _paths_of(source)]
+    paths = [path for source in sources if isinstance(source, (str, int, os.PathLike)) for path in _paths_of(source)]
     read = {place for path in paths for place in _identify_file(path)}
     written: dict[object, str] = {}
     real_paths = []
@@ -256,8 +257,10 @@ def _real_path(name: str) -> str:
         raise WriteError(f"{name!r} cannot be written: it is not the name of a file ({error}).") from None
 
 
-def _paths_of(source: str | os.PathLike[str]) -> list[str | int]:
+def _paths_of(source: str | int | os.PathLike[str]) -> list[str | int]:
     """Return all paths that ``source`` could mean. For ``"-"``, this includes the descriptor 0 (standard input)."""
+    if isinstance(source, int):
+        return [source]
     text = os.fsdecode(source)
     if text == "-":
         return [text, 0]
@@ -288,7 +291,7 @@ def _identify_file(path: str | os.PathLike[str] | int) -> frozenset[object]:
             return frozenset(((status.st_dev, status.st_ino),)) if stat.S_ISREG(status.st_mode) else frozenset()
         text = os.path.realpath(os.fsdecode(path))
         status = os.stat(text)
-    except OSError:
+    except (OSError, OverflowError):
         return frozenset() if isinstance(path, int) else frozenset((text,))
     except ValueError:  # a zero within the path, which no file has
         return frozenset()

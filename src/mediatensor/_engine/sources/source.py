@@ -111,6 +111,11 @@ class Source(ABC):
         """Return the name of the source for error messages."""
 
     @property
+    def local_file(self) -> str | int | None:
+        """The path of a local file, or its descriptor if the caller opened it; ``None`` for all other sources."""
+        return None
+
+    @property
     def file_name(self) -> str:
         """The file's name without folders, or a description of a source without a name."""
         return os.path.basename(self.describe())
@@ -142,6 +147,10 @@ class PathSource(Source):
         if stat.S_ISREG(mode) and status.st_size == 0:
             raise OpenError(f"Could not open input file: {self.path} is empty.")
         return status
+
+    @property
+    def local_file(self) -> str:
+        return self.path
 
     def check_opens_at_once(self) -> os.stat_result:
         """Return the result of `os.stat`. Raise `OpenError` if opening the path could block, as for a pipe."""
@@ -385,6 +394,10 @@ class FileLikeSource(Source):
     def describe(self) -> str:
         name = getattr(self._shared.file, "name", None)
         return f"{type(self._shared.file).__name__} object" + (f" {name!r}" if isinstance(name, str) else "")
+
+    @property
+    def local_file(self) -> int | None:
+        return regular_file_descriptor(self._shared.file)
 
     @property
     def file_name(self) -> str:

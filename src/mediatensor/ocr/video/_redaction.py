@@ -74,7 +74,7 @@ def redact_video(
             )
     is_open = isinstance(video, VideoDecoder)
     with nullcontext(video) if is_open else VideoDecoder(video) as decoder:
-        check_outputs([path_text("path", path)], [getattr(decoder._video.spec.source, "path", None)])
+        check_outputs([path_text("path", path)], [decoder._video.spec.source.local_file])
         found_size = decoder.metadata.height, decoder.metadata.width
         if found_size != size:
             raise InvalidArgumentError(
