@@ -22,7 +22,7 @@ from mediatensor import Frame, FrameBatch, ReplacedFrame, set_index_cache
 from mediatensor._engine.common.messages import forget_warnings, warn_once
 from mediatensor.cli import main
 from mediatensor.datasets import check_dataset
-from mediatensor.decoders import FrameIndex, VideoDecoder
+from mediatensor.decoders import Demuxer, FrameIndex, VideoDecoder
 from mediatensor.errors import DamageWarning, DecodeError, InvalidArgumentError
 from mediatensor.samplers import clips_at_random_indices, clips_at_regular_indices, clips_at_regular_timestamps
 
@@ -474,3 +474,17 @@ def test_a_check_calls_a_hole_corrupt(holed: bytes, tmp_path: Path) -> None:
     assert all("no frame" in finding.message for finding in found)
     places = [(finding.start_seconds, finding.end_seconds) for finding in found]
     assert places[:5] == [(hole.start_seconds, hole.end_seconds) for hole in holes[:5]]
+
+
+@pytest.mark.filterwarnings("ignore::mediatensor.errors.DamageWarning")
+@pytest.mark.parametrize("on_error", ["keep", "skip", "nearest"])
+def test_reversed_yields_each_frame_once_after_a_lost_frame(on_error: str, folder: Path, tmp_path: Path) -> None:
+    whole, path = media.make("h264_b_pyramid", folder), tmp_path / "lost.mp4"
+    packet = list(Demuxer(whole))[15].data
+    path.write_bytes(whole.read_bytes().replace(packet, packet[:8] + bytes(len(packet) - 8)))
+    expected = list(VideoDecoder(path, on_error=on_error))
+    decoder = VideoDecoder(path, on_error=on_error)
+    assert len(decoder) == 40, "the packets do not show that a frame is lost"
+    found = list(reversed(decoder))[::-1]
+    assert len(found) == len(expected) < 40
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))

@@ -370,8 +370,15 @@ class VideoDecoder(Closing):
 
     def __reversed__(self) -> Iterator[Tensor]:
         """Yield all frames in reverse order. A group of pictures that fits in the cache is decoded only once."""
-        for i in reversed(range(len(self))):
-            yield self[i]
+        start = len(self)
+        while start > 0:
+            start, num_frames = start - 1, len(self)
+            frames = self._frames.frames_in_range(start, start + 1, 1).data
+            if len(self) != num_frames:
+                # Decoding has found that earlier frames are missing, so this frame has been yielded before.
+                start -= num_frames - len(self)
+                frames = self._frames.frames_in_range(max(0, start), max(0, start + 1), 1).data
+            yield from frames
 
     # By time
 
