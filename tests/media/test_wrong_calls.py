@@ -17,7 +17,13 @@ import mediatensor
 from mediatensor import backends, datasets, decoders, distributed, ocr, samplers, transforms
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, FrameIndex, SubtitleDecoder, VideoDecoder, WavDecoder
 from mediatensor.encoders import AudioEncoder, Encoder, VideoEncoder
-from mediatensor.errors import InvalidArgumentError, MediaTensorError, SourceNotFoundError, SourceTypeError
+from mediatensor.errors import (
+    InvalidArgumentError,
+    MediaTensorError,
+    OutOfRangeError,
+    SourceNotFoundError,
+    SourceTypeError,
+)
 from mediatensor.ocr import models
 
 SOUND = torch.zeros(1, 800)
@@ -70,6 +76,12 @@ def wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_frames(decoder: VideoDecoder, method: str, value: Any, words: tuple[str, ...]) -> None:
     refused(getattr(decoder, method), value, InvalidArgumentError, *words)
+
+
+@pytest.mark.parametrize("last", [np.array([2**64 - 1], np.uint64), torch.tensor([2**64 - 1], dtype=torch.uint64)])
+def test_large_unsigned_indices_are_not_taken_for_negative_ones(decoder: VideoDecoder, last: Any) -> None:
+    with pytest.raises(OutOfRangeError, match="18446744073709551615"):
+        decoder.get_frames_at(last)
 
 
 @pytest.mark.parametrize(

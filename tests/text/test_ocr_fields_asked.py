@@ -257,6 +257,7 @@ def test_dates_are_parsed(printed: str, meant: tuple[int, int, int]) -> None:
 def test_parse_value_returns_none_for_other_text() -> None:
     assert parse_value("date", "31/02/2024") is None
     assert parse_value("amount", "none") is None
+    assert [parse_value("number", text) for text in ("Room 5 Floor 3", "1e5", "2 x 40")] == [None] * 3
     assert parse_value("iban", "DE88 3704 0044 0532 0130 00") is None
     assert parse_value("iban", "DE89 3704 0044 0532 0130 00") == "DE89370400440532013000"
     assert [parse_value(kind, "") for kind in FIELD_KINDS] == [None] * len(FIELD_KINDS)

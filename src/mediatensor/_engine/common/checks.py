@@ -247,9 +247,9 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
             f"indices must be a series of whole numbers (got {shown(indices)}); pass the indices that a mask selects."
         )
     if is_tensor(indices):
-        return [int(i) for i in indices.flatten().long().tolist()]
+        return [int(i) for i in (indices.long() if indices.is_floating_point() else indices).flatten().tolist()]
     if isinstance(indices, np.ndarray) and indices.dtype.kind in "iuf":
-        return [int(i) for i in indices.ravel().astype(np.int64)]
+        return [int(i) for i in (indices.astype(np.int64) if indices.dtype.kind == "f" else indices).ravel().tolist()]
     try:
         return [operator.index(i) for i in indices]
     except TypeError as error:
