@@ -55,8 +55,8 @@ def _warn_anew() -> None:
 @pytest.fixture(autouse=True)
 def _take_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Side data are read by compiled code, which accepts only PyAV's frames."""
-    make_side_data = pixels._make_side_data
-    monkeypatch.setattr(pixels, "_make_side_data", lambda frame: make_side_data(getattr(frame, "frame", frame)))
+    list_side_data = pixels._list_side_data
+    monkeypatch.setattr(pixels, "_list_side_data", lambda frame: list_side_data(getattr(frame, "frame", frame)))
 
 
 # The hybrid path: decoded on the CPU, converted on the device
