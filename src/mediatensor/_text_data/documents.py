@@ -24,6 +24,7 @@ from ..datasets._rows.recipe import Recipe, misuse
 from ..datasets._rows.samples import Sample
 from ..datasets._sources.dispatch import as_items
 from ..datasets._sources.items import Item, ListedItems, checked_classes
+from ..datasets._sources.rows import is_empty_cell
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, OpenError, SourceNotFoundError
 from ..samplers._random import global_random, sampling_generator, uses_row_random
 
@@ -195,15 +196,8 @@ class PageRecipe(Recipe):
         return part if self.pages == "all" else 0
 
 
-def _is_missing(value: Any) -> bool:
-    """Return whether a column has no value in a row: ``None``, blank text of a CSV file, or NaN."""
-    return (
-        value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, float) and value != value)
-    )
-
-
 def _num_pages(item: Item, recipe: PageRecipe) -> int:
-    if not _is_missing(item.extra.get(_NUM_PAGES)):
+    if not is_empty_cell(item.extra.get(_NUM_PAGES)):
         return _stated_num_pages(item)
     try:
         document = recipe.open(item)
@@ -518,7 +512,7 @@ def _num_rows(item: Item, unit: BoxUnit) -> int:
 def page_index_of(item: Item) -> int:
     """Return the index of the page to read, from the column ``page_index`` of an item; 0 if it has no value."""
     given: Any = item.extra.get("page_index")
-    if _is_missing(given):
+    if is_empty_cell(given):
         return 0
     try:
         number = int(given)

@@ -25,7 +25,7 @@ from ...frames import AudioSamples, AudioSamplesBatch
 from ...samplers._random import global_random
 from .._sources import manifests
 from .._sources.items import Item
-from .._sources.rows import CAPTIONS_COLUMN, sidecars_of
+from .._sources.rows import CAPTIONS_COLUMN, is_empty_cell, sidecars_of
 
 Sound: TypeAlias = AudioSamples | AudioSamplesBatch
 Box: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
@@ -264,13 +264,6 @@ def find_captions(
 
 #: The captions of a file; a text with the reason if it has none.
 _CaptionsOrReason: TypeAlias = tuple[FileCaption, ...] | str
-
-
-def is_empty_cell(value: Any) -> bool:
-    """Return whether a value of the column ``captions`` means that a row has none: ``None``, blank text, or NaN."""
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _find_in_column(item: Item, languages: Sequence[str]) -> _CaptionsOrReason:

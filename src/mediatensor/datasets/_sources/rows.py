@@ -242,6 +242,13 @@ def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value)
 
 
+def is_empty_cell(value: Any) -> bool:
+    """Return whether a cell of an optional column has no value: ``None``, blank text of a CSV file, or NaN."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 # Subtitle files next to media: files of the same name, with or without a language (``talk.srt``, ``talk.en.vtt``)
 
 
