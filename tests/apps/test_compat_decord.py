@@ -8,6 +8,7 @@ import random
 import socket
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import pytest
 import torch
 
 import media
+import media_audio
 from decord_calls import CALLS, CLIP, FOLDER, LATE, UNEVEN, outcome
 from mediatensor.compat import decord
-from mediatensor.decoders import VideoDecoder
+from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError
 
 RECORDED: dict[str, Any] = json.loads((FOLDER / "decord.json").read_text(encoding="utf-8"))
@@ -190,6 +192,18 @@ def test_audio_of_frames_is_complete_in_long_videos() -> None:
     assert [part.shape for part in sound] == [(1, 1764)] * 30  # 44,100 Hz at 25 frames a second
     joined = np.concatenate([part.asnumpy() for part in sound], 1)
     assert np.array_equal(joined, decord.AudioReader(CLIP, sample_rate=44_100)[: 30 * 1764].asnumpy())
+
+
+def test_gaps_in_the_audio_of_frames_are_silent(tmp_path: Path) -> None:
+    spec = replace(media_audio.ALL_CLIPS["gap_pcm_mkv"], video=2.0)
+    path = media_audio.make_as(spec, "gap_pcm_with_video", tmp_path)
+    sound, _ = decord.AVReader(path, sample_rate=0)[:]
+    assert [part.shape for part in sound] == [(1, 4410)] * 20
+    assert not any(part.asnumpy().any() for part in sound[11:15])
+    decoder = AudioDecoder(path, num_channels=1)
+    for number in (0, 9, 16, 19):
+        played = decoder.get_samples_played_in_range(number / 10, (number + 1) / 10)
+        assert np.array_equal(sound[number].asnumpy(), played.data.numpy())
 
 
 def test_returned_arrays_belong_to_the_caller() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..._engine.common.checks import index_of, whole_number
 from ...decoders import AudioDecoder
+from ...decoders._access import existing_samples, sample_grid, with_silence
 from ...frames import AudioSamples
 from ...isolate._worker import run_bounded
 from ._video_reader import VideoReader, check_context, range_of, source_of, whole_indices
@@ -154,7 +155,8 @@ class AVReader:
     """Reads the frames of a video, each with the audio that is played while the frame is shown.
 
     Frames are uint8 (H, W, 3), and samples are float32 (channels, samples) in [-1, 1]. Samples before the start of the
-    audio stream are silent. ``reader[i]`` returns the pair (samples, frame). A slice returns the same as `get_batch`.
+    audio stream and in its gaps are silent. ``reader[i]`` returns the pair (samples, frame). A slice returns the same
+    as `get_batch`.
 
     Args:
         uri: A path or URL, or a file object, which is read to its end.
@@ -191,10 +193,13 @@ class AVReader:
         *,
         timeout_seconds: float | None = None,
     ) -> None:
+        check_context(ctx)
         source = source_of(uri)
-        self._audio = AudioReader(source, ctx, sample_rate, mono, timeout_seconds=timeout_seconds)
-        self._audio.add_padding()
+        sample_rate = whole_number("sample_rate", sample_rate)
         self._video = VideoReader(source, ctx, width, height, num_threads, fault_tol, timeout_seconds=timeout_seconds)
+        end_seconds = float(self._video._seconds(slice(None)).max(initial=0))
+        work = partial(_samples_until, source, sample_rate if sample_rate > 0 else None, bool(mono), end_seconds)
+        self._samples, self._sample_rate = run_bounded(work, timeout_seconds)
 
     def __len__(self) -> int:
         return len(self._video)
@@ -234,9 +239,24 @@ class AVReader:
 
     def _sound_of(self, index: int) -> Any:
         begin, end = (
-            max(math.ceil(seconds * self._audio.sample_rate - _ROUNDED), 0) for seconds in self._video._seconds(index)
+            max(math.ceil(seconds * self._sample_rate - _ROUNDED), 0) for seconds in self._video._seconds(index)
         )
-        return self._audio[begin:end]
+        return bridge_out(self._samples[:, begin:end].clone())
 
     def __repr__(self) -> str:
-        return f"AVReader of {len(self)} frames and {self._audio.shape[1]} samples"
+        return f"AVReader of {len(self)} frames and {self._samples.shape[1]} samples"
+
+
+def _samples_until(source: Any, sample_rate: int | None, mono: bool, end_seconds: float) -> tuple[Tensor, int]:
+    """Return the samples (channels, N) from time 0 to ``end_seconds`` or the end of the audio, and their sample rate.
+
+    Samples before the start of the audio and in its gaps are silent.
+    """
+    with AudioDecoder(source, sample_rate=sample_rate, num_channels=1 if mono else None) as decoder:
+        grid = sample_grid(decoder)
+        first, last = grid.offset(0.0), grid.offset(end_seconds) + 1
+        (samples,) = existing_samples(decoder, grid, [(max(first, 0), max(last, 0))])
+        data, silent_spans = with_silence(decoder, grid, first, max(first, last), samples)
+        if silent_spans and silent_spans[-1][1] == data.shape[1]:
+            data = data[:, : silent_spans[-1][0]].clone()
+        return data, grid.sample_rate
