@@ -157,6 +157,18 @@ def test_times_must_be_numbers() -> None:
     assert index.frames_played_at([]).shape == (0,)
 
 
+def test_index_at_takes_tensors_of_every_type() -> None:
+    index = from_table([0, 10, 20], [10] * 3, [True] * 3, Fraction(1, 100))
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64):
+        found = index.index_at(torch.tensor([[0.15], [-1.0]], dtype=dtype))
+        assert (found.dtype, found.tolist()) == (torch.int64, [[1], [0]])
+    assert index.index_at(torch.tensor(1)).tolist() == 2
+    assert index.index_at(torch.zeros(0, 2)).shape == (0, 2)
+    for unreadable in (torch.tensor(0.1, requires_grad=True), torch.empty(1, device="meta")):
+        with pytest.raises(InvalidArgumentError, match="seconds must be a number"):
+            index.index_at(unreadable)
+
+
 def test_single_time_gives_single_index(tmp_path: Path) -> None:
     path = tmp_path / "one.mp4"
     write_test_pattern(path, width=64, height=48, num_frames=1)

@@ -268,9 +268,9 @@ class FrameIndex:
         """
         self._check_has_frames()
         ends = np.maximum.accumulate(self._seconds(self.pts + self.duration))
-        times = np.asarray(seconds.cpu() if is_tensor(seconds) else checks.real_number("seconds", seconds))
+        times = checks.seconds_of(seconds if is_tensor(seconds) else [checks.real_number("seconds", seconds)])
         found = np.minimum(np.searchsorted(ends, checks.latest(times), side="right"), len(self) - 1)
-        return _tensor(np.asarray(found, np.int64)) if is_tensor(seconds) else int(found)
+        return _tensor(found.astype(np.int64)).reshape(seconds.shape) if is_tensor(seconds) else int(found[0])
 
     def key_frame_seconds_for(self, seconds: float | Tensor) -> float:
         """Return the time to seek to with `Demuxer.seek` before decoding the frame at ``seconds``.
