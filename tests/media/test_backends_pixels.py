@@ -12,6 +12,7 @@ import pytest
 
 import media
 from backends_pixels import EXACT_LEVELS, bars, convert, differences, expected, gradient, interlaced, nested, noise
+from mediatensor._engine.pyav.pixels import luma_of
 
 FORMATS = [
     "nv12", "p010le", "p016le",
@@ -134,3 +135,16 @@ def test_real_files(name: str, media_data: Callable[[str], Path]) -> None:
         frame = next(container.decode(video=0))
         assert differences(frame).max() <= EXACT_LEVELS
         assert differences(frame, is_float=True).max() < 0.02
+
+
+@pytest.mark.parametrize("pixel_format", ["gray", "gray16le", "grayf16le", "grayf32le"])
+def test_luma_is_gray_for_every_type_of_sample(pixel_format: str) -> None:
+    dtype = {"gray": "u1", "gray16le": "<u2", "grayf16le": "<f2", "grayf32le": "<f4"}[pixel_format]
+    levels = np.tile(np.linspace(0, 1, 64), (16, 1))
+    largest = np.iinfo(dtype).max if np.dtype(dtype).kind == "u" else 1
+    frame = av.VideoFrame(64, 16, pixel_format)
+    frame.planes[0].update((levels * largest).astype(dtype).tobytes())
+    frame.color_range = 2
+    # libswscale converts 16-bit floats as if they were in limited range.
+    tolerance = 21 if pixel_format == "grayf16le" else 1
+    np.testing.assert_allclose(luma_of(frame), levels * 255, atol=tolerance)

@@ -663,11 +663,13 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
     """Return the luma of a CPU frame as uint8 (H, W), not rotated. The array can be a read-only view.
 
     A luma plane keeps its stored range. If its samples have more than 8 bits, only their upper 8 bits are returned. A
-    frame without a luma plane is converted to gray. If ``size`` (height, width) is given, the luma is scaled to it.
+    frame without a luma plane of integers is converted to gray. If ``size`` (height, width) is given, the luma is
+    scaled to it.
     """
     pixel_format, plane = frame.format, frame.planes[0]
     component = pixel_format.components[0]
-    has_luma = component.plane == 0 and component.bits >= 8 and pixel_format.name.startswith(_FORMATS_WITH_LUMA)
+    is_integer = 8 <= component.bits <= 16 and "f16" not in pixel_format.name
+    has_luma = component.plane == 0 and is_integer and pixel_format.name.startswith(_FORMATS_WITH_LUMA)
     is_as_asked = size is None or size == (frame.height, frame.width)
     if has_luma and is_as_asked and plane.line_size > 0 and not pixel_format.is_big_endian:
         if component.bits == 8:
