@@ -265,6 +265,12 @@ def test_parse_value_returns_none_for_other_text() -> None:
         parse_value("money", "1.00")  # type: ignore[arg-type]
 
 
+def test_dates_with_huge_numbers_or_numerals_without_a_decimal_value_are_not_parsed() -> None:
+    for printed in ("1/99999999999/2024", "99999999999 May 2020", "፩/፪/2024", "5 ፩፪፫ 2024"):
+        assert parse_value("date", printed) is None
+        values_of((f"Date: {printed}",), "receipt")  # the text of a file must not raise an error
+
+
 def test_order_of_days_and_months_is_found() -> None:
     assert find_day_first(["03/04/2024", "25/12/2023"]) is True
     assert find_day_first(["03/04/2024", "12/25/2023"]) is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -182,6 +183,15 @@ def test_lists_and_contents_pages_are_not_tables():
         page.write(50, 400 + 16 * number, "Chapter " + WORDS[number])
         page.write(500, 400 + 16 * number, str(number * 7 + 1), "right")
     assert find_tables(page.content()) == []
+
+
+@pytest.mark.parametrize("numeral", ["\N{SUPERSCRIPT TWO}", "1" * 5000])
+def test_numerals_that_are_not_page_numbers_are_read_as_text(numeral: str):
+    page = Page()
+    put(page, [["Vintage", "5"], ["Scarborough", "7"], ["Advantage", "30"], ["HL-92", "9"]], [50, 200], 100)
+    content = page.content()
+    texts = tuple(numeral if text == "30" else text for text in content.texts)
+    assert [(table.num_rows, table.num_cols) for table in find_tables(replace(content, texts=texts))] == [(4, 2)]
 
 
 def test_pairs_of_labels_and_values_are_not_a_table():

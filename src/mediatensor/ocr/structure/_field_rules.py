@@ -194,7 +194,7 @@ def _number(value: str, decimal_mark: str | None) -> Decimal | None:
 
 def _date(value: str, day_first: bool | None) -> datetime.date | None:
     words = re.findall(r"\d+|[^\W\d_]+", plain(value))
-    numbers = [word for word in words if word.isdigit()]
+    numbers = [word for word in words if word.isdecimal()]
     months = [_MONTH_NUMBERS[word] for word in words if word in _MONTH_NUMBERS]
     if months and len(numbers) >= 2:
         first, second = numbers[:2]
@@ -217,7 +217,7 @@ def _day(year: str, month: int, day: int) -> datetime.date | None:
         number += 2000 if number < 70 else 1900
     try:
         return datetime.date(number, month, day)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

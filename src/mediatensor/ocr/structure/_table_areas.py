@@ -336,7 +336,7 @@ def _is_list(content: PageContent, rows: Sequence[list[Run]]) -> bool:
     if all(len(row) == 2 for row in texts):
         # A table of contents has ascending page numbers.
         pages = [row[1] for row in texts]
-        if all(page.isdigit() for page in pages):
+        if all(re.fullmatch(r"\d{1,9}", page) for page in pages):
             numbers = [int(page) for page in pages]
             if numbers == sorted(numbers) and numbers[-1] > numbers[0]:
                 return True
