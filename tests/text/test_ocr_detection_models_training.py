@@ -116,6 +116,13 @@ def test_bad_targets_are_named(target: dict[str, Any], message: str) -> None:
         draw_targets([target], ["words"], (32, 32), 0.4)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_every_image_needs_a_target(count: int) -> None:
+    target = [{"words": np.array([[0.1, 0.1, 0.8, 0.8]], np.float32)}] * count
+    with pytest.raises(InvalidArgumentError, match=f"{count} items for 2 images"):
+        detection.fast_tiny()(torch.zeros(2, 3, 32, 32), target)
+
+
 def test_degenerate_boxes_are_drawn_or_left_out() -> None:
     crossed = [[0.1, 0.1], [0.9, 0.9], [0.9, 0.1], [0.1, 0.9]]
     line = [[0.1, 0.1], [0.9, 0.9], [0.5, 0.5], [0.3, 0.3]]

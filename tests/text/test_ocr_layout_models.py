@@ -160,6 +160,8 @@ def test_other_networks_and_targets_are_rejected(small: LWDETR) -> None:
         small(page, target=[{"Poem": boxes}])
     with pytest.raises(InvalidArgumentError, match=r"shape \(2, 3\)"):
         small(page, target=[{"Text": np.zeros((2, 3))}])
+    with pytest.raises(InvalidArgumentError, match="1 items for 2 pages"):
+        small(page.expand(2, -1, -1, -1), target=[{"Text": boxes}])
 
 
 def test_half_precision_gives_regions() -> None:

@@ -129,6 +129,8 @@ def test_other_networks_and_targets_are_rejected(model: TableCenterNet) -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             model(images, [{"cells": cells, "logic": np.array(logic)}])
+    with pytest.raises(InvalidArgumentError, match="1 items for 2 images"):
+        model(images.expand(2, -1, -1, -1), [{"cells": boxes, "logic": np.zeros((1, 4), np.int64)}])
 
 
 def test_half_precision_gives_cells(model: TableCenterNet) -> None:

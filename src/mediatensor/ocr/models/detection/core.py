@@ -179,7 +179,13 @@ class Detector(nn.Module):
             A dictionary. ``preds`` has, for each image, the boxes of each class, in the format of
             `DetectionPostProcessor`. ``out_map`` is present if requested, and ``loss`` if there is a target. An
             exportable model returns only ``logits``.
+
+        Raises:
+            InvalidArgumentError: ``target`` does not have one dictionary for each image, has an unknown class, or has
+                boxes of a wrong shape or outside [0, 1].
         """
+        if target is not None and len(target) != len(x):
+            raise InvalidArgumentError(f"target has {len(target)} items for {len(x)} images; give one for each.")
         features, logits = self._score(x)
         if self.exportable:
             return {"logits": logits}

@@ -509,9 +509,12 @@ class LWDETR(nn.Module):
             is true, the dictionary has only ``logits`` and ``pred_boxes`` (N, Q, 6).
 
         Raises:
-            InvalidArgumentError: The pages are too small, or boxes of the target have an unknown class or wrong shape.
+            InvalidArgumentError: The pages are too small, the target does not have one dictionary for each page, or its
+                boxes have an unknown class or wrong shape.
             MissingDependencyError: There is a target, and SciPy is not installed.
         """
+        if target is not None and len(target) != len(input):
+            raise InvalidArgumentError(f"target has {len(target)} items for {len(input)} pages; give one for each.")
         features = self.feat_extractor(input)
         grid = features.shape[-2:]
         if grid.numel() < self.num_queries:

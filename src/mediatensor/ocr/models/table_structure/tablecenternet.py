@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ....errors import InvalidArgumentError
 from ...utils import order_points
 from ...utils.geometry import boxes_around
 from .._networks.blocks import FeatureExtractor
@@ -435,8 +436,11 @@ class TableCenterNet(nn.Module):
             maps.
 
         Raises:
-            InvalidArgumentError: Cells of the target are outside [0, 1], or have the wrong shape.
+            InvalidArgumentError: The target does not have one dictionary for each image, or its cells are outside
+                [0, 1], or have the wrong shape.
         """
+        if target is not None and len(target) != len(x):
+            raise InvalidArgumentError(f"target has {len(target)} items for {len(x)} images; give one for each.")
         merged = self.dla_up(self.feat_extractor(x)[self.first_level :])
         finest = self.ida_up(merged[: self.last_level - self.first_level])[-1]
         maps = {name: widen_floats(self.get_submodule(name)(finest)) for name in self.heads}
