@@ -176,6 +176,26 @@ def test_frames_that_cannot_be_decoded(tmp_path: Path) -> None:
     assert decord.VideoReader(path, fault_tol=len(failed))[:].shape == frames.shape
 
 
+def test_missing_frames_are_replaced_by_the_nearest(tmp_path: Path) -> None:
+    """Decoding shows that the file has fewer frames than packets, after its length has been returned."""
+    path = media.make("lost_packets_mpeg4_b_frames_avi", tmp_path)
+    reader = decord.VideoReader(path)
+    times = reader.get_frame_timestamp(slice(None))[:, 0]
+    with pytest.warns(UserWarning, match="cannot be decoded"):
+        frames = [reader.next().asnumpy() for _ in range(len(reader))]
+    with pytest.raises(StopIteration):
+        reader.next()
+    truth = VideoDecoder(path, on_error="nearest").get_all_frames()
+    assert len(truth) < len(frames) == len(times)
+    for frame, seconds in zip(frames, times, strict=True):
+        nearest = int((truth.pts_seconds - seconds).abs().argmin())
+        assert np.array_equal(frame, truth.data[nearest].permute(1, 2, 0).numpy())
+    with pytest.warns(UserWarning, match="cannot be decoded"):
+        assert np.array_equal(decord.VideoReader(path)[::-1].asnumpy(), np.stack(frames[::-1]))
+    with pytest.raises(decord.DECORDLimitReachedError, match="2 frames"):
+        decord.VideoReader(path, fault_tol=1)[:]
+
+
 def test_audio_that_starts_late_is_padded_once() -> None:
     reader = decord.AudioReader(LATE)
     num_samples = reader.shape[1]

@@ -21,7 +21,6 @@ from ..._engine.sources.source import read_to_end
 from ...decoders import VideoDecoder
 from ...decoders._access import access_to
 from ...errors import DecodeError, InvalidArgumentError, OutOfRangeError
-from ...frames import FrameBatch
 from ...isolate._worker import BoundedCalls
 from ...transforms import Resize
 from .bridge import DECORDContext, bridge_out, cpu
@@ -86,7 +85,7 @@ class VideoReader:
     ) -> None:
         device = check_context(ctx).device
         make = partial(
-            _open_decoder,
+            _OpenedVideo,
             source_of(uri),
             device,
             whole_number("width", width),
@@ -96,7 +95,9 @@ class VideoReader:
         self._fault_tol = real_number("fault_tol", fault_tol)
         self._failed: set[int] = set()
         self._calls = BoundedCalls(make, timeout_seconds)
-        times, self._key_indices, self._average_fps = self._calls.run(_describe)
+        self._key_indices: list[int]
+        self._average_fps: float
+        times, self._key_indices, self._average_fps = self._calls.run(methodcaller("describe"))
         self._times: NumpyArray[np.float64] = times.numpy()
         self._position = 0
 
@@ -247,13 +248,13 @@ class VideoReader:
 
     def _read(self, indices: list[int]) -> Tensor:
         """Return the frames (N, H, W, 3) at ``indices``, and move to the position after the last of them."""
-        batch: FrameBatch = self._calls.run(methodcaller("get_frames_at", indices))
+        frames: Tensor
+        frames, failed = self._calls.run(methodcaller("frames_at", indices))
         if indices:
             self._position = indices[-1] + 1
-        failed = {report.index for report in batch.replaced if not report.num_missing}
         if failed:
-            self._report_failures(failed)
-        return batch.data
+            self._report_failures(set(failed))
+        return frames
 
     def _report_failures(self, failed: set[int]) -> None:
         is_new = not failed <= self._failed
@@ -292,12 +293,48 @@ def _open_decoder(source: Any, device: str, width: int, height: int, num_threads
     return decoder
 
 
-def _describe(decoder: VideoDecoder) -> tuple[Tensor, list[int], float]:
-    """Return the start and end times of all frames (N, 2), the key frame indices, and the frame rate."""
-    index, metadata = decoder.frame_index, decoder.metadata
-    begins = index.pts_seconds
-    fps = metadata.average_fps_from_header or metadata.average_fps or 0.0
-    return torch.stack([begins, begins + index.duration_seconds], 1), index.key_frame_indices.tolist(), fps
+class _OpenedVideo:
+    """A decoder whose frames keep the number and the times that they had when the file was opened.
+
+    Decoding a damaged file can show that the codec returns fewer frames than expected. Each frame that does not exist
+    is then replaced by the frame that is nearest in time.
+    """
+
+    def __init__(self, source: Any, device: str, width: int, height: int, num_threads: int) -> None:
+        self._decoder = _open_decoder(source, device, width, height, num_threads)
+        self._index = self._decoder.frame_index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def describe(self) -> tuple[Tensor, list[int], float]:
+        """Return the start and end times of all frames (N, 2), the key frame indices, and the frame rate."""
+        index, metadata = self._index, self._decoder.metadata
+        begins = index.pts_seconds
+        fps = metadata.average_fps_from_header or metadata.average_fps or 0.0
+        return torch.stack([begins, begins + index.duration_seconds], 1), index.key_frame_indices.tolist(), fps
+
+    def frames_at(self, indices: list[int]) -> tuple[Tensor, list[int]]:
+        """Return frames (N, H, W, 3), and the sorted indices of the frames that were replaced by others."""
+        while True:
+            index = self._decoder.frame_index
+            frames, missing = indices, set[int]()
+            if index is not self._index:
+                frames, missing = self._nearest_frames(indices)
+            batch = self._decoder.get_frames_at(frames)
+            if self._decoder.frame_index is index:  # otherwise this call has corrected the index
+                break
+        damaged = {indices[report.position] for report in batch.replaced if not report.num_missing}
+        return batch.data, sorted(missing | damaged)
+
+    def _nearest_frames(self, indices: list[int]) -> tuple[list[int], set[int]]:
+        """Find frames in the corrected index; also return which of ``indices`` have no frame of their own there."""
+        seconds, durations = (
+            values[indices].numpy() for values in (self._index.pts_seconds, self._index.duration_seconds)
+        )
+        frames, times = access_to(self._decoder).frames_nearest_to(seconds)
+        is_missing = np.abs(times - seconds) > durations / 2
+        return frames.tolist(), {index for index, is_gone in zip(indices, is_missing, strict=True) if is_gone}
 
 
 class VideoLoader:
@@ -420,14 +457,13 @@ class VideoLoader:
             raise StopIteration
         number, start = self._batches[self._position]
         indices = [start + frame * self._step for frame in range(self._num_frames)]
-        batch = self._calls.run(methodcaller("frames_at", number, indices))
+        frames, failed = self._calls.run(methodcaller("frames_at", number, indices))
         self._position += 1
-        failed = [report.index for report in batch.replaced if not report.num_missing]
         if failed:
             warn_user(
                 f"Frames {shown(failed)} of video {number} cannot be decoded and were replaced by the nearest frames."
             )
-        return bridge_out(batch.data), bridge_out(torch.tensor([(number, index) for index in indices]))
+        return bridge_out(frames), bridge_out(torch.tensor([(number, index) for index in indices]))
 
     def next(self) -> tuple[Any, Any]:
         """Return the next batch, a pair (frames, indices), like ``next(loader)``; see `VideoLoader`.
@@ -452,21 +488,21 @@ class _Files:
     def __init__(self, uris: list[Any], device: str, width: int, height: int) -> None:
         self._uris = uris
         self._options = (device, width, height, 0)
-        self._open: OrderedDict[int, VideoDecoder] = OrderedDict()
+        self._open: OrderedDict[int, _OpenedVideo] = OrderedDict()
 
-    def _opened(self, number: int) -> VideoDecoder:
+    def _opened(self, number: int) -> _OpenedVideo:
         if number not in self._open:
             if len(self._open) >= _MAX_OPEN_FILES:
                 self._open.popitem(last=False)
-            self._open[number] = _open_decoder(self._uris[number], *self._options)
+            self._open[number] = _OpenedVideo(self._uris[number], *self._options)
         self._open.move_to_end(number)
         return self._open[number]
 
     def length(self, number: int) -> int:
         return len(self._opened(number))
 
-    def frames_at(self, number: int, indices: list[int]) -> FrameBatch:
-        return self._opened(number).get_frames_at(indices)
+    def frames_at(self, number: int, indices: list[int]) -> tuple[Tensor, list[int]]:
+        return self._opened(number).frames_at(indices)
 
 
 def source_of(uri: Any) -> Any:
