@@ -36,7 +36,7 @@ from mediatensor.datasets import (
 )
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, VideoEncoder
-from mediatensor.errors import InvalidArgumentError, StreamError
+from mediatensor.errors import InvalidArgumentError, StreamError, WriteError
 from real_files import TEST_DATA
 from tar_files import tar_bytes
 
@@ -750,6 +750,19 @@ def test_no_flipped_byte_of_a_state_changes_the_report(tmp_path: Path) -> None:
     state.write_bytes(b"X" + whole[1:])
     with pytest.raises(InvalidArgumentError, match="not a state file"):
         check_dataset(paths, num_workers=0, state_file=state)
+
+
+def test_changed_file_that_is_given_as_a_url_is_checked_again(tmp_path: Path) -> None:
+    path, state = tmp_path / "a.mp4", tmp_path / "state"
+    for count in (12, 14):
+        write(path, moving(count))
+        report = check_dataset([path.as_uri()], decode=False, num_workers=0, state_file=state)
+        assert report.files[0].facts.num_frames == count
+
+
+def test_state_whose_path_no_file_can_have_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match="null byte"):
+        check_dataset([write(tmp_path / "a.mp4", moving(4))], num_workers=0, state_file="\0")
 
 
 def test_a_state_has_every_field() -> None:

@@ -205,7 +205,7 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
     is_file = isinstance(item.source, (str, os.PathLike))
     text = path if is_file else f"{path} {sorted(place.items())}"
     try:
-        status = os.stat(path)
+        status = os.stat(path[5:] if path[:5].lower() == "file:" else path)  # FFmpeg takes the rest as it is
     except (OSError, ValueError):
         return f"{text} {asked}"
     return f"{text} {status.st_size} {status.st_mtime_ns} {asked}"
@@ -264,7 +264,7 @@ def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str,
     text = path_text("state_file", path)
     try:
         file = open(text, "a+b")  # noqa: SIM115 - an OSError within the block below has another cause
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a zero within the path, which no file has
         raise write_error(text, error) from error
     with file:
         known = _read_state(file, text)
