@@ -269,6 +269,18 @@ def test_result_is_read_again(gray_clip: Path, tmp_path: Path) -> None:
     assert black_frames(target, 0.8, 0.85) == list(range(60))
 
 
+def test_result_is_read_again_only_to_search_for_texts(gray_clip: Path, tmp_path: Path) -> None:
+    """Another track with the same text was not requested, and stays visible."""
+    meyer, other = track("Meyer", 0.0, 3.0), track("Meyer", 0.0, 3.0, ((0.7, 0.8), (0.9, 0.9)))
+    target, read = tmp_path / "redacted.mp4", []
+    reading = reading_of(gray_clip, meyer, other)
+    region = (0.0, 0.0, 0.1, 0.1)
+    assert reading.redact(gray_clip, target, meyer, regions=[region], predictor=read.append) == (meyer,)
+    assert not read
+    assert black_frames(target, 0.45, 0.5) == black_frames(target, 0.05, 0.05) == list(range(60))
+    assert black_frames(target, 0.8, 0.85) == []
+
+
 def test_nothing_is_written_if_text_remains(gray_clip: Path, tmp_path: Path) -> None:
     reading = reading_of(gray_clip, track("Meyer", 0.0, 3.0))
     with pytest.raises(RedactionError, match=r"'Meyer' at 0\.000 s"):

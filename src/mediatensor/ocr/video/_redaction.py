@@ -83,7 +83,7 @@ def redact_video(
             )
 
         def check(written: str) -> None:
-            found = () if predictor is None else predictor(written).tracks
+            found = predictor(written).tracks if predictor is not None and patterns else ()
             if again := [track for track in found if any(_matches(pattern, track) for pattern in patterns)]:
                 raise _FoundAgainError(again)
 

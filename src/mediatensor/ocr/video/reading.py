@@ -319,9 +319,11 @@ class VideoReading:
                 dashes and quotes, and words that are divided by a hyphen at a line end are joined.
                 `TextTrack.alternatives` are searched as well.
             regions: Boxes (xmin, ymin, xmax, ymax) to cover in all frames, relative to the upright frame.
-            predictor: Predictor from `video_text_predictor` that checks the result. If it still finds text to redact,
-                this text is covered as well, and the result is checked once more, up to three times in total. By
-                default, the result is not checked.
+            predictor: Predictor from `video_text_predictor` that reads the result and searches it for the words,
+                phrases and regular expressions in ``texts``. If it still finds one, this text is covered as well, and
+                the result is checked once more, up to three times in total. Tracks and regions are covered only at
+                their own place, and not searched for: give the text of a track to check it. By default, the result is
+                not checked.
 
         Returns:
             A tuple of the tracks that were covered.
@@ -332,7 +334,7 @@ class VideoReading:
         Raises:
             InvalidArgumentError: There is nothing to redact, an argument is invalid, ``path`` is the video itself, or
                 the reading does not have the size of the video.
-            RedactionError: ``predictor`` can still read the text. Nothing is written.
+            RedactionError: ``predictor`` can still read a word, phrase or match. Nothing is written.
             OpenError, ReadError, DecodeError: The video cannot be read.
             SizeChangeError: Frames have different rotations, or different sizes without ``on_size_change="scale"``.
             EncodeError: The container cannot store the audio of the video.
