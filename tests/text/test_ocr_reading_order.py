@@ -229,6 +229,8 @@ def test_bad_arguments_are_refused_by_name() -> None:
         ReadingOrderPredictor(direction="up")
     with pytest.raises(InvalidArgumentError, match="1 labels were given for 2"):
         sort_reading_order(boxes, labels=["Text"])
+    with pytest.raises(InvalidArgumentError, match="1 labels were given for 2"):
+        resolve_reading_segments(boxes, labels=["Text"], rows=[[0], [1]])
     with pytest.raises(InvalidArgumentError, match="1 labels were given for 5 regions"):
         assign_layout_labels(boxes, REGIONS, ["Text"])
     boxes[1, 2] = np.inf

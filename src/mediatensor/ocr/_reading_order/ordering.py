@@ -232,6 +232,7 @@ def sort_reading_order(
     check_direction(direction)
     upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
     boxes = to_left_to_right(to_boxes(upright), direction)
+    _check_labels(labels, boxes)
     return _order_labelled(boxes, direction, labels, x_overlap_threshold, y_overlap_threshold, caption_max_distance)
 
 
@@ -278,6 +279,7 @@ def resolve_reading_segments(
     check_direction(direction)
     upright, _ = deskew_reading_geometries(geoms, page_shape=page_shape, angle_geoms=angle_geoms)
     boxes = to_left_to_right(to_boxes(upright), direction)
+    _check_labels(labels, boxes)
     thresholds = x_overlap_threshold, y_overlap_threshold, caption_max_distance
     if not rows:
         order = _order_labelled(boxes, direction, labels, *thresholds)
@@ -337,6 +339,11 @@ def _leave_column(boxes: np.ndarray, first: np.ndarray, second: np.ndarray) -> n
     return leaves
 
 
+def _check_labels(labels: Sequence[str | None] | None, boxes: np.ndarray) -> None:
+    if labels is not None and len(labels) != len(boxes):
+        raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
+
+
 def _order_labelled(
     boxes: np.ndarray,
     direction: str,
@@ -351,9 +358,6 @@ def _order_labelled(
     The boxes come from `to_left_to_right`. With ``knows_rows``, each box is a whole row, so boxes next to each other
     belong to different columns of text.
     """
-    if labels is not None and len(labels) != len(boxes):
-        raise InvalidArgumentError(f"{len(labels)} labels were given for {len(boxes)} geometries: give one for each")
-
     horizontal = not direction.startswith("ttb")
 
     def order(indices: list[int]) -> list[int]:
