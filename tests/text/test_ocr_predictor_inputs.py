@@ -103,20 +103,6 @@ def test_transparent_parts_of_pillow_images_are_white(mode: str) -> None:
     np.testing.assert_array_equal(reader()([image.convert(mode)]).pages[0].page, expected)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
-def test_pillow_images_are_turned_upright_like_files(kind: str) -> None:
-    image = Image.new("RGB", (40, 30), "white")
-    image.paste((0, 0, 0), (0, 0, 20, 15))
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    file = io.BytesIO()
-    image.save(file, kind, exif=exif)
-    (from_file,) = reader()(DocumentFile.from_images(file.getvalue())).pages
-    (page,) = reader()([Image.open(file)]).pages
-    assert page.dimensions == page.page.shape[:2] == (40, 30)
-    np.testing.assert_array_equal(page.page, from_file.page)
-
-
 def test_pillow_images_with_an_unknown_range_of_values_are_rejected() -> None:
     with pytest.raises(InvalidArgumentError, match="mode 'F'"):
         reader()([Image.new("F", (40, 30), 1.0)])

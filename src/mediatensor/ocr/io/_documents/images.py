@@ -24,7 +24,7 @@ from ...._engine.common.locks import ForkSafeLock
 from ...._engine.common.pictures import Orientation
 from ...._engine.common.threads import working
 from ...._engine.images.channels import Layout, Planes, convert
-from ...._engine.images.formats import NUM_SNIFFED_BYTES, check_pixels, exif_orientation, look_like, sniff
+from ...._engine.images.formats import NUM_SNIFFED_BYTES, check_pixels, look_like, sniff
 from ...._engine.images.reading import Bands, open_image
 from ....errors import DecodeError, MissingDependencyError, OpenError
 from .pages import PageSource, keep_source, raising_page_error
@@ -84,15 +84,6 @@ def page_of_pillow(image: Image.Image, *, is_white_zero: bool = False) -> NDArra
     if image.mode == "CMYK":
         return np.stack(convert(_planes(image), Layout.CMYK, Layout.RGB, np.uint8), axis=-1)
     return np.array(image.convert("RGB"))
-
-
-def orientation_of_pillow(image: Image.Image) -> int:
-    """Return the EXIF orientation, 1 to 8, of a loaded Pillow image."""
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
-        # Newer versions of Pillow rotate the image while loading it, and remove the tag. Older versions do neither.
-        orientation = image.tag_v2.get(_ORIENTATION, 1)
-        return int(orientation) if orientation in range(1, 9) else 1
-    return exif_orientation(image.info.get("exif"))
 
 
 def _planes(image: Image.Image) -> Planes:
@@ -187,7 +178,9 @@ def read_tiff_page(file: BinaryIO, offset: int, max_pixels: int | None) -> NDArr
     is_white_zero = image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
     image.load()
     page = page_of_pillow(image, is_white_zero=is_white_zero)
-    return upright(page, orientation_of_pillow(image))
+    # Newer versions of Pillow rotate the image while loading it, and remove the tag. Older versions do neither.
+    orientation = image.tag_v2.get(_ORIENTATION, 1)
+    return upright(page, orientation if orientation in range(1, 9) else 1)
 
 
 def stored_tiff_page(file: BinaryIO, offset: int) -> Picture | None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...._engine.common.checks import whole_number
 from ....errors import DecodeError, InvalidArgumentError, MissingDependencyError, PageError
 from ....frames import Frame, FrameBatch
-from ...io._documents.images import orientation_of_pillow, page_of_pillow, upright
+from ...io._documents.images import page_of_pillow
 from ...io._documents.pages import Pages
 from ...io.reader import open_document
 from ...transforms import Resize
@@ -124,9 +124,8 @@ def as_tensor(image: Image) -> Tensor:
 
 
 def pixels_of_pillow(image: PIL.Image.Image) -> npt.NDArray[np.uint8]:
-    """Convert a Pillow image to an array (H, W, 3), in the same way as image files.
+    """Convert a Pillow image to an array (H, W, 3), in the same way as image files: transparent parts become white.
 
-    Transparent parts become white, and the image is turned upright according to its EXIF orientation.
     Pillow decodes a file only when its pixels are needed. If it cannot decode the file, raise `PageError`.
     """
     try:
@@ -134,7 +133,7 @@ def pixels_of_pillow(image: PIL.Image.Image) -> npt.NDArray[np.uint8]:
     except Exception as error:  # for damaged data, Pillow raises almost any exception
         raise PageError(f"A Pillow image cannot be read: {error}.") from error
     try:
-        return upright(page_of_pillow(image), orientation_of_pillow(image))
+        return page_of_pillow(image)
     except DecodeError as error:
         raise InvalidArgumentError(f"a Pillow image of mode {image.mode!r}: {error}; convert it to 'L'.") from None
 
