@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+import pdf_files
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import main
 from mediatensor.errors import InvalidArgumentError, PageError
@@ -288,6 +289,11 @@ def test_lines_of_every_kind_of_page_are_cut(tmp_path: Path) -> None:
         assert all(line.image.dtype == np.uint8 for line in lines)
     assert [text for text, _ in expected] == list(LINES)
     assert reader().cut_lines(np.full((80, 120, 3), 255, np.uint8)) == []
+
+
+def test_lines_of_pages_with_a_text_layer_are_recognised() -> None:
+    page = pdf_files.document([pdf_files.text_page((60, 700, LINES[0]), (60, 640, LINES[2]))])
+    assert [line.value for line in reader(text_layer=True).cut_lines(page)] == [LINES[0], LINES[2]]
 
 
 def test_recognisers_of_words_give_words() -> None:

@@ -256,7 +256,8 @@ class TextPredictor(nn.Module):
         sources = page_sources([page])
         if len(sources) != 1:
             raise InvalidArgumentError(f"cut_lines takes one page, got {len(sources)}: give them one by one.")
-        (read,) = self._read(sources)
+        # A text layer has the words of a page, but no lines that were recognised.
+        (read,) = self._read([sources[0]] if self.text_layer else sources)
         if read.error is not None:
             raise PageError(read.error)
         return cut_found_lines(read, self.ignore_regions, self.assume_straight_pages)

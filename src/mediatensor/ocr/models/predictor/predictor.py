@@ -62,7 +62,8 @@ class OCRPredictor(TextPredictor):
             pages: A list of pages, a batch of pages, a `FrameBatch`, a document from `DocumentFile`, a Pillow image, or
                 a PDF or image file, given by its path, URL or bytes. A page is an array (H, W, 3), or a tensor
                 (3, H, W) or (H, W, 3), with uint8 values or floats in [0, 1], on any device. A list can also contain
-                files and Pillow images. Pages of documents are loaded a few at a time.
+                files and Pillow images. Pages of documents are loaded a few at a time. Files are turned as their EXIF
+                orientation states; Pillow images are read as they are (see ``PIL.ImageOps.exif_transpose``).
 
         Returns:
             A `Document` with one page for each input page.
