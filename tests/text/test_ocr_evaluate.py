@@ -211,6 +211,13 @@ def test_report_is_text_and_json(tmp_path: Path) -> None:
     assert stored["characters"][0] == {"character": "l", "num_true": 2, "num_wrong": 1, "read_as": {"I": 1}}
 
 
+def test_columns_of_the_report_are_straight_with_wide_characters() -> None:
+    found = recognised(with_texts("票nvoice 2041 of the firm", "Total due: 1,250.00 FUR", TEXTS[2]))
+    rows = [line for line in found.render().splitlines() if line.endswith(("  I 1", "  E 1"))]
+    wide, narrow = (line[: -len("I 1")] for line in sorted(rows, key=lambda line: "票" not in line))
+    assert len(wide) + 1 == len(narrow)  # a terminal shows the wide character in two columns
+
+
 def test_picture_marks_differences(tmp_path: Path) -> None:
     marks = {"true": (255, 214, 140), "read": (255, 176, 170)}
     first_lines = (TEXTS[0], "lnvoice 2041 of the firm", "lnvoice 204l of the firm")
