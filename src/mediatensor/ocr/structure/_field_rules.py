@@ -175,7 +175,7 @@ def plain(text: str) -> str:
 def _number(value: str, decimal_mark: str | None) -> Decimal | None:
     digits = re.sub(r"[^\d.,]", "", value).strip(".,")
     # Digits on both sides of a letter are two numbers, or none.
-    if not re.search(r"\d", digits) or re.search(r"\d[^\d]*?[^\W\d_][^\d]*\d", value):
+    if not re.search(r"\d", digits) or re.search(r"\d\D*[^\W\d_]\D*\d", value):
         return None
     marks = re.findall(r"[.,]", digits)
     last = max(digits.rfind("."), digits.rfind(","))
