@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from file_sources import SOURCES
-from mediatensor.decoders import AudioDecoder, WavDecoder
-from mediatensor.errors import OpenError
+from mediatensor.decoders import AudioDecoder, Demuxer, WavDecoder, get_container_metadata
+from mediatensor.errors import OpenError, StreamError
 from wav_files import CODECS, chunk, extensible, fmt, noise, pack, riff, w64, wav
 
 
@@ -140,6 +140,20 @@ VARIANTS = {
 def test_every_container_has_the_same_samples(name: str) -> None:
     expected = np.frombuffer(STORED, "<i2").reshape(-1, 2).T / np.float32(32768)
     np.testing.assert_array_equal(decoded(VARIANTS[name]), expected)
+
+
+def test_audio_decoder_refuses_samples_that_ffmpeg_would_read_in_the_wrong_byte_order(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(VARIANTS["RIFX"])
+    with open(tmp_path / "a.wav", "rb") as file:
+        for source in (tmp_path / "a.wav", VARIANTS["RIFX"], file, io.BufferedReader(io.BytesIO(VARIANTS["RIFX"]))):
+            for read in (AudioDecoder, Demuxer, get_container_metadata):
+                with pytest.raises(StreamError, match="WavDecoder"):
+                    read(source)
+    mu_law = riff(fmt(7, 8, 2, order=">"), chunk(b"data", STORED, ">"), magic=b"RIFX", order=">")
+    plain = riff(fmt(7, 8, 2), chunk(b"data", STORED))
+    for source in (mu_law, io.BytesIO(mu_law)):  # bytes have no order
+        samples = AudioDecoder(source).get_all_samples().data
+        np.testing.assert_array_equal(samples, AudioDecoder(plain).get_all_samples().data)
 
 
 @pytest.mark.parametrize("width", [3, 4])

@@ -99,7 +99,7 @@ class AudioDecoder(Closing):
 
     Raises:
         SourceTypeError, SourceNotFoundError, OpenError, ReadError: if the source cannot be read.
-        StreamError: if there is no such audio stream.
+        StreamError: if there is no such audio stream, or the source is a big-endian WAV file (see `WavDecoder`).
         InvalidArgumentError: if any other argument is invalid.
 
     Example:
@@ -367,7 +367,8 @@ class WavDecoder(Closing):
 
     For a time range, only the bytes of this range are read. The decoder supports PCM of 8 (unsigned), 16, 24 and 32
     bits and float of 32 and 64 bits, in RIFF, RIFX, RF64, BW64 and W64 files, including WAVE_FORMAT_EXTENSIBLE.
-    `AudioDecoder` returns bit-identical samples. Use `AudioDecoder` for compressed audio, and to resample or mix.
+    `AudioDecoder` returns bit-identical samples, but refuses RIFX. Use `AudioDecoder` for compressed audio, and to
+    resample or mix.
 
     For a truncated file, all complete samples are returned. If the header does not state the length, as in a file
     written to a pipe, the audio lasts until the end of the file.

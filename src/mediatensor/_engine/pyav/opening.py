@@ -361,17 +361,39 @@ def _read_first_bytes(source: Source, target: str | Reader) -> bytes:
     if source.magic:
         return source.magic
     if isinstance(target, MemoryReader):
-        beginning = target.read_at(0, _NUM_BYTES_TO_TELL_WAV)
-        target.seek(0)
-        return beginning
+        return _first_bytes_of(target)
     if isinstance(target, str) and target.startswith("file:") and os.path.isfile(path := target[len("file:") :]):
         with suppress(OSError), open(path, "rb", buffering=0) as file:
             return file.read(_NUM_BYTES_TO_TELL_WAV)
     return b""
 
 
+def _first_bytes_of(reader: Reader | None) -> bytes:
+    """Return the first bytes of a source that FFmpeg reads at the moment. The reader's position does not change."""
+    if reader is None:
+        return b""
+    position = reader.tell()
+    beginning = reader.read_at(0, _NUM_BYTES_TO_TELL_WAV)
+    reader.seek(position)
+    return beginning
+
+
 def _is_wav(beginning: bytes) -> bool:
     return beginning[:4] in (b"RIFF", b"RF64", b"BW64") and beginning[8:_NUM_BYTES_TO_TELL_WAV] == b"WAVE"
+
+
+def _refuse_big_endian(container: Any, source: Source, beginning: bytes) -> None:
+    """Raise `StreamError`, and close the container, if FFmpeg would read the samples of a WAV file in wrong byte order.
+
+    FFmpeg reads the header of a big-endian file (RIFX) correctly, but takes its samples for little-endian ones.
+    """
+    codec = container.streams[0].codec_context.name if container.streams else ""
+    if beginning[:4] == b"RIFX" and codec.startswith("pcm_") and codec.endswith("le"):
+        container.close()
+        raise StreamError(
+            f"{source.describe()} is a big-endian WAV file (RIFX), whose samples FFmpeg would read in the wrong byte "
+            "order. Use WavDecoder for it."
+        )
 
 
 def _is_tga(beginning: bytes) -> bool:
@@ -435,6 +457,8 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         if container.format.name in _TEXT_FORMATS:  # possible only for URLs, which have no whitelist
             container.close()
             raise OpenError(f"Could not open input file: {source.describe()}. It is text, and not media.")
+        if container.format.name == "wav":
+            _refuse_big_endian(container, source, beginning or _first_bytes_of(reader))
         return container, reader
     except BaseException as error:
         if reader is not None:
