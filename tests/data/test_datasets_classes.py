@@ -166,6 +166,21 @@ def test_numbers_are_not_names_of_classes(tmp_path: Path) -> None:
     assert as_items([Item("a.mp4", label=7)], kind="video", classes=CLASSES)[0].label == 7
 
 
+@pytest.mark.parametrize("source_of", [csv_of, pairs_of, shards_of, parquet_of])
+def test_labels_in_the_range_of_int64_become_integers(
+    source_of: Callable[[Path, list[str]], Any], tmp_path: Path
+) -> None:
+    labels = [5, 10**18 + 1, 10**18 + 2, 2**63 - 1, -(2**63)]
+    items = as_items(source_of(tmp_path, [*map(str, labels), "0" * 30 + "7"]), kind="video")
+    assert [item.label for item in items] == [*labels, 7]
+    assert {type(item.label) for item in items} == {int}
+
+
+def test_labels_of_shards_beyond_int64_stay_text(tmp_path: Path) -> None:
+    labels = [str(2**63), str(-(2**63) - 1)]
+    assert [item.label for item in as_items(shards_of(tmp_path, labels), kind="video")] == labels
+
+
 @pytest.mark.parametrize("classes", [[], ["a", "a"], "run", [1, 2], {"run": 0}])
 def test_bad_classes_are_refused(classes: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="classes must be a list of different names"):

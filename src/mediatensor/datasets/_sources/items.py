@@ -183,9 +183,14 @@ class LabelledItems(LazyItems):
         return dataclasses.replace(item, label=self._label(item))
 
 
-# Integers of up to 18 digits fit into int64.
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,300}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,2})?")
+
+
+def integer_of(text: str) -> int | None:
+    """Return the integer that is written in ``text``, or ``None`` if it is another text or does not fit into int64."""
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 @dataclass(frozen=True)
@@ -228,7 +233,7 @@ class LabelCoding:
                     "Leave out classes= to keep the labels as they are."
                 )
             check_are_classes(names, classes)
-        elif all(map(_WHOLE.fullmatch, names)):
+        elif all(integer_of(name) is not None for name in names):
             return cls({text: int(text) for text in sorted(texts)})
         elif all(map(_DECIMAL.fullmatch, names)):
             return cls({text: float(text) for text in sorted(texts)})

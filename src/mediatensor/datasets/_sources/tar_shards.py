@@ -20,7 +20,7 @@ from ..._engine.common.checks import optional_text, shown
 from ..._engine.sources.readers import RawFile
 from ..._engine.sources.source import PathSource, make_source, read_whole, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, OpenError, ReadError, SourceNotFoundError, SourceTypeError
-from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind
+from .items import MEDIA_EXTENSIONS, Item, LazyItems, MediaKind, UnreadableSource, check_kind, integer_of
 from .rows import SUBTITLE_EXTENSIONS, is_url
 from .tar_format import Member, TarMember, TarReader
 
@@ -258,8 +258,9 @@ def _column(name: str, suffix: str, part: Any) -> Any:
     except (ValueError, RecursionError) as error:
         raise ReadError(f"{name}.{suffix} is not {'JSON' if suffix == 'json' else 'text in UTF-8'}: {error}.") from None
     if suffix == "cls":
-        digits = text.strip()
-        return int(digits) if re.fullmatch(r"[+-]?[0-9]{1,18}", digits) else digits
+        label = text.strip()
+        number = integer_of(label)
+        return label if number is None else number
     return value
 
 
