@@ -17,6 +17,7 @@ from mediatensor.samplers import (
     clips_at_random_timestamps,
     clips_at_regular_indices,
     clips_at_regular_timestamps,
+    sample_frames,
 )
 from samplers_recording_decoder import RecordingDecoder, each_sampler, positions_of, span
 
@@ -177,3 +178,12 @@ def test_a_skipped_frame_is_an_error_with_advice(sampler: Callable[..., FrameBat
     message = r"1 of the \d+ frames of the clips .* on_error='nearest', .* Frame 7: corrupt slice"
     with pytest.raises(DecodeError, match=message):
         sampler(DamagedDecoder("skip"), num_frames_per_clip=3, **required(sampler))
+
+
+def test_frames_within_a_budget_stay_a_multiple_if_some_are_left_out() -> None:
+    frames = sample_frames(DamagedDecoder("skip"), max_frames=8, multiple_of=4)
+    assert frames.data[:, 0, 0, 0].tolist() == [0, 2, 8, 10]  # 5 is left out
+    assert [report.position for report in frames.replaced] == [2]
+    assert len(sample_frames(DamagedDecoder("skip"), max_frames=8)) == 7
+    with pytest.raises(DecodeError, match=r"1 of the 4 frames .* at least 4 .* Frame 7: corrupt slice"):
+        sample_frames(DamagedDecoder("skip"), max_frames=4, multiple_of=4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, cycle, islice, repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -264,6 +265,16 @@ def clips_at_regular_indices(
 # Completion of clips that reach beyond the end, and the shape of the result, for all samplers of frames
 
 
+def _missing_frames(batch: FrameBatch, wanted: str, num_wanted: int, need: str) -> DecodeError:
+    missing = [frame for frame in batch.replaced if frame.used_index is None]
+    reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in missing[:1])
+    return DecodeError(
+        f"{num_wanted - len(batch)} of the {num_wanted} {wanted} could not be decoded and were left out, "
+        f"but {need}. Make the decoder with on_error='nearest', which replaces them by the nearest frame, or with "
+        f"on_error='raise'.{reasons}"
+    )
+
+
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
     """Reshape ``batch``, the frames of one clip after another, to (num_clips, num_frames_per_clip, ...).
 
@@ -272,13 +283,7 @@ def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> Fra
     """
     num_wanted = num_clips * num_frames_per_clip
     if len(batch) != num_wanted:
-        missing = [frame for frame in batch.replaced if frame.used_index is None]
-        reasons = "".join(f" Frame {frame.index}: {frame.reason}" for frame in missing[:1])
-        raise DecodeError(
-            f"{num_wanted - len(batch)} of the {num_wanted} frames of the clips could not be decoded and were left "
-            "out, but a clip needs all its frames. Make the decoder with on_error='nearest', which replaces them by "
-            f"the nearest frame, or with on_error='raise'.{reasons}"
-        )
+        raise _missing_frames(batch, "frames of the clips", num_wanted, "a clip needs all its frames")
     shape = (num_clips, num_frames_per_clip)
     return FrameBatch(
         batch.data.reshape(*shape, *batch.data.shape[1:]),
@@ -370,12 +375,24 @@ def check_not_empty(start: float, end: float, reason: str = "") -> None:
 
 class _BudgetPlan(NamedTuple):
     indices: list[int]
+    unit: int  # the number of frames must be a multiple of this
 
     def first_position(self, decoder: Any) -> float:
         return float(getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:
-        return decoder.get_frames_at(self.indices)
+        batch = decoder.get_frames_at(self.indices)
+        num_frames = len(batch) // self.unit * self.unit
+        if num_frames == 0:
+            raise _missing_frames(batch, "frames", len(self.indices), f"at least {self.unit} must be left")
+        if num_frames == len(batch):
+            return batch
+        # The decoder has left out damaged frames, so drop the surplus. Reports of frames that were left out stay.
+        left_out = {report.position for report in batch.replaced if report.used_index is None}
+        positions = [position for position in range(len(self.indices)) if position not in left_out]
+        last = positions[num_frames - 1]
+        reports = [report for report in batch.replaced if report.used_index is None or report.position <= last]
+        return replace(batch[:num_frames], replaced=tuple(reports))
 
 
 def _plan_within_budget(
@@ -416,7 +433,7 @@ def _plan_within_budget(
     count = int(min(max(unit, count), budget))
     count = count // unit * unit
     check_frames(count, f"sample_frames of a video of {total} frames")
-    return _BudgetPlan(_even_indices(decoder, total, count))
+    return _BudgetPlan(_even_indices(decoder, total, count), unit)
 
 
 def _positive_number(name: str, value: Any) -> float:
@@ -507,7 +524,7 @@ def sample_frames(
             ``height * width / (28 * 28) / 2``.
         multiple_of: The number of frames is rounded down to a multiple of this number, but is at least this number. Use
             2 for Qwen2.5-VL, which joins frames in pairs. If the video has fewer frames than this number, frames are
-            repeated.
+            repeated. If a decoder with ``on_error="skip"`` leaves frames out, the number is rounded down again.
 
     Returns:
         A `FrameBatch`. ``data`` has the shape (N, C, H, W), or (N, H, W, C) if this is the decoder's dimension order.
@@ -518,7 +535,8 @@ def sample_frames(
             ``tokens_per_frame`` is given, ``max_frames`` or ``max_tokens`` is too small for ``multiple_of`` frames, or
             the video has no frames.
         SourceTypeError: if ``decoder`` is not a decoder, for example a path.
-        DecodeError: if a frame cannot be decoded.
+        DecodeError: if a frame cannot be decoded, or a decoder with ``on_error="skip"`` left out so many frames that
+            fewer than ``multiple_of`` remain.
 
     Example:
         >>> from mediatensor.decoders import VideoDecoder
