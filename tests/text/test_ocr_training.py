@@ -157,6 +157,10 @@ def test_line_dataset_reads_manifests_folders_and_labels(tmp_path: Path) -> None
     # A folder that is called like the manifest, and a folder that is named.
     assert LineDataset(tmp_path / "flat.jsonl")[0].label == "Größe"
     assert LineDataset(tmp_path / "flat.jsonl", images=folder)[0].image is not None
+    # Sources that have their own images do not have a folder of images.
+    for given in (folder, [{"file": str(folder / "000.png"), "text": "12"}], [Item(b"", label="12")]):
+        with pytest.raises(InvalidArgumentError, match="images is the folder of the image files of a manifest or of"):
+            LineDataset(given, images=docs)
 
 
 def test_line_dataset_rejects_invalid_sources(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._engine.common.checks import path_text
+from ..._engine.common.checks import path_text, shown
 from ..._engine.images.reading import MAX_PIXELS
 from ..._text_data.documents import (
     DEFAULT_DPI,
@@ -55,8 +55,9 @@ class LineDataset(WordCrops):
               as in OCR-D, Kraken and Tesseract. Images without a text are left out;
             * a file ``labels.json``, ``{file: text}``, next to a folder ``images``, as in docTR;
             * any other source of `WordCrops`: items, mappings, or pages with the boxes and texts of their lines.
-        images: Folder in which the image files of a manifest are. By default, this is the folder of the manifest, or a
-            folder next to the manifest that has the same name without the suffix.
+        images: Folder in which the image files of a manifest or of ``labels.json`` are. By default, this is the folder
+            of the manifest, or a folder next to the manifest that has the same name without the suffix. Other sources
+            do not have this argument.
         options: Arguments of `WordCrops`: ``transform``, ``box_unit``, ``max_pixels``, ``on_error``, ``seed``...
 
     Raises:
@@ -76,19 +77,23 @@ class LineDataset(WordCrops):
 
 
 def _line_items(source: Any, images: str | os.PathLike[str] | None) -> Sequence[Item]:
+    folder = None if images is None else Path(path_text("images", images))
     if not isinstance(source, str | os.PathLike):
         items: Sequence[Item] = as_items(source, kind="image")
     elif Path(source).is_dir():
         items = _items_of_folder(Path(source))
-    elif Path(source).name == "labels.json":
-        folder = Path(source).parent / "images" if images is None else Path(path_text("images", images))
-        items = WordCrops.from_labels(folder, source).items
+    elif Path(source).name == _LABELS:
+        items = WordCrops.from_labels(folder or Path(source).parent / "images", source).items
     else:
         items = as_items(source, kind="image")
-        folder = Path(source).parent
-        other = Path(source).with_suffix("") if images is None else Path(path_text("images", images))
-        if images is not None or (other.is_dir() and not os.path.exists(_path(items[0]))):
-            items = ListedItems([_move_to_folder(item, folder, other) for item in items], [source])
+        other = folder or Path(source).with_suffix("")
+        if folder is not None or (other.is_dir() and not os.path.exists(_path(items[0]))):
+            items = ListedItems([_move_to_folder(item, Path(source).parent, other) for item in items], [source])
+    if folder is not None and not any(folder in Path(_path(item)).parents for item in items):
+        raise InvalidArgumentError(
+            f"images is the folder of the image files of a manifest or of {_LABELS} (got {shown(images)} for "
+            f"{shown(source)}). Leave it out, because this source has no such files."
+        )
     read_from = items.read_from if isinstance(items, ListedItems) else files_of(items)
     return ListedItems([_normalize_text(item) for item in items], read_from)
 
@@ -122,12 +127,14 @@ def _text_in(file: Path) -> str:
 
 
 def _path(item: Item) -> str:
-    return os.fspath(item.source) if isinstance(item.source, str | os.PathLike) else ""
+    """Return the path of an item's file, or an empty string if the item is not a file on this machine."""
+    path = os.fspath(item.source) if isinstance(item.source, str | os.PathLike) else ""
+    return "" if "://" in path else path
 
 
 def _move_to_folder(item: Item, folder: Path, images: Path) -> Item:
     path = _path(item)
-    if not path or "://" in path:
+    if not path:
         return item
     moved = images / os.path.relpath(path, folder)
     return replace(item, source=str(moved), name=str(moved))
