@@ -189,6 +189,14 @@ def test_right_to_left_page_is_read_as_mirror_image() -> None:
     assert first < second
 
 
+@pytest.mark.parametrize("left", [57.3, 57.4, 57.5])
+def test_region_of_a_table_on_a_right_to_left_page_has_the_box_of_the_table(left: float) -> None:
+    content = page_of([(left, 140, "\u05d0\u05d1 \u05d2\u05d3"), (left, 152, "\u05d4\u05d5 \u05d6\u05d7")])
+    table = FoundTable((left, 138.1, 300.7, 164.0), 2, 2, (), 0.75)
+    (region,) = find_regions(content, [table])
+    assert (region.kind, region.box) == ("Table", table.box)
+
+
 def test_words_of_tables_belong_to_them() -> None:
     content = page_of([*column(40, 60), (40, 140, "one two"), (40, 152, "three four"), *column(40, 200)])
     table = FoundTable((35.0, 138.0, 300.0, 164.0), 2, 2, (), 0.75)

@@ -65,7 +65,11 @@ def find_regions(content: PageContent, tables: Sequence[FoundTable] = ()) -> lis
     if detect_text_direction(content.texts) == "rtl":
         mirrored = [replace(table, box=_mirror_box(table.box, content.width)) for table in tables]
         found = _find_upright(_mirror(content), mirrored)
-        return [replace(region, box=_mirror_box(region.box, content.width)) for region in found]
+        # Mirroring twice can round a coordinate, but the region of a table has exactly the table's box.
+        exact = {mirror.box: table.box for mirror, table in zip(mirrored, tables, strict=True)}
+        return [
+            replace(region, box=exact.get(region.box) or _mirror_box(region.box, content.width)) for region in found
+        ]
     return _find_upright(content, tables)
 
 
