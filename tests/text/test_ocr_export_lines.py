@@ -19,7 +19,7 @@ from mediatensor.cli import main
 from mediatensor.errors import InvalidArgumentError, PageError
 from mediatensor.ocr import models
 from mediatensor.ocr.models import recognition_predictor
-from mediatensor.ocr.models.predictor import CutLine
+from mediatensor.ocr.models.predictor import CutLine, OCRPredictor
 from mediatensor.ocr.training import LineDataset, RecognitionEvaluation, evaluate, export_lines
 from ocr_export_pages import HtmlParts
 from ocr_reading import LINES, reader, text_page, words_of
@@ -294,6 +294,26 @@ def test_lines_of_every_kind_of_page_are_cut(tmp_path: Path) -> None:
 def test_lines_of_pages_with_a_text_layer_are_recognised() -> None:
     page = pdf_files.document([pdf_files.text_page((60, 700, LINES[0]), (60, 640, LINES[2]))])
     assert [line.value for line in reader(text_layer=True).cut_lines(page)] == [LINES[0], LINES[2]]
+
+
+def test_lines_of_straightened_pages_have_their_places_on_the_given_page() -> None:
+    page = np.ascontiguousarray(np.rot90(text_page().image, 2))
+    made = reader(assume_straight_pages=False)
+    predictor = OCRPredictor(
+        made.det_predictor,
+        made.reco_predictor,
+        made.line_classifier,
+        assume_straight_pages=False,
+        straighten_pages=True,
+        ignore_regions=[(0, 0.58, 1, 1)],
+        script_readers=dict.fromkeys(made.script_readers),
+    )
+    lines = predictor.cut_lines(page)
+    # The first line is at the bottom of the page, which is ignored.
+    assert [line.value for line in lines] == list(LINES[1:])
+    for line in lines:
+        expected = as_pillow_cuts(page, line.geometry, line.image.shape[1::-1])
+        assert np.abs(line.image - expected)[1:-1, 1:-1].mean() < 3
 
 
 def test_recognisers_of_words_give_words() -> None:

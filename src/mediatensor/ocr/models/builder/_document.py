@@ -53,7 +53,7 @@ class PageWords:
 
     ``words`` are grouped by class. For a text document there is only one class, whose name does not matter. Boxes are
     relative to the upright page, whose height and width are ``shape``. If ``image`` is not upright, ``straightened`` is
-    the transform that makes it upright.
+    the transform that makes it upright. If ``image`` was made upright, ``applied`` is the transform that did this.
     """
 
     image: Any
@@ -63,6 +63,7 @@ class PageWords:
     language: dict[str, Any] | None = None
     error: str | None = None
     straightened: Straightening | None = None
+    applied: Straightening | None = None
     structure: Structured = field(default_factory=Structured)
 
 

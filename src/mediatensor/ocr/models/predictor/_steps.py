@@ -228,10 +228,13 @@ def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight:
     line is the straight box that encloses it, otherwise a quad.
     """
     # The image of a page from a file is loaded on demand.
-    image = whiten_regions(as_tensor(page.image() if callable(page.image) else page.image), regions)
-    plan = page.straightened
-    if plan is not None:
-        image = straighten(image, plan)
+    image = as_tensor(page.image() if callable(page.image) else page.image)
+    plan = page.straightened or page.applied
+    if page.applied is None:
+        # The regions are relative to the original page. They are already white in an image that was made upright.
+        image = whiten_regions(image, regions)
+    if page.straightened is not None:
+        image = straighten(image, page.straightened)
     lines = []
     for words in page.words.values():
         if not words.found:

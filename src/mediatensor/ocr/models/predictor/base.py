@@ -402,6 +402,7 @@ class TextPredictor(nn.Module):
                 page.straightened = plan
             else:
                 page.image = image.permute(1, 2, 0).cpu().numpy()
+                page.applied = plan
         return page
 
     def _unreadable(self, sources: Any, index: int, reason: str) -> PageWords:
@@ -466,6 +467,7 @@ class TextPredictor(nn.Module):
             page.straightened = plan
         else:
             page.image = upright if isinstance(original, Tensor) else upright.permute(1, 2, 0).cpu().numpy()
+            page.applied = plan
         return page
 
     def _straight_readings(
