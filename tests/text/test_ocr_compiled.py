@@ -24,6 +24,7 @@ from torch import nn
 
 import ocr_small_networks
 from mediatensor.ocr.models import crop_orientation_predictor, detection_predictor, ocr_predictor, recognition_predictor
+from mediatensor.ocr.models.predictor import OCRPredictor
 from ocr_pages import render_text
 from ocr_reading import reader, words_of
 
@@ -222,6 +223,20 @@ def test_recognisers_of_words_have_a_graph_for_one_crop_and_one_for_several(back
     model.feat_extractor = Features(model.feat_extractor)
     predictor = recognition_predictor(model, batch_size=4)
     assert graphs_of(predictor, backend) == [1, 0, 1] + [0] * (len(COUNTS) - 3)
+
+
+def test_networks_that_find_the_structure_are_compiled(backend: CountingBackend) -> None:
+    # Classifiers stand in for the networks that find regions and cells.
+    layout, tables = crop_orientation_predictor(), crop_orientation_predictor()
+    predictor = OCRPredictor(
+        copy.deepcopy(reader().det_predictor),
+        recognition_predictor(ocr_small_networks.small_crnn(cfg=SMALL)),
+        layout_predictor=layout,
+        table_predictor=tables,
+    )
+    predictor.compile(backend=backend)
+    assert layout.model._compiled_call_impl is not None
+    assert tables.model._compiled_call_impl is not None
 
 
 def test_compiling_twice_is_compiling_once(backend: CountingBackend) -> None:

@@ -201,7 +201,8 @@ class TextPredictor(nn.Module):
         for network in (self.line_classifier, *self.script_readers.values()):
             compile_network(network, *args, **kwargs)
         orientation_predictors = self.page_orientation_predictor, self.crop_orientation_predictor
-        for predictor in (self.det_predictor, self.reco_predictor, *orientation_predictors):
+        structure_predictors = self.structure_finder.layout_predictor, self.structure_finder.table_predictor
+        for predictor in (self.det_predictor, self.reco_predictor, *orientation_predictors, *structure_predictors):
             if predictor is not None:
                 predictor.compile(*args, **kwargs)
 
