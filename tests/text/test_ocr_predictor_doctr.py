@@ -348,3 +348,8 @@ def test_hook_results_of_another_form_are_rejected(returned: Any) -> None:
 def test_several_classes_are_for_key_information() -> None:
     with pytest.raises(InvalidArgumentError, match=r"amount.*date.*kie_predictor"):
         ocr_predictor(detector(True, "amount", "date"), recogniser())
+
+
+def test_words_of_a_text_layer_have_no_classes() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"amount, date, .*text_layer"):
+        kie_predictor(detector(True, "amount", "date"), recogniser(), text_layer=True)

@@ -214,7 +214,8 @@ def kie_predictor(
 
     The default detector has one class, ``"words"``. The arguments are the same as for `ocr_predictor`. Predictions are
     not grouped into lines, blocks or tables, so the arguments for these have no effect. Each field that a rule in
-    ``fields`` finds becomes a prediction, and its class is the name of the rule.
+    ``fields`` finds becomes a prediction, and its class is the name of the rule. The words of a text layer have
+    no classes, so ``text_layer`` needs a detector with one class.
 
     Returns:
         The predictor, a module that any number of threads can share. It returns a `KIEDocument`. The ``predictions`` of

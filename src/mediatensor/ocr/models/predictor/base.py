@@ -171,6 +171,11 @@ class TextPredictor(nn.Module):
         self.ignored_kinds = check_kinds(kinds)
         self.detect_layout = detect_layout
         self.detect_tables = detect_tables
+        if text_layer and len(self._class_names) > 1:
+            raise InvalidArgumentError(
+                f"the detector finds {', '.join(self._class_names)}, and the words of a text layer have no classes: "
+                "leave text_layer out, or give a detector with one class."
+            )
         self.text_layer = text_layer
         self.structure_finder = StructureFinder(
             detect_layout or bool(self.ignored_kinds),
