@@ -348,16 +348,28 @@ def test_the_users_orientation_predictor_turns_the_page() -> None:
     assert page.render() == TEXT
 
 
-@pytest.mark.parametrize("quarter", [1, 3])
-def test_text_along_the_margin_of_an_upright_page_is_read(quarter: int) -> None:
+def sheet_with_margin_note(quarter: int) -> np.ndarray:
     sheet = np.full((400, 500, 3), 255, np.uint8)
     body, note = text_page().image, render_text(["confidential copy"], dpi=100, font_size=14, margin=5).image
     sheet[100 : 100 + body.shape[0], 80 : 80 + body.shape[1]] = body
     note = np.rot90(note, quarter)
     sheet[100 : 100 + note.shape[0], 430 : 430 + note.shape[1]] = note
-    (page,) = reader()([sheet]).pages
+    return sheet
+
+
+@pytest.mark.parametrize("quarter", [1, 3])
+def test_text_along_the_margin_of_an_upright_page_is_read(quarter: int) -> None:
+    (page,) = reader()([sheet_with_margin_note(quarter)]).pages
     assert sorted(lines_of(page)) == sorted([*LINES, "confidential copy"])
     assert page.orientation["value"] is None
+
+
+def test_turns_of_lines_can_be_disabled() -> None:
+    predictor = reader(disable_page_orientation=True, disable_crop_orientation=True)
+    (page,) = predictor([sheet_with_margin_note(1)]).pages
+    assert "confidential" not in page.render()
+    assert {word.crop_orientation["value"] for word in words_of(page)} == {0}
+    assert set(LINES) <= set(lines_of(page))
 
 
 def test_a_single_character_is_not_a_line_on_its_side() -> None:

@@ -550,6 +550,8 @@ class TextPredictor(nn.Module):
             tried = readings or read_straight_lines(model, image, quads, self.split_after)
             if not (self.disable_crop_orientation or self.hooks):
                 quads, scores, tried = join_sideways_letters(model, image, quads, scores, tried, self.split_after)
+            if self.disable_crop_orientation:
+                tried = [{0: own[0]} for own in tried]
             turns, known = turns_of_straight_lines(tried)
         else:
             turns = self._turns(image, quads)
