@@ -117,6 +117,16 @@ def test_average_precision_handles_pages_without_boxes() -> None:
         TableCellMetric().update(box, np.zeros((0, 4)), box, np.zeros((1, 4)))
 
 
+@pytest.mark.parametrize("found", [np.zeros((0, 4)), np.array([[20, 20, 30, 30]])], ids=["no cells", "other cells"])
+def test_cell_metric_counts_tables_without_matching_cells(found: np.ndarray) -> None:
+    metric, box, logic = TableCellMetric(), np.array([[0, 0, 10, 10]]), np.array([[0, 0, 1, 1]])
+    metric.update(box, logic, found, logic[: len(found)])
+    assert metric.summary()["recall"] == 0.0
+    metric.update(box, logic, box, logic)
+    assert metric.summary()["recall"] == 0.5
+    assert metric.summary()["structure_acc"] == 1.0
+
+
 def test_pairs_have_the_largest_sum_of_iou() -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):

@@ -293,8 +293,8 @@ class TableCellMetric(_BoxMetric):
         _check_labels(gt_cells, pred_cells, gt_logic, pred_logic)
         truth, prediction = self._pair(gt_cells, pred_cells)
         self.matches += len(truth)
-        alike = np.asarray(gt_logic)[truth] == np.asarray(pred_logic)[prediction]
-        self.struct_matches += int(alike.reshape(len(truth), -1).all(axis=1).sum())
+        pairs = zip(truth.tolist(), prediction.tolist(), strict=True)
+        self.struct_matches += sum(np.array_equal(gt_logic[true], pred_logic[found]) for true, found in pairs)
 
     def summary(self) -> dict[str, float | None]:
         """Return the scores of all tables counted so far. A score is ``None`` if it is undefined.
