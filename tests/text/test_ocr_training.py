@@ -22,6 +22,7 @@ from mediatensor.datasets import Item, Recipe, Sample
 from mediatensor.errors import (
     InvalidArgumentError,
     SourceNotFoundError,
+    SourceTypeError,
     TrainingError,
     WeightsError,
     WeightsNotFoundError,
@@ -526,11 +527,19 @@ def test_invalid_arguments_are_rejected(lines: LineDataset, validation: LineData
         ("crnn_mobilenet_v3_small", {**TINY, "epochs": 0}, "epochs"),
         ("linknet_resnet18", {"pretrained": False, "page_size": 33}, "page_size must be a multiple of 32 .got 33"),
         ("crnn_mobilenet_v3_small", {**TINY, "learning_rate": -1.0}, "learning_rate must be from 0 to 1"),
+        ("crnn_mobilenet_v3_small", {**TINY, "clip_norm": -1.0}, r"clip_norm must be at least 0 .got -1\.0"),
+        ("crnn_mobilenet_v3_small", {**TINY, "clip_norm": 0}, "clip_norm must be above 0"),
+        ("crnn_mobilenet_v3_small", {**TINY, "keep_weight": -2}, "keep_weight must be at least 0"),
+        ("crnn_mobilenet_v3_small", {**TINY, "save_seconds": -1}, "save_seconds must be at least 0"),
+        ("crnn_mobilenet_v3_small", {**TINY, "report": "log"}, "report must be a function"),
+        ("crnn_mobilenet_v3_small", {**TINY, "seed": 2**64}, "seed must be a whole number"),
         ("crnn_mobilenet_v3_small", {**TINY, "out": tmp_path / "out.onnx"}, r"ends in \.pt"),
         ("crnn_mobilenet_v3_small", {**TINY, "validation": ["a.png"]}, "validation must be a MediaDataset"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             fit(arch, lines, **{**given, **changes})
+    with pytest.raises(SourceTypeError, match=r"arch must be a path.*got None"):
+        fit(None, lines, **given)  # type: ignore[arg-type]
     two_lines = LineDataset([Item(lines.items[0].source, extra={"text": "12\n3"})])
     with pytest.raises(InvalidArgumentError, match=r"does not know: '\\n'\."):
         fit("crnn_mobilenet_v3_small", two_lines, **given, **TINY)

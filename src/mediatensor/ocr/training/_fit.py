@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..._engine.common.checks import finite_number, path_text, shown, whole_number
+from ..._engine.common.checks import finite_number, function, path_text, shown, whole_number
 from ..._engine.common.devices import checked_device
 from ..._engine.sources.output_files import check_outputs
 from ...datasets import MediaDataset
@@ -151,32 +152,33 @@ def fit(
     if path.suffix not in (".pt", ".pth"):
         raise InvalidArgumentError(f"out must be a file that ends in .pt (got {str(path)!r}).")
     _check_files(path, arch, (train, validation, keep), overwrite=overwrite)
+    rate = _RATES[bool(pretrained)] if learning_rate is None else learning_rate
     settings = FitSettings(
-        arch=os.fspath(arch),
+        arch=path_text("arch", arch),
         pretrained=pretrained,
         vocab=vocab,
         extend_vocab=extend_vocab,
         epochs=whole_number("epochs", epochs, at_least=1),
         batch_size=whole_number("batch_size", batch_size, at_least=1),
-        learning_rate=_RATES[pretrained] if learning_rate is None else finite_number("learning_rate", learning_rate),
-        weight_decay=finite_number("weight_decay", weight_decay),
-        warmup=finite_number("warmup", warmup),
-        ema_decay=finite_number("ema_decay", ema_decay),
-        clip_norm=finite_number("clip_norm", clip_norm),
-        keep_weight=finite_number("keep_weight", keep_weight),
-        blend=finite_number("blend", blend),
+        learning_rate=_check_number("learning_rate", rate, 1),
+        weight_decay=_check_number("weight_decay", weight_decay, 10),
+        warmup=_check_number("warmup", warmup, 1),
+        ema_decay=_check_number("ema_decay", ema_decay, 1),
+        clip_norm=_check_number("clip_norm", clip_norm),
+        keep_weight=_check_number("keep_weight", keep_weight),
+        blend=_check_number("blend", blend, 1),
         patience=patience if patience is None else whole_number("patience", patience, at_least=1),
         augment=augment,
         page_size=page_size if page_size is None else whole_number("page_size", page_size, at_least=32),
         crop_size=crop_size if crop_size is None else whole_number("crop_size", crop_size, at_least=32),
-        seed=whole_number("seed", seed),
+        seed=whole_number("seed", seed, at_least=-(2**63), at_most=2**64 - 1),  # the range of torch's seeds
         num_rows=_num_rows("train", train),
         num_kept_rows=0 if keep is None else _num_rows("keep", keep),
     )
     _num_rows("validation", validation)
-    for name, high in (("learning_rate", 1), ("warmup", 1), ("ema_decay", 1), ("blend", 1), ("weight_decay", 10)):
-        if not 0 <= getattr(settings, name) <= high:
-            raise InvalidArgumentError(f"{name} must be from 0 to {high} (got {getattr(settings, name)}).")
+    save_seconds, report = _check_number("save_seconds", save_seconds), function("report", report)
+    if settings.clip_norm == 0:
+        raise InvalidArgumentError("clip_norm must be above 0, because gradients that are scaled to 0 train nothing.")
     if blend != 1 and not pretrained:
         raise InvalidArgumentError(f"blend must be 1 for random weights (got {blend}).")
     _join_processes()
@@ -187,7 +189,16 @@ def fit(
         training.resume()
     if num_ranks() > 1:
         dist.barrier()  # all processes check for files before the first one writes
-    return training.run(finite_number("save_seconds", save_seconds), report)
+    return training.run(save_seconds, report)
+
+
+def _check_number(name: str, value: float, at_most: float = math.inf) -> float:
+    """Return ``value`` as a float. Raise an error unless it is a finite number from 0 to ``at_most``."""
+    number = finite_number(name, value)
+    if not 0 <= number <= at_most:
+        accepted = "at least 0" if at_most == math.inf else f"from 0 to {at_most}"
+        raise InvalidArgumentError(f"{name} must be {accepted} (got {number}).")
+    return number
 
 
 def _num_rows(name: str, dataset: Any) -> int:
