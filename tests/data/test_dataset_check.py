@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import tarfile
 import zlib
 from collections.abc import Callable
@@ -625,10 +626,14 @@ def test_rows_of_parquet_are_read(tmp_path: Path) -> None:
 
 def test_a_file_over_the_time_limit_is_a_finding(tmp_path: Path) -> None:
     # A new process takes longer to start; a forked one may not.
-    report = check_dataset([write(tmp_path / "a.mp4", moving(30))], num_workers=1, timeout_seconds=0.001)
+    paths, state = [write(tmp_path / "a.mp4", moving(30))], tmp_path / "state"
+    report = check_dataset(paths, num_workers=1, timeout_seconds=0.001, state_file=state)
     (found,) = report.files[0].findings
     assert found.kind == "unreadable"
     assert "0.001 seconds" in found.message
+    # A later call checks this file again, because it may have more time.
+    again = check_dataset(paths, num_workers=0, timeout_seconds=None, state_file=state)
+    assert again.files[0].facts.num_frames == 30
 
 
 def test_checks_work_without_decoding(tmp_path: Path) -> None:
@@ -774,7 +779,14 @@ def test_a_state_has_every_field() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"kind": "image"}, {"bad_kinds": ["ugly"]}, {"num_workers": -1}, {"timeout_seconds": 0}]
+    "change",
+    [
+        {"kind": "image"},
+        {"bad_kinds": ["ugly"]},
+        {"num_workers": -1},
+        {"timeout_seconds": 0},
+        {"timeout_seconds": math.inf},
+    ],
 )
 def test_wrong_arguments_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
     call: Callable[..., Any] = check_dataset

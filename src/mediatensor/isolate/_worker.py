@@ -118,6 +118,23 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
+def check_timeout(timeout_seconds: float | None) -> float | None:
+    """Return the time limit of a call as a float, or ``None``, which means no limit. Raise unless a worker accepts it.
+
+    >>> check_timeout(20), check_timeout(None)
+    (20.0, None)
+    """
+    if timeout_seconds is None:
+        return None
+    seconds = real_number("timeout_seconds", timeout_seconds)
+    if not _MIN_SECONDS <= seconds <= threading.TIMEOUT_MAX:
+        raise InvalidArgumentError(
+            f"timeout_seconds must be from {_MIN_SECONDS} to {threading.TIMEOUT_MAX:.0f}, or None for no limit "
+            f"(got {shown(timeout_seconds)})."
+        )
+    return seconds
+
+
 class _Slot:
     """A running call and its child process.
 
@@ -184,13 +201,7 @@ class IsolatedWorker(Closing):
         max_calls: int | None = None,
         allow_network: bool = False,
     ) -> None:
-        if timeout_seconds is not None:
-            given, timeout_seconds = timeout_seconds, real_number("timeout_seconds", timeout_seconds)
-            if not _MIN_SECONDS <= timeout_seconds <= threading.TIMEOUT_MAX:
-                raise InvalidArgumentError(
-                    f"timeout_seconds must be from {_MIN_SECONDS} to {threading.TIMEOUT_MAX:.0f}, or None "
-                    f"(got {shown(given)})."
-                )
+        timeout_seconds = check_timeout(timeout_seconds)
         if max_memory_bytes is not None:
             max_memory_bytes = whole_number(
                 "max_memory_bytes", max_memory_bytes, at_least=_MIN_MEMORY_BYTES, or_none=True
@@ -360,11 +371,6 @@ class BoundedCalls(Generic[Decoder]):
             self._worker.close()
 
 
-def check_timeout(timeout_seconds: float | None) -> None:
-    if timeout_seconds is not None and not real_number("timeout_seconds", timeout_seconds) > 0:
-        raise InvalidArgumentError(f"timeout_seconds must be positive, or None for no limit (got {timeout_seconds}).")
-
-
 def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -> Result:
     """Return ``function()``. With a time limit, a separate process calls it, so it must be picklable."""
     worker = _open_worker(timeout_seconds)
@@ -375,7 +381,6 @@ def run_bounded(function: Callable[[], Result], timeout_seconds: float | None) -
 
 
 def _open_worker(timeout_seconds: float | None) -> IsolatedWorker | None:
-    check_timeout(timeout_seconds)
     if timeout_seconds is None:
         return None
     return IsolatedWorker(timeout_seconds=timeout_seconds, max_memory_bytes=None, allow_network=True)

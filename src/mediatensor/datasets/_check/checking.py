@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from ..._engine.common.checks import check_choice, items_of, path_text, real_number, whole_number
+from ..._engine.common.checks import check_choice, items_of, path_text, whole_number
 from ..._engine.common.messages import progress
 from ..._engine.sources.output_files import write_error
 from ..._engine.sources.source import make_source
@@ -40,7 +40,7 @@ def check_dataset(
     decode: bool = True,
     bad_kinds: Iterable[str] = BAD_KINDS,
     num_workers: int | None = None,
-    timeout_seconds: float = 600.0,
+    timeout_seconds: float | None = 600.0,
     state_file: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
 ) -> DatasetReport:
@@ -67,10 +67,10 @@ def check_dataset(
         num_workers: Number of worker processes; by default one for each core. Each process checks one file at a time.
             If it crashes or hangs, the file gets the finding ``"unreadable"``, and the check continues. With 0, all
             files are checked in this process, without a time limit.
-        timeout_seconds: Time limit in seconds for checking one file. A file that takes longer gets the finding
-            ``"unreadable"``.
+        timeout_seconds: Time limit in seconds for checking one file; ``None`` means no limit. A file that takes longer
+            gets the finding ``"unreadable"``.
         state_file: File in which the result for each file is stored. A later call with the same ``state_file`` checks
-            only new and changed files.
+            only new and changed files, and files that could not be read, for example within the time limit.
         show_progress: Whether to show a progress bar on a terminal.
 
     Returns:
@@ -92,6 +92,7 @@ def check_dataset(
         >>> report.bad_files[0].findings[0].kind
         'corrupt'
     """
+    from ...isolate._worker import check_timeout
     from .media import check_file, thumbnail_of  # this import loads the decoders
 
     bad = tuple(items_of("bad_kinds", bad_kinds, of="names of findings"))
@@ -102,8 +103,7 @@ def check_dataset(
             )
     if num_workers is not None:
         num_workers = whole_number("num_workers", num_workers, at_least=0)
-    if not real_number("timeout_seconds", timeout_seconds) > 0:
-        raise InvalidArgumentError(f"timeout_seconds must be positive (got {timeout_seconds}).")
+    timeout_seconds = check_timeout(timeout_seconds)
     if num_classes is not None:
         num_classes = whole_number("num_classes", num_classes, at_least=1)
     if not isinstance(source, ListedDataset):
@@ -226,7 +226,7 @@ def _digest_of(item: Item) -> str:
 
 
 @contextmanager
-def _start_runner(num_workers: int, timeout_seconds: float, has_urls: bool) -> Iterator[Callable[..., Any]]:
+def _start_runner(num_workers: int, timeout_seconds: float | None, has_urls: bool) -> Iterator[Callable[..., Any]]:
     """Yield ``run(function, *arguments)``, which calls a function in a worker process, or here if there are none."""
     if not num_workers:
         yield lambda function, *arguments: function(*arguments)
@@ -295,7 +295,10 @@ def _line(row: bytes) -> bytes:
 
 
 def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
-    """Return the results in an open state file, by key. Damaged lines are skipped, so their files are checked again."""
+    """Return the results in an open state file, by key, of the files that need no other check.
+
+    Damaged lines are skipped, so their files are checked again.
+    """
     try:
         file.seek(0)
         lines = file.read().split(b"\n")
@@ -319,9 +322,12 @@ def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
             continue
         try:
             row = json.loads(content)
-            known[str(row["key"])] = from_plain(row["file"])
+            key, checked = str(row["key"]), from_plain(row["file"])
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
+        # A time limit, a network or a permission may have prevented reading, so such a file is checked again.
+        if checked.facts.digest is not None or all(finding.kind != "unreadable" for finding in checked.findings):
+            known[key] = checked
     if lines[-1]:
         file.write(b"\n")
     return known
