@@ -6,6 +6,7 @@ import datetime
 import random
 import time
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,6 +253,13 @@ DATES = [
 def test_dates_are_parsed(printed: str, meant: tuple[int, int, int]) -> None:
     assert parse_value("date", printed) == datetime.date(*meant)
     assert values_of((f"Date: {printed}",), "receipt")["date"] == printed
+
+
+@pytest.mark.parametrize("value", [None, 5, 1.5, b"5", ["5"]])
+def test_parse_value_refuses_values_that_are_not_text(value: Any) -> None:
+    for kind in FIELD_KINDS:
+        with pytest.raises(InvalidArgumentError, match=r"value is .* accepted: the printed value, a str"):
+            parse_value(kind, value)
 
 
 def test_parse_value_returns_none_for_other_text() -> None:

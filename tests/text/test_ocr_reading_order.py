@@ -233,6 +233,9 @@ def test_bad_arguments_are_refused_by_name() -> None:
         resolve_reading_segments(boxes, labels=["Text"], rows=[[0], [1]])
     with pytest.raises(InvalidArgumentError, match="1 labels were given for 5 regions"):
         assign_layout_labels(boxes, REGIONS, ["Text"])
+    for geometries in (None, 5, [5], ["box"], [[]], [(0.1, 0.2)], [(0, 0), (1, 1)], boxes[:, :3], np.array(["a", "b"])):
+        with pytest.raises(InvalidArgumentError, match=r"geometries must be boxes|at least two points"):
+            sort_reading_order(geometries)  # type: ignore[arg-type]
     boxes[1, 2] = np.inf
     with pytest.raises(InvalidArgumentError, match=r"geometry 1 .*not finite"):
         resolve_reading_segments(boxes)

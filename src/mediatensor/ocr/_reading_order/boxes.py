@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError
 from ..utils.geometry import box_around, boxes_around, order_points, to_quad
 
@@ -114,14 +115,14 @@ def to_boxes(geometries: Sequence[Any] | np.ndarray) -> np.ndarray:
     also accepted.
 
     Raises:
-        InvalidArgumentError: if a coordinate is not finite.
+        InvalidArgumentError: if ``geometries`` have another form, or a coordinate is not finite.
     """
-    if len(geometries) == 0:
-        return np.zeros((0, 4))
     if isinstance(geometries, np.ndarray) and geometries.ndim == 2:
         boxes = geometries[:, :4].astype(np.float64)
     else:
         points = _points(geometries)
+        if len(points) == 0:
+            return np.zeros((0, 4))
         if isinstance(points, np.ndarray):
             boxes = boxes_around(points)
         else:
@@ -188,16 +189,24 @@ def deskew_reading_geometries(
 
 def _points(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | list[np.ndarray]:
     """Return the points as an array ``(N, P, 2)``; if the numbers of points differ, as a list of arrays ``(P, 2)``."""
-    if isinstance(geometries, np.ndarray):
-        return geometries.astype(np.float64).reshape(len(geometries), -1, 2)
-    points = [np.asarray(geometry, dtype=np.float64).reshape(-1, 2) for geometry in geometries]
+    try:
+        if len(geometries) == 0:
+            return []
+        if isinstance(geometries, np.ndarray):
+            return geometries.astype(np.float64).reshape(len(geometries), -1, 2)
+        points = [np.asarray(geometry, dtype=np.float64).reshape(-1, 2) for geometry in geometries]
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"geometries must be boxes ((xmin, ymin), (xmax, ymax)), polygons of points (x, y), or an array (N, 4) or "
+            f"(N, 4, 2) (got {shown(geometries)}: {error})."
+        ) from None
+    if any(len(one) < 2 for one in points):
+        raise InvalidArgumentError(f"each geometry must have at least two points (got {shown(geometries)}).")
     return np.stack(points) if len({len(one) for one in points}) == 1 else points
 
 
 def _quads(geometries: Sequence[Any] | np.ndarray) -> np.ndarray | None:
     """Return ``(N, 4, 2)`` if all geometries are polygons of four points, else None."""
-    if len(geometries) == 0:
-        return None
     points = _points(geometries)
     return points if isinstance(points, np.ndarray) and points.shape[1:] == (4, 2) else None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, TypeAlias, get_args
 
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError
 
 #: Kinds of values.
@@ -101,7 +102,7 @@ def parse_value(
         ``value`` is not a value of this kind. Years with two digits are taken as 1970 to 2069.
 
     Raises:
-        InvalidArgumentError: ``kind`` or ``decimal_mark`` is unknown.
+        InvalidArgumentError: ``kind`` or ``decimal_mark`` is unknown, or ``value`` is not a str.
 
     Example:
         >>> from mediatensor.ocr.structure import parse_value
@@ -112,8 +113,10 @@ def parse_value(
         >>> parse_value("date", "14 MAR 2018"), parse_value("date", "03/04/24", day_first=False)
         (datetime.date(2018, 3, 14), datetime.date(2024, 3, 4))
     """
-    if kind not in _PATTERNS:
+    if kind not in FIELD_KINDS:
         raise InvalidArgumentError(f"kind is {kind!r}; accepted: {', '.join(FIELD_KINDS)}")
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"value is {shown(value)}; accepted: the printed value, a str")
     if decimal_mark not in (None, ".", ","):
         raise InvalidArgumentError(f"decimal_mark is {decimal_mark!r}; accepted: '.', ',' or None")
     if kind in ("amount", "number", "percent"):
