@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from mediatensor.errors import InvalidArgumentError
+from mediatensor.ocr.models import detection_predictor, ppocr_v6_small_reco, recognition_predictor
 from mediatensor.ocr.models.recognition import MASTER, SAR, PARSeq, crnn_mobilenet_v3_small, parseq, viptr_tiny
 from mediatensor.ocr.models.recognition.core import RecognitionModel
 from mediatensor.ocr.models.recognition.parseq import draw_permutations, visible_positions
@@ -196,9 +198,20 @@ def test_transformers_take_other_sizes() -> None:
     assert len(model(torch.rand(1, 3, 32, 128))["preds"]) == 1
 
 
-def test_an_empty_vocabulary_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="vocab is empty"):
-        crnn_mobilenet_v3_small(vocab="")
+@pytest.mark.parametrize("vocab", ["", [], 5, object(), [1, 2]])
+def test_a_vocabulary_without_characters_is_refused(vocab: Any) -> None:
+    for make in (crnn_mobilenet_v3_small, ppocr_v6_small_reco):
+        with pytest.raises(InvalidArgumentError, match=r"vocab must be a string of at least one character .got"):
+            make(vocab=vocab)
+
+
+def test_unknown_arguments_of_calls_are_named() -> None:
+    crops = [np.zeros((32, 64, 3), np.uint8)]
+    for arch in ("crnn_mobilenet_v3_small", "ppocr_v6_small_reco"):
+        with pytest.raises(InvalidArgumentError, match=r"forward\(\) got an unexpected keyword argument 'beam_width'"):
+            recognition_predictor(arch)(crops, beam_width=4)
+    with pytest.raises(InvalidArgumentError, match="'return_map'"):
+        detection_predictor()(crops, return_map=True)
 
 
 @SMALL

@@ -6,12 +6,13 @@ import fnmatch
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ...._engine.common.checks import refuse_unknown
 from ....errors import InvalidArgumentError
+from .transfers import uncompiled_module
 
 NetworkT = TypeVar("NetworkT")
 
@@ -211,6 +212,16 @@ def make_network(
     accepted = [name for name in parameters if name not in settings]
     refuse_unknown(arch, options, dict.fromkeys([*accepted, *other_options]))
     return network(*inputs, **settings, **options)
+
+
+def refuse_unknown_options(model: Any, options: Mapping[str, Any], used: Collection[str]) -> None:
+    """Raise an error unless a model's ``forward`` takes all ``options``, besides those ``used`` by its predictor."""
+    if options:
+        # The first parameter is the batch of images.
+        _, *parameters = inspect.signature(uncompiled_module(model).forward).parameters.values()
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            accepted = [parameter.name for parameter in parameters if parameter.name not in used]
+            refuse_unknown("forward", options, accepted)
 
 
 def _task(module: str) -> str:

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from .._networks.preprocessing import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
-from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
+from .._networks.registry import refuse_unknown_options
+from .._networks.transfers import (
+    compile_network,
+    download,
+    mark_open_sizes,
+    uncompiled_module,
+    upload_images,
+)
 from .._networks.weights import check_network
 from ._leftovers import (
     Window,
@@ -87,7 +94,7 @@ class DetectionPredictor(nn.Module):
             pair of this list and a list with an array of probabilities for each page, (h, w, classes).
 
         Raises:
-            InvalidArgumentError: An item is not a page.
+            InvalidArgumentError: An item is not a page, or the model does not take an argument.
         """
         located = list(self.locate(as_images(pages), return_maps=return_maps, **kwargs))
         boxes = [page.boxes for page in located]
@@ -108,6 +115,7 @@ class DetectionPredictor(nn.Module):
         Returns:
             An iterator over a `Located` for each page, in the order of ``images``.
         """
+        refuse_unknown_options(self.model, kwargs, ("return_preds", "return_model_output", "maps_only"))
         parameter = next(self.model.parameters())
         rotated = rotated and self.finds_lines
         tiles: dict[int, list[tuple[int, int]]] = {}

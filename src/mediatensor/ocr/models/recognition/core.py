@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...._engine.common.checks import shown
 from ....errors import InvalidArgumentError
 from ...datasets import VOCABS, decode_sequence, encode_sequences
 from .._lines.characters import CtcCharacters, ctc_best_path
@@ -43,6 +44,18 @@ def recognition_cfg(url: str, accuracy: dict[str, float]) -> dict[str, Any]:
         "url": f"https://doctr-static.mindee.com/models?id={url}",
         "accuracy": accuracy,
     }
+
+
+def check_vocab(vocab: Any) -> tuple[str, ...]:
+    """Return the characters of a vocabulary. Raise an error unless it is a string or a series of strings.
+
+    >>> check_vocab("abc")
+    ('a', 'b', 'c')
+    """
+    characters = tuple(vocab) if isinstance(vocab, Iterable) else ()
+    if not characters or not all(isinstance(character, str) for character in characters):
+        raise InvalidArgumentError(f"vocab must be a string of at least one character (got {shown(vocab)}).")
+    return characters
 
 
 class RecognitionPostProcessor(ABC):
@@ -115,7 +128,7 @@ class RecognitionModel(nn.Module, ABC):
             ``vocab`` and ``url``.
 
     Raises:
-        InvalidArgumentError: ``vocab`` is empty.
+        InvalidArgumentError: ``vocab`` is empty or has another type.
     """
 
     max_length: int
@@ -124,8 +137,7 @@ class RecognitionModel(nn.Module, ABC):
         self, vocab: str, postprocessor: RecognitionPostProcessor, exportable: bool, cfg: dict[str, Any] | None
     ) -> None:
         super().__init__()
-        if not vocab:
-            raise InvalidArgumentError("vocab is empty; expected at least one character")
+        check_vocab(vocab)
         self.vocab = vocab
         self.postprocessor = postprocessor
         self.exportable = exportable

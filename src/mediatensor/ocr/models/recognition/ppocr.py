@@ -36,7 +36,7 @@ from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.registry import make_network
 from .._networks.transfers import not_compiled
 from .._networks.weights import Checkpoint, load_weights
-from .core import ctc_loss
+from .core import check_vocab, ctc_loss
 
 __all__ = [
     "CtcLineRecognizer",
@@ -238,7 +238,7 @@ class CtcLineRecognizer(nn.Module):
             self.register_buffer(name, torch.tensor(classes, device=self.head.weight.device), persistent=False)
         self.cfg["vocab"] = self.vocab
 
-    def restrict_vocab(self, characters: str) -> None:
+    def restrict_vocab(self, characters: Sequence[str]) -> None:
         """Restrict the vocabulary to the given characters, which makes the model smaller and faster.
 
         Args:
@@ -247,7 +247,7 @@ class CtcLineRecognizer(nn.Module):
         Raises:
             InvalidArgumentError: None of the characters is in the vocabulary.
         """
-        allowed = set(characters)
+        allowed = set("".join(check_vocab(characters)))
         kept = [index for index, character in enumerate(self.characters) if character in allowed]
         if not kept:
             raise InvalidArgumentError(f"vocab={characters!r}: the model knows none of these characters.")
@@ -270,7 +270,7 @@ class CtcLineRecognizer(nn.Module):
         reader = copy(self)
         # `copy` shares these dictionaries, in which the new layer and its buffers would replace those of the original.
         reader._modules, reader._buffers, reader.cfg = dict(self._modules), dict(self._buffers), dict(self.cfg)
-        reader.restrict_vocab("".join(characters))
+        reader.restrict_vocab(characters)
         return reader
 
     def extend_vocab(self, characters: str, like: Mapping[str, str] | None = None) -> None:
@@ -498,8 +498,7 @@ class PPOCRRecognizer(CtcLineRecognizer):
 
     def __init__(self, vocab: Sequence[str], *, cfg: dict[str, Any] | None = None, exportable: bool = False) -> None:
         super().__init__()
-        if not vocab:
-            raise InvalidArgumentError("vocab is empty: give at least one character.")
+        vocab = check_vocab(vocab)
         self.cfg = dict(cfg or default_cfgs["ppocr_v6_small_reco"])
         self.exportable = exportable
         self.stem = Stem(48, 96)
@@ -667,6 +666,6 @@ def _recognizer(arch: str, pretrained: bool, vocab: Sequence[str] | None = None,
     if pretrained:
         load_weights(model, arch)
         if vocab is not None:
-            model.restrict_vocab("".join(vocab))
+            model.restrict_vocab(vocab)
         model.eval()
     return model

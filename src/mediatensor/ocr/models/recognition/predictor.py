@@ -13,7 +13,13 @@ from ...utils._page_images import resized
 from .._lines.cutting import LineBatch, padded_width, to_float
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
 from .._networks.preprocessing import Image, PreProcessor, as_images
-from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module, upload_images
+from .._networks.registry import refuse_unknown_options
+from .._networks.transfers import (
+    compile_network,
+    mark_open_sizes,
+    uncompiled_module,
+    upload_images,
+)
 from .._networks.weights import check_network
 from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
@@ -82,7 +88,7 @@ class RecognitionPredictor(nn.Module):
             A list with a pair for each crop: its text and a confidence in [0, 1].
 
         Raises:
-            InvalidArgumentError: An item is not an image.
+            InvalidArgumentError: An item is not an image, or the model does not take an argument.
         """
         return self.read(as_images(crops), **kwargs)
 
@@ -96,6 +102,7 @@ class RecognitionPredictor(nn.Module):
         Returns:
             A list with a pair for each crop: its text and a confidence in [0, 1].
         """
+        refuse_unknown_options(self.model, kwargs, ("return_preds",))
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
 
     def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:

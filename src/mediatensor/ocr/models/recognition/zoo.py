@@ -77,7 +77,7 @@ def _model(arch: str | os.PathLike[str] | nn.Module, pretrained: bool, kwargs: d
         accepted = (*own_options, "mean", "std", "split_wide_crops", "pretrained_backbone")
         refuse_unknown("recognition_predictor", kwargs, accepted)
         if "vocab" in kwargs:
-            model.restrict_vocab("".join(kwargs["vocab"]))
+            model.restrict_vocab(kwargs["vocab"])
         return model
     if arch not in ARCHS:
         raise InvalidArgumentError(f"unknown architecture {arch!r}: choose one of {', '.join(ARCHS)}, or a .pt file.")
