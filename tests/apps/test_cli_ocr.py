@@ -288,6 +288,21 @@ def test_an_interrupted_run_leaves_no_output_and_goes_on(tmp_path: Path, predict
     assert len((tmp_path / "scan.txt").read_text().split()) == 6
 
 
+def test_stored_pages_that_have_changed_are_read_again(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30, 40, 50])
+    predictor.failing[50] = KeyboardInterrupt()
+    assert run(source, "-o", tmp_path) == 130
+    predictor.failing.clear()
+    first, second, third, _ = sorted((tmp_path / ".scan.pages").glob("*.page"))
+    first.write_bytes(first.read_bytes()[:-1])
+    second.write_bytes(second.read_bytes().replace(b"level", b"label"))
+    third.unlink()
+    predictor.levels_read.clear()
+    assert run(source, "-o", tmp_path) == 0
+    assert predictor.levels_read == [10, 20, 30, 50]
+    assert (tmp_path / "scan.txt").read_text().count("level") == 5
+
+
 @pytest.mark.parametrize("change", ["source", "option"])
 def test_pages_that_were_kept_for_something_else_are_not_used(
     change: str, tmp_path: Path, predictor: FakePredictor

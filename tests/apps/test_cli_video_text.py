@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import json
@@ -354,7 +355,13 @@ def test_what_was_kept_of_another_reading_is_not_used(
         def __reduce__(self) -> Any:
             return Path.touch, (tmp_path / "touched",)
 
-    for damaged in (key + b"\n" + data[: len(data) // 2], b"", key + b"\n" + pickle.dumps(_Evil())):
+    def sealed(state: bytes) -> bytes:
+        return key + b"\n" + hashlib.blake2b(state, digest_size=16).digest() + state
+
+    middle = len(data) // 2
+    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    assert sealed(data[16:]) == kept
+    for damaged in (key + b"\n" + data[:middle], b"", key + b"\n" + flipped, sealed(pickle.dumps(_Evil()))):
         state.parent.mkdir(exist_ok=True)
         state.write_bytes(damaged)
         begun.clear()

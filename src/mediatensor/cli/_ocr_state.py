@@ -62,6 +62,17 @@ def source_of(task: Task) -> str:
     return STANDARD if task.source == STANDARD else str(source_key(task.source, task.source)["source"])
 
 
+def _seal(data: bytes) -> bytes:
+    """Return ``data`` after its digest, so that `_unseal` notices damage and other changes."""
+    return hashlib.blake2b(data, digest_size=16).digest() + data
+
+
+def _unseal(sealed: bytes) -> bytes | None:
+    """Return the data that `_seal` got, or ``None`` if it has changed since."""
+    data = sealed[16:]
+    return data if _seal(data) == sealed else None
+
+
 class Record:
     """A hidden JSON Lines file. Each line describes a completed item, such as an output file.
 
@@ -194,7 +205,11 @@ class PageStore:
             self.clear()
 
     def __contains__(self, number: int) -> bool:
-        return self._page(number).exists()
+        """Return whether the page is stored as it was written. A page whose file has changed is read again."""
+        try:
+            return _unseal(self._page(number).read_bytes()) is not None
+        except OSError:
+            return False
 
     def claim(self) -> None:
         """Create the folder, so that a later run knows which outputs belong to this document, even without pages."""
@@ -208,26 +223,27 @@ class PageStore:
         if pdf is not None:
             write_file(self.pdf(number), pdf)
         self._own_pages[number] = page
-        write_file(self._page(number), json.dumps(page).encode())
+        write_file(self._page(number), _seal(json.dumps(page).encode()))
 
     def get(self, number: int) -> dict[str, Any]:
-        """Return the stored page ``number``. Raise `ReadError` if another run has deleted it."""
+        """Return the stored page ``number``. Raise `ReadError` if another run has deleted or changed it."""
         if number in self._own_pages:
             return self._own_pages[number]
-        try:
-            page: dict[str, Any] = json.loads(self._page(number).read_bytes())
-        except FileNotFoundError as error:
-            raise ReadError(
-                f"Page {number + 1} was stored by an earlier run, and is gone: another run reads this document in the "
-                "same folder. Run the command again."
-            ) from error
-        return page
+        with suppress(FileNotFoundError):
+            data = _unseal(self._page(number).read_bytes())
+            if data is not None:
+                page: dict[str, Any] = json.loads(data)
+                return page
+        raise ReadError(
+            f"Page {number + 1} was stored by an earlier run, and is gone: another run reads this document in the same "
+            "folder. Run the command again."
+        )
 
     def pdf(self, number: int) -> Path:
         return self._folder / f"{number:08d}.pdf"
 
     def _page(self, number: int) -> Path:
-        return self._folder / f"{number:08d}.json"
+        return self._folder / f"{number:08d}.page"
 
     @staticmethod
     def path(task: Task) -> Path:
@@ -244,7 +260,7 @@ class PageStore:
 
     def clear(self) -> None:
         if self._folder.is_dir():
-            for path in [self._folder / _KEY_FILE, *self._folder.glob("*.json"), *self._folder.glob("*.pdf")]:
+            for path in [self._folder / _KEY_FILE, *self._folder.glob("*.page"), *self._folder.glob("*.pdf")]:
                 path.unlink(missing_ok=True)
             with suppress(OSError):  # keep the folder if it has other files
                 self._folder.rmdir()
@@ -302,7 +318,8 @@ class ProgressStore:
         """Return the stored state; ``None`` if there is none, or if it cannot be used."""
         try:
             data = self._file.read_bytes()
-            return _ProgressUnpickler(io.BytesIO(data[len(self._key) :])).load() if data.startswith(self._key) else None
+            state = _unseal(data.removeprefix(self._key)) if data.startswith(self._key) else None
+            return None if state is None else _ProgressUnpickler(io.BytesIO(state)).load()
         except FileNotFoundError:
             return None
         except Exception:  # unpickling damaged bytes raises many types
@@ -313,7 +330,7 @@ class ProgressStore:
         if time.monotonic() - self._last_put_time < _SECONDS_BETWEEN_STATES:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(self._file, self._key + pickle.dumps(make(), pickle.HIGHEST_PROTOCOL))
+        write_file(self._file, self._key + _seal(pickle.dumps(make(), pickle.HIGHEST_PROTOCOL)))
         self._last_put_time = time.monotonic()
 
     def clear(self) -> None:
