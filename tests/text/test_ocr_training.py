@@ -320,6 +320,30 @@ def test_training_that_ended_before_its_first_state_resumes(
     assert len(fit("crnn_mobilenet_v3_small", few_lines, **settings).epochs) == 2
 
 
+def test_state_that_is_damaged_or_lacks_its_weights_is_rejected(
+    few_lines: LineDataset, validation: LineDataset, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.pt"
+    settings: Any = {"validation": validation, "out": out, **TINY}
+
+    def stop(epoch: Any) -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        fit("crnn_mobilenet_v3_small", few_lines, report=stop, **settings)
+    state = out.with_suffix(".state.pt")
+    stored = torch.load(state, weights_only=True)
+    stored["epochs"] = [json.loads(out.with_suffix(".jsonl").read_text())]
+    for damage in ({"epochs": None}, {"counts": [0, 0, 0, 0, 7]}):
+        torch.save(stored | damage, state)
+        with pytest.raises(WeightsError, match="is damaged"):
+            fit("crnn_mobilenet_v3_small", few_lines, **settings)
+    torch.save(stored, state)
+    out.unlink()
+    with pytest.raises(WeightsError, match=r"out\.pt is missing, which has the best weights so far"):
+        fit("crnn_mobilenet_v3_small", few_lines, **settings)
+
+
 @pytest.mark.slow
 def test_other_arguments_do_not_resume(few_lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"

@@ -138,6 +138,7 @@ def fit(
             Or the training is already complete, or the saved state belongs to a training with other arguments. Or
             training would replace an input file or a file that does not come from a training.
         TrainingError: The gradients are no longer finite. The best weights so far remain in ``out``.
+        WeightsError: The saved state is damaged, or the weights that belong to it are missing.
         WeightsNotFoundError: The pretrained weights to start from are not on this machine.
         WriteError: A file cannot be written. Existing files are kept.
 

@@ -380,7 +380,8 @@ class Training:
     def resume(self) -> None:
         """Restore the saved state if it exists.
 
-        Raise an error if the state is damaged or belongs to other settings, or if the training is complete.
+        Raise an error if the state is damaged or belongs to other settings, if its best weights are missing, or if the
+        training is complete.
         """
         file = self._state_path
         if not file.exists():
@@ -412,10 +413,18 @@ class Training:
                 self.keep_loader.load_state_dict(state["keep_loader"])
             torch.set_rng_state(state["random"])
             self.epoch, self.round, self.num_steps, self.num_bad, self.best_epoch = state["counts"]
-            self.losses, self.keep_losses = state["losses"]
-            self.epochs = state["epochs"]
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            self.losses, self.keep_losses = map(list, state["losses"])
+            self.epochs = list(state["epochs"])
+            if len(self.epochs) != self.epoch + 1 and (self.epochs or self.epoch):
+                raise ValueError(f"{len(self.epochs)} log entries after epoch {self.epoch}")
+            best = self.epochs[self.best_epoch]["validation"]["score"] if self.epochs else None
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise WeightsError(f"{file} is damaged ({error}). Remove it to start again.") from error
+        if best is not None and not self.path.exists():
+            raise WeightsError(
+                f"{self.path} is missing, which has the best weights so far of the training that {file} resumes. "
+                "Put it back, or pass resume=False (--no-resume) to start again."
+            )
 
 
 def _parameter_groups(model: nn.Module, settings: FitSettings) -> list[dict[str, Any]]:
