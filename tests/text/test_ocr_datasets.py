@@ -25,7 +25,8 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 import ocr_dataset_files as files
-from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError
+from mediatensor.datasets import Item
+from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, SourceNotFoundError, SourceTypeError
 from mediatensor.ocr import datasets
 from mediatensor.ocr import transforms as T
 from mediatensor.ocr.datasets.datasets import AbstractDataset, VisionDataset
@@ -693,3 +694,13 @@ def test_real_forms_are_read(tmp_path: Path) -> None:
         assert target["labels"] == [word["text"] for word in words]
         expected = np.array([word["box"] for word in words]) / [width, height, width, height]
         assert np.allclose(target["boxes"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("path", [None, -1, 2.5, [], object()])
+def test_folders_and_files_of_another_type_are_refused(path: Any, tmp_path: Path) -> None:
+    with pytest.raises(SourceTypeError, match=r"The folder of pictures must be a path"):
+        datasets.RecognitionDataset(path, "labels.json")
+    with pytest.raises(SourceTypeError, match=r"The label file must be a path"):
+        datasets.DetectionDataset(str(tmp_path), path)
+    with pytest.raises(SourceTypeError, match="source must be a path"):
+        Item(path)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Never, SupportsIndex, get_args, overload
 from weakref import WeakValueDictionary
 
-from ..._engine.common.checks import finite_number, shown
+from ..._engine.common.checks import finite_number, path_text, shown
 from ..._engine.sources.source import Source
 from ...errors import InvalidArgumentError, OutOfRangeError, ReadError
 
@@ -70,7 +70,7 @@ class Item:
 def _name_of(source: str | os.PathLike[str] | bytes | Source) -> str:
     if isinstance(source, Source):
         return source.describe()
-    return f"<{len(source)} bytes>" if isinstance(source, bytes) else os.fspath(source)
+    return f"<{len(source)} bytes>" if isinstance(source, bytes) else path_text("source", source)
 
 
 @dataclass(frozen=True)

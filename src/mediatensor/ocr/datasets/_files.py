@@ -29,7 +29,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._engine.common.checks import shown
+from ..._engine.common.checks import path_text, shown
 from ..._engine.common.messages import progress
 from ...errors import (
     InvalidArgumentError,
@@ -58,14 +58,14 @@ def missing(path: str | os.PathLike[str], what: str) -> SourceNotFoundError:
 
 def existing_folder(path: str | os.PathLike[str], what: str = "folder") -> Path:
     """Return ``path`` as a `Path`, or raise an error about ``what`` if it is not a folder."""
-    if not os.path.isdir(path):
+    if not os.path.isdir(path_text(f"The {what}", path)):
         raise missing(path, what)
     return Path(path)
 
 
 def check_file(path: str | os.PathLike[str], what: str = "file") -> None:
     """Raise an error about ``what`` if ``path`` is not a file."""
-    if not os.path.isfile(path):
+    if not os.path.isfile(path_text(f"The {what}", path)):
         raise missing(path, what)
 
 
