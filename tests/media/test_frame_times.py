@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import media
 import media_step
 from media_step import numbers_of as numbers
 from mediatensor._engine.index.building import from_table
@@ -137,6 +139,16 @@ def test_stream_of_one_frame_has_clock() -> None:
     for pts in ([5], [5, 5]):
         clock = frame_clock(np.array(pts), Fraction(1, 10))
         assert frames_at(clock, 0.5, 0.1, 3) == [len(pts) - 1] * 3
+
+
+def test_half_of_the_distances_may_be_much_longer(tmp_path: Path) -> None:
+    """No distance is near their median, which is the mean of two of them."""
+    path = tmp_path / "half.mkv"
+    clip = replace(media.CLIPS["mkv"], num_frames=3, time_base=Fraction(1, 1000), pts=[0, 33, 133])
+    media.write_spec(clip, path)
+    with VideoDecoder(path) as decoder:
+        frames = decoder.get_frames_played_in_range(0.0, 0.16, fps=30)
+        assert torch.equal(frames.data, decoder.get_frames_at([0, 1, 1, 1, 2]).data)
 
 
 # Files
