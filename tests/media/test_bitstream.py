@@ -54,6 +54,8 @@ def test_vp9_superframe_shows_if_any_frame_in_it_does() -> None:
     hidden, shown = vp9_header(show=0), vp9_header()
     assert not hides_frame("vp9", vp9_superframe(hidden, shown))
     assert hides_frame("vp9", vp9_superframe(hidden, hidden))
+    layers = memoryview(vp9_superframe(shown, hidden, shown))
+    assert content_parser("vp9", b"")(layers) is PacketContent.UNCERTAIN, "spatial layers"
 
 
 @pytest.mark.parametrize(("first_byte", "hidden"), [(0x10, False), (0x11, False), (0x00, True), (0x01, True)])

@@ -105,6 +105,30 @@ def test_decoding_detects_breaks_missing_from_headers(name: str, tmp_path: Path)
             assert_same(truth, index, decoder[index])
 
 
+def _show_layers(packets: Packets) -> Packets:
+    """Put two shown VP9 frames into every third packet, as encoders of spatial layers do (annex B)."""
+    joined: Packets = []
+    for first, second, third in zip(packets[::3], packets[1::3], packets[2::3], strict=True):
+        sizes = b"".join(packet.size.to_bytes(4, "little") for packet in (first, second))
+        joined += [with_data(first, bytes(first) + bytes(second) + b"\xd9" + sizes + b"\xd9"), third]
+    return joined
+
+
+@pytest.mark.parametrize("container", ["webm", "ivf"])
+def test_vp9_packets_that_show_several_frames_are_counted_by_decoding(container: str, tmp_path: Path) -> None:
+    path = tmp_path / f"layers.{container}"
+    clip = media.CLIPS["vp9"]
+    options = {**clip.options, "b": "12M"}
+    clip = replace(clip, container=container, extension=container, size=(240, 180), num_frames=18, options=options)
+    media.write_spec(replace(clip, rewrite=_show_layers), path)
+    assert path.stat().st_size > 1 << 16, "otherwise headers are not used"
+    truth = find_truth(path)
+    assert len(truth) == 18
+    with truth.open() as decoder:
+        assert len(decoder) == len(truth)
+        assert_same(truth, 17, decoder[17])
+
+
 def test_start_of_file_may_differ_from_configuration() -> None:
     def begins_gradually(codec: str, *units: bytes) -> bool:
         return refreshes_gradually(codec, b"", memoryview(b"".join(b"\0\0\1" + unit for unit in units)))

@@ -181,13 +181,24 @@ def _vp8_content(packet: memoryview) -> PacketContent:
 
 
 def _vp9_content(packet: memoryview) -> PacketContent:
-    return _content_if_shown(any(map(_vp9_frame_is_shown, _frames_of_superframe(packet))))
+    num_shown = sum(map(_vp9_frame_is_shown, _frames_of_superframe(packet)))
+    # A packet with spatial layers shows each of them, and FFmpeg returns each as a frame.
+    return PacketContent.UNCERTAIN if num_shown > 1 else _content_if_shown(num_shown == 1)
+
+
+def vp9_has_frame_list(last_byte: int) -> bool:
+    """Return whether a VP9 packet that ends with ``last_byte`` can have several frames, which it then lists (annex B).
+
+    >>> vp9_has_frame_list(0xC1), vp9_has_frame_list(0x80)
+    (True, False)
+    """
+    return last_byte >> 5 == 0b110
 
 
 def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
     """Yield the frames of a VP9 packet. A packet with several frames ends with an index that lists them (annex B)."""
     marker = packet[-1] if len(packet) else 0
-    if marker >> 5 == 0b110:
+    if vp9_has_frame_list(marker):
         count, width = (marker & 7) + 1, ((marker >> 3) & 3) + 1
         index = packet[-(2 + count * width) :]
         if len(index) == 2 + count * width and index[0] == marker:
@@ -323,7 +334,8 @@ class PacketInspector:
     Nearly all packets are plain: they have one picture, which is shown, and no picture is missing before it. Checking
     this in the first bytes of a packet is much faster than parsing the whole packet. So call `pass_plain` for each
     packet, with its first bytes (`HEAD_BYTES`, or all if there are fewer) and its size. It returns True if the packet
-    is plain. If it returns False, call `inspect`.
+    is plain. If it returns False, call `inspect`. VP9 packets can only be plain if all of their bytes are passed,
+    because their last byte shows whether they have several frames.
     """
 
     pass_plain: Callable[[bytes, int], bool]
@@ -361,8 +373,14 @@ def _plain_packet_test(codec: str | None, breaks: BreakDetector | None) -> Calla
     """Return the function `PacketInspector.pass_plain` for codecs other than H.264, HEVC and AV1."""
     if codec == "vp8":  # RFC 6386, 9.1: not a key frame, and shown
         return lambda head, _: head[0] & 0x11 == 0x11
-    if codec == "vp9":  # 7.2: the marker, a profile other than 3, and a shown frame (new or existing)
-        return lambda head, _: head[0] & 0xC0 == 0x80 and head[0] & 0x30 != 0x30 and head[0] & 0x0A != 0
+    if codec == "vp9":  # 7.2: the marker, a profile other than 3, and a shown frame (new or existing); no other frames
+        return lambda head, size: (
+            head[0] & 0xC0 == 0x80
+            and head[0] & 0x30 != 0x30
+            and head[0] & 0x0A != 0
+            and len(head) == size
+            and not vp9_has_frame_list(head[-1])
+        )
     if codec == "dirac":
         return lambda head, _: head.startswith(b"BBCD") and len(head) > 12 and head[4] & 8 != 0
     if codec in RAW_CODECS:

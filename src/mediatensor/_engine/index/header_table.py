@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReadError
-from ..bitstreams.content import break_detector, content_parser, has_valid_start, is_shown_at_once
+from ..bitstreams.content import (
+    break_detector,
+    content_parser,
+    has_valid_start,
+    is_shown_at_once,
+    vp9_has_frame_list,
+)
 from ..bitstreams.order import GUARDED_CODECS, picture_order
 from ..bitstreams.units import PacketContent
 from ..containers.boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes
@@ -55,8 +61,9 @@ _NANOSECONDS = 1_000_000_000
 _PICTURE_STARTS = {"mpeg2video": b"\0\0\1\0", "mpeg4": b"\0\0\1\xb6"}
 # In these codecs, a sample of up to this many bytes may be the end of a sequence, or a frame that is not coded.
 _CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2video", "mpeg4")), 8
-# MPEG-2 repeats the frame size before key frames. This many repeats are compared, spread over the file.
-_NUM_SEQUENCE_HEADERS, _HEADER_BYTES = 16, 256
+# Number of packets, spread over the file, in which headers that need not change are compared: MPEG-2 repeats the frame
+# size before key frames, and VP9 lists the frames of a packet at its end.
+_NUM_SPREAD, _HEADER_BYTES = 16, 256
 # Number of packets that are compared with the headers. The second one shows whether all frames are key frames.
 _NUM_COMPARED = 2
 # Number to compare if times never decrease although the codec can reorder, to find B frames with wrong times. Later B
@@ -148,11 +155,15 @@ def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads:
         return True
     detector = break_detector(codec, b"")
     keys = np.flatnonzero(table.is_key)
-    chosen = (
-        keys[np.unique(np.linspace(0, len(keys) - 1, _NUM_SEQUENCE_HEADERS).astype(np.int64))] if len(keys) else keys
-    )
-    headers = (read_at(int(payloads[key]), int(min(table.size[key], _HEADER_BYTES))) for key in chosen)
+    headers = (read_at(int(payloads[key]), int(min(table.size[key], _HEADER_BYTES))) for key in _spread(keys))
     return detector is None or all(detector.find(memoryview(header)) is None for header in headers)
+
+
+def _spread(numbers: NDArray[np.int64]) -> list[int]:
+    """Choose some of ``numbers``, evenly spread, with the first and the last one."""
+    places = np.unique(np.linspace(0, max(0, len(numbers) - 1), _NUM_SPREAD).astype(np.int64))
+    chosen: list[int] = numbers[places[: len(numbers)]].tolist()
+    return chosen
 
 
 def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box]]:
@@ -296,12 +307,22 @@ def _decoding_times(pts: Int64Array, reorder_depth: int) -> Int64Array:
 
 
 def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: ReadAt) -> NDArray[np.bool_]:
-    """Return for each packet whether it shows no frame. Read whole packets only if their first bytes do not show it."""
+    """Return for each packet whether it shows no frame. Read whole packets only if their first bytes do not show it.
+
+    Raises `MalformedBoxError` if a packet shows several frames.
+    """
     hidden = ~is_shown_at_once(codec, blocks.payload, blocks.size)
+    num_bytes = blocks.size - len(blocks.stripped)
+    if codec == "vp9":
+        for number in _spread(np.flatnonzero(~hidden)):
+            last_byte = read_at(int(blocks.start[number] + num_bytes[number]) - 1, 1)
+            hidden[number] = any(map(vp9_has_frame_list, last_byte))
     content_of = content_parser(codec, extradata)
     for number in np.flatnonzero(hidden).tolist():
-        num_bytes = int(blocks.size[number]) - len(blocks.stripped)
-        packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), num_bytes))
+        packet = memoryview(blocks.stripped + read_at(int(blocks.start[number]), int(num_bytes[number])))
+        content = content_of(packet)
+        if content is PacketContent.UNCERTAIN:
+            raise MalformedBoxError("packets that show several frames")
         # A damaged packet may look like a packet without a picture, so also check how it starts.
-        hidden[number] = content_of(packet) is PacketContent.NO_PICTURE and has_valid_start(codec, packet)
+        hidden[number] = content is PacketContent.NO_PICTURE and has_valid_start(codec, packet)
     return hidden

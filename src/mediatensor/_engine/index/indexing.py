@@ -216,7 +216,7 @@ def _time_at(reader: VideoReader, position: int) -> int | None:
 ENVIRONMENT_VARIABLE = "MEDIATENSOR_INDEX_CACHE"
 
 # Increase this number when files get another index than before, so that indexes from earlier releases are not used.
-_RULES_VERSION = 2
+_RULES_VERSION = 3
 
 
 def set_index_cache(folder: str | os.PathLike[str] | None) -> None:

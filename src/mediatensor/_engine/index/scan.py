@@ -145,7 +145,7 @@ class PacketScan:
         add_pts, add_dts, add_duration = self._pts.append, self._dts.append, self._duration.append
         add_size, add_position, add_key = self._size.append, self._position.append, self._numbers["key"].append
         pass_plain = self._inspector.pass_plain if self._has_picture else _not_plain
-        head_of = Struct(f"{HEAD_BYTES}s").unpack_from
+        head_of = _view_whole if self._codec == "vp9" else Struct(f"{HEAD_BYTES}s").unpack_from
         may_be_encrypted = self._reader.may_be_encrypted
         order = None if self._is_order_known else self._order
         number, before = len(self), self._last_packet
@@ -231,6 +231,10 @@ class PacketScan:
 def _not_plain(head: bytes, size: int) -> bool:
     """Replace `PacketInspector.pass_plain` until the first picture, so that every packet is inspected."""
     return False
+
+
+def _view_whole(packet: Any) -> tuple[memoryview]:
+    return (memoryview(packet),)
 
 
 def _column(values: Sequence[int | None], unknown: int) -> np.ndarray:
