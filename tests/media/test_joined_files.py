@@ -253,6 +253,15 @@ def test_clocks_of_two_streams_are_not_compared(second_pid: int, is_joined: bool
     assert time_restarts("mpegts", lambda at, size: data[at : at + size], len(data)) == is_joined
 
 
+@pytest.mark.parametrize("num_first", [300, 420, 510, 600, 900, 1500, 3000])
+def test_time_restarts_after_a_part_of_any_length(num_first: int) -> None:
+    """Most of these parts end before the second of the evenly spaced places, where the second part is further on."""
+    first, second = ([_transport_packet(0x100, 9000 * n) for n in range(count)] for count in (num_first, 8000))
+    for packets, is_joined in ((first + second, True), (second, False)):
+        data = b"".join(packets)
+        assert time_restarts("mpegts", lambda at, size, data=data: data[at : at + size], len(data)) == is_joined
+
+
 def test_joined_audio_with_video_is_read(folder: Path) -> None:
     """Two recordings in one transport stream: audio for a frame of the second comes from the second."""
     changes = {"muxer_options": {}, "video": float(_NUM_SECONDS)}

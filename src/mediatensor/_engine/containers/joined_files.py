@@ -70,13 +70,18 @@ def _read_looks(read_at: ReadAt, file_size: int, num_bytes: int, sign: bytes = b
     """Yield ``num_bytes`` bytes from each of several places, from the start of the file to its end.
 
     If the last few bytes at a place contain ``sign``, only these few bytes are read and yielded.
+
+    The places are evenly spaced. Before the second of them, there are also places whose distances from the start
+    double, so that no place is more than twice as far from the start as the one before it. If a part ends between two
+    places, the number at the second one is therefore smaller, as long as both parts have about the same bit rate.
     """
     if num_bytes * _NUM_LOOKS >= file_size:
         yield read_at(0, file_size)
         return
-    for number in range(_NUM_LOOKS):
-        position = (file_size - num_bytes) * number // (_NUM_LOOKS - 1)
-        if sign and number:
+    even = [(file_size - num_bytes) * number // (_NUM_LOOKS - 1) for number in range(_NUM_LOOKS)]
+    doubling = [num_bytes << shift for shift in range(file_size.bit_length()) if num_bytes << shift < even[1]]
+    for position in (0, *doubling, *even[1:]):
+        if sign and position:
             few = read_at(position + num_bytes - _FEW_BYTES, _FEW_BYTES)
             if sign in few:
                 yield few
