@@ -141,6 +141,13 @@ def test_stream_of_one_frame_has_clock() -> None:
         assert frames_at(clock, 0.5, 0.1, 3) == [len(pts) - 1] * 3
 
 
+def test_stream_with_mostly_equal_times_has_clock() -> None:
+    pts = np.array([0] * 30 + [100, 230])
+    clock = frame_clock(pts, Fraction(1, 1000))
+    assert clock.step is None
+    assert frames_at(clock, 0.0, 0.115, 3) == [29, 30, 31]
+
+
 def test_half_of_the_distances_may_be_much_longer(tmp_path: Path) -> None:
     """No distance is near their median, which is the mean of two of them."""
     path = tmp_path / "half.mkv"

@@ -168,7 +168,7 @@ def _fit(gaps: Int64Array, tick: int, time_base: Fraction) -> tuple[NDArray[np.f
     max_spread = max(_MAX_SPREAD * tick, _MAX_SPREAD_SECONDS / float(time_base))
     steps = np.rint(gaps / usual)
     is_break = np.abs(gaps - steps * usual) > max_spread
-    if is_break.sum() > _MAX_BREAKS_SHARE * len(gaps):
+    if is_break.sum() > _MAX_BREAKS_SHARE * len(gaps) or not gaps[~is_break].any():
         return None
     rate = Fraction(float(steps[~is_break].sum() / gaps[~is_break].sum())) / time_base
     numbers, ticks = (np.concatenate([[0.0], np.cumsum(values)]) for values in (steps, gaps))
