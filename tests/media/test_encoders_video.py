@@ -89,6 +89,17 @@ def test_frame_rate_and_times(rate: float | Fraction, as_fraction: str, tmp_path
     assert float(stream["duration"]) == pytest.approx(float(12 / rate), abs=1e-3)
 
 
+def test_frame_rates_of_numpy_and_torch() -> None:
+    def encode(frame_rate: Any) -> torch.Tensor:
+        return VideoEncoder(FRAMES, frame_rate=frame_rate).to_tensor("avi", codec="mpeg4")
+
+    expected = encode(30)
+    for rate in (np.int64(30), np.uint8(30), np.float32(30), np.array(30), torch.tensor(30), torch.tensor(30.0)):
+        assert torch.equal(encode(rate), expected), repr(rate)
+    with pytest.raises(InvalidArgumentError, match=r"frame_rate = Tensor of shape \(2,\)"):
+        encode(torch.ones(2))
+
+
 @pytest.mark.parametrize(("extension", "tolerance"), [("mp4", 1e-5), ("mov", 1e-5), ("mkv", 6e-4)])
 def test_variable_times_are_kept(extension: str, tolerance: float, tmp_path: Path) -> None:
     pts = torch.tensor([7.0, 7.1, 7.137, 7.5, 8.25, 8.26], dtype=torch.float64)

@@ -43,8 +43,9 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
     (Fraction(30000, 1001), Fraction(2997, 100), Fraction(25, 1))
     """
     try:
-        rate = Fraction(frame_rate)
-    except (TypeError, ValueError, ArithmeticError):
+        # Fractions of NumPy's integers overflow, and those of its other floats and of tensors cannot be made.
+        rate = Fraction(frame_rate if isinstance(frame_rate, (Fraction, str)) else float(frame_rate))
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):  # torch raises RuntimeError
         raise InvalidArgumentError(f"frame_rate = {shown(frame_rate)} must be a number > 0.") from None
     if not 0 < rate <= _MAX_FRAME_RATE:
         raise InvalidArgumentError(f"frame_rate = {frame_rate} must be > 0 and at most {_MAX_FRAME_RATE}.")
