@@ -256,6 +256,9 @@ def test_times_that_users_compute_meet_frames() -> None:
             assert index.frames_played_at(summed).tolist() == list(range(300))
             single = torch.tensor(times, dtype=torch.float32)
             assert index.frames_played_at(single).tolist() == list(range(300))
+            for time, number in zip(single[::50], range(0, 300, 50), strict=True):
+                for scalar in (time, time.numpy(), np.float32(time)):
+                    assert index.frame_played_at(scalar) == number
             assert index.index_at(torch.tensor(times, dtype=torch.float64)).tolist() == list(range(300))
             assert [index.key_frame_seconds_for(time) for time in times] == index.pts_seconds.tolist()
 

@@ -262,11 +262,11 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
         ) from None
 
 
-def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Return times as a 1-D float64 array, or as a float32 array if ``seconds`` is a float32 tensor or array."""
+def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any] | float) -> NDArray[np.float64]:
+    """Return times as a 1-D float64 array, or as a float32 array if ``seconds`` is float32 of torch or NumPy."""
     import torch
 
-    is_single = (is_tensor(seconds) or isinstance(seconds, np.ndarray)) and str(seconds.dtype).endswith("float32")
+    is_single = str(getattr(seconds, "dtype", "")).endswith("float32")
     try:
         dtype = torch.float32 if is_single else torch.float64
         return torch.as_tensor(seconds, dtype=dtype, device="cpu").numpy().ravel()
@@ -278,8 +278,8 @@ def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any]) -> NDArray[np.f
 
 
 def one_time(seconds: float) -> NDArray[np.float64]:
-    """Return one time as a float64 array with one element. Raise if ``seconds`` is not a single number."""
-    times = seconds_of([seconds])
+    """Return one time as an array with one element, as in `seconds_of`. Raise unless ``seconds`` is a single number."""
+    times = seconds_of(seconds)
     if len(times) != 1:
         raise InvalidArgumentError(f"seconds must be one number (got {shown(seconds)}); other methods take several.")
     return times
