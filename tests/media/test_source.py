@@ -269,7 +269,7 @@ def test_tensor_with_any_stride_is_a_source(clip: Path) -> None:
         (closed_file, ReadError, "closed"),
         (lambda path: OverLong(io.BytesIO(path.read_bytes())), ReadError, "more than asked"),
         (lambda path: TwoByteItems(io.BytesIO(path.read_bytes())), ReadError, "more than asked"),
-        (lambda path: NotBytes(io.BytesIO(path.read_bytes())), ReadError, "must return bytes"),
+        (lambda path: NotBytes(io.BytesIO(path.read_bytes())), SourceTypeError, "must return bytes.*binary mode"),
         (lambda path: Failing(io.BytesIO(path.read_bytes())), OSError, "disk on fire"),
     ],
 )

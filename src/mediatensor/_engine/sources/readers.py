@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ...errors import MediaTensorError, ReadError
+from ...errors import MediaTensorError, ReadError, SourceTypeError
 from ..common.interrupts import call_of_user
 from ..common.locks import ForkSafeLock
 
@@ -402,7 +402,9 @@ class FileReader(Reader):
 
     def _check_data(self, data: object, size: int) -> bytes:
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ReadError(f"read of the source file must return bytes (got {type(data).__name__}).")
+            raise SourceTypeError(
+                f"read of the source file must return bytes (got {type(data).__name__}). Open it in binary mode."
+            )
         data = bytes(data)  # an item of a memoryview can have several bytes
         if len(data) > size:
             raise ReadError(
