@@ -32,7 +32,7 @@ SIZED = [Resize, CenterCrop, RandomCrop, RandomResizedCrop]
 
 @pytest.mark.parametrize("transform_type", SIZED)
 @pytest.mark.parametrize(
-    "size", [5, (5,), (1, 2, 3), (), None, "57", (5, 0), (-1, 5), (5.0, 6.0), (True, 5), {5: 6}], ids=repr
+    "size", [5, (5,), (1, 2, 3), (), None, "57", (5, 0), (-1, 5), (5.0, 6.0), (True, 5), {5: 6}, np.ones(2)], ids=repr
 )
 def test_size_must_be_a_height_width_pair(transform_type: type[DecoderTransform], size: object) -> None:
     with pytest.raises(
@@ -42,7 +42,9 @@ def test_size_must_be_a_height_width_pair(transform_type: type[DecoderTransform]
 
 
 @pytest.mark.parametrize("transform_type", SIZED)
-@pytest.mark.parametrize("size", [(5, 7), [5, 7], torch.Size([5, 7]), (np.int64(5), np.int32(7))], ids=repr)
+@pytest.mark.parametrize(
+    "size", [(5, 7), [5, 7], torch.Size([5, 7]), (np.int64(5), np.int32(7)), np.array([5, 7])], ids=repr
+)
 def test_size_accepts_sequences_of_whole_numbers(transform_type: Any, size: object) -> None:
     assert transform_type(size).size == (5, 7)
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -343,8 +344,13 @@ def check_float_dtype(dtype: object) -> torch.dtype:
 
 
 def check_size(owner: str, size: object) -> tuple[int, int]:
-    if isinstance(size, Sequence) and len(size) == 2 and all(is_integer(length) and length >= 1 for length in size):
-        return int(size[0]), int(size[1])
+    lengths = size.tolist() if isinstance(size, np.ndarray) else size
+    if (
+        isinstance(lengths, Sequence)
+        and len(lengths) == 2
+        and all(is_integer(length) and length >= 1 for length in lengths)
+    ):
+        return int(lengths[0]), int(lengths[1])
     raise InvalidArgumentError(
         f"{owner} transform must have a (height, width) pair for the size, two whole numbers of at least 1 "
         f"(got {size!r})."
