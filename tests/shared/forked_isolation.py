@@ -29,6 +29,10 @@ def run_command() -> None:
     from mediatensor.cli import main
 
     _process._start = _start_process
+    if sys.argv[1] == "serve":
+        from mediatensor.serve import _service, _work
+
+        _work.warm_up(1, _service._WARM)  # each process would load these networks again
     sys.exit(main())
 
 
