@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from types import FunctionType, ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -346,7 +346,7 @@ def measure_changes(
     unit: str,
     *,
     seconds: float,
-    removal: bool = False,
+    only: Literal["large", "small"] | None = None,
 ) -> list[dict[str, Any]]:
     """Make the changes one by one, and return a row for each: rule, change, effect and number of decisions.
 
@@ -358,13 +358,13 @@ def measure_changes(
         measure: Returns the effect of the change that is made now, see `effect_on`. It gets the rule.
         unit: The items, in the plural.
         seconds: Time limit for each change.
-        removal: Leave out all small changes.
+        only: Make only the small changes, or only the others.
     """
     rows: list[dict[str, Any]] = []
     inert: set[tuple[str, str]] = set()
     for rule, change, decisions in sorted(changes, key=lambda entry: entry[1][0] in _SMALL):
         label = change[0]
-        if label in _SMALL and (removal or {(rule, "0"), (rule, "x 10^6")} <= inert):
+        if only == ("large" if label in _SMALL else "small") or {(rule, "0"), (rule, "x 10^6")} <= inert:
             continue
         try:
             with changed(change), time_limit(seconds):
