@@ -64,6 +64,7 @@ def test_a_manifest_of_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out)["cer"] == stored["cer"] == 1 / sum(map(len, TEXTS))
 
 
+@pytest.mark.slow
 def test_other_forms_of_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def printed(*arguments: str | Path) -> str:
         assert run("recognition", *arguments) == 0

@@ -254,6 +254,7 @@ def test_lossy_sound_is_nearly_that_of_the_program(
     assert np.abs(found[:common].astype(int) - expected[:common]).max() <= 2
 
 
+@pytest.mark.slow
 def test_sound_of_half_an_hour_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # More than is in memory at a time: 64 MiB of floats.
     source = tmp_path / "long.wav"

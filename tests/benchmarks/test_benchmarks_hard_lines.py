@@ -112,6 +112,7 @@ def test_dataset_skips_unknown_characters_and_keeps_usual_lines_unchanged() -> N
     assert all(row.image.shape[1] == 48 and row.image.shape == row.extra["clean"].shape for row in drawn)
 
 
+@pytest.mark.slow
 def test_score_counts_distance_from_published_network() -> None:
     characters = "abcdefghijklmnopqrstuvwxyz "
     published = ppocr_v6_small_reco(vocab=characters).eval()

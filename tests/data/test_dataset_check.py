@@ -709,6 +709,7 @@ def test_the_command_refuses_options_without_effect(
     assert main([*common, "--media-column", "path", "--bad", "rare-label"]) == 0
 
 
+@pytest.mark.slow
 def test_warnings_of_workers_name_the_file(
     media_data: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:

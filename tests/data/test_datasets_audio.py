@@ -82,6 +82,7 @@ def test_a_clip_has_the_written_samples(sounds: list[Path]) -> None:
         assert (sample.frames, sample.image, sample.features) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_starts_are_uniform(sounds: list[Path]) -> None:
     """Chi-squared of ten equal parts of [0 s, 1 s], 9 degrees of freedom: below 27.9 but once in a thousand."""
     rows = AudioClips(sounds[:1], seconds_per_clip=0.5, rows_per_file=1000)

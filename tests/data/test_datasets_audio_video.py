@@ -112,6 +112,7 @@ def test_frames_and_audio_have_the_same_times(videos: list[Path], fps: float) ->
     assert len(starts) == len(rows)
 
 
+@pytest.mark.slow
 def test_starts_are_uniform(videos: list[Path]) -> None:
     """Chi-squared of ten equal parts of [0 s, 1.5 s], 9 degrees of freedom: below 27.9 but once in a thousand."""
     rows = VideoAudioClips(videos[:1], seconds_per_clip=0.5, fps=2, rows_per_file=600)

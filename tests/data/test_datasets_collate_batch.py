@@ -88,6 +88,7 @@ def test_batches_can_be_pickled_and_copied() -> None:
 # --- Batch
 
 
+@pytest.mark.slow
 def test_a_batch_moves_its_data_and_leaves_its_times() -> None:
     batch = pad(
         [

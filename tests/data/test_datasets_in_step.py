@@ -146,6 +146,7 @@ def onsets(wave: NDArray[np.float32], rate: int) -> NDArray[np.int64]:
     return loud[np.diff(loud, prepend=-rate) > rate // 4]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SYNC_TEST.is_file(), reason=f"{SYNC_TEST} is not there")
 def test_a_sync_test_film_gives_matching_frames_and_audio() -> None:
     """It has a flash a second, and a beep a little later: measured over the whole file by FFmpeg, and in rows."""

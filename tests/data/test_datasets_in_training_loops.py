@@ -98,6 +98,7 @@ def test_reports_of_files_whose_names_are_no_text_can_be_printed() -> None:
     text.encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_ranks_make_equal_numbers_of_steps_whatever_is_skipped(batch_size: int, num_workers: int) -> None:

@@ -74,6 +74,7 @@ def all_rows(loader: Any) -> list[int]:
     return [row for batch in loader for row in rows_of(batch)]
 
 
+@pytest.mark.slow
 def test_looking_at_a_batch_within_a_loop_does_not_move_the_loop(make_loader: Callable[[], Any]) -> None:
     loader = make_loader()
     expected = sorted(all_rows(make_loader()))
@@ -96,6 +97,7 @@ def test_looking_at_a_batch_within_a_loop_does_not_move_the_loop(make_loader: Ca
         assert loader.epoch == epoch + 1
 
 
+@pytest.mark.slow
 def test_a_whole_iteration_within_a_loop(make_loader: Callable[[], Any]) -> None:
     loader, resumed = make_loader(), make_loader()
     expected = sorted(all_rows(make_loader()))
@@ -146,6 +148,7 @@ def test_zipping_a_loader_with_itself_gives_two_epochs(make_loader: Callable[[],
         assert sorted(all_rows(batches)) == expected
 
 
+@pytest.mark.slow
 def test_states_of_two_iterations_are_resumed_side_by_side(make_loader: Callable[[], Any]) -> None:
     expected = sorted(all_rows(make_loader()))
     loader = make_loader()

@@ -87,6 +87,7 @@ def test_a_meter_that_watched_nothing_says_so() -> None:
     assert str(meter) == "No batch was watched."
 
 
+@pytest.mark.slow
 def test_waiting_is_a_range_in_a_trace() -> None:
     meter = StallMeter()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:

@@ -146,6 +146,7 @@ def test_persistent_workers_begin_an_epoch_that_was_resumed_from_its_beginning(s
     assert sorted(texts(loader)) == ALL
 
 
+@pytest.mark.slow
 def test_spawned_workers_read_the_same(shards: list[Path]) -> None:
     given, state = read_some(make_loader(shards, 1), 5)
     resumed = make_loader(shards, 1, loader_options={"multiprocessing_context": "spawn"}, state=state)

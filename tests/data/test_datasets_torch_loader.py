@@ -68,6 +68,7 @@ def torch_loader(dataset: Any, **options: Any) -> Any:
     return torch.utils.data.DataLoader(dataset, 2, collate_fn=list, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS)
 def test_every_epoch_draws_other_numbers_and_the_seed_of_torch_repeats_them(
     make: Callable[..., Any], workers: dict[str, Any]
@@ -84,6 +85,7 @@ def test_every_epoch_draws_other_numbers_and_the_seed_of_torch_repeats_them(
         assert len({tuple(epoch) for epoch in runs[0]}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS)
 def test_a_seed_and_set_epoch_decide_whatever_the_loader(make: Callable[..., Any], workers: dict[str, Any]) -> None:
     ours = [drawn(DataLoader(make(), 2, collate_fn=list, **workers)) for _ in range(2)]

@@ -52,6 +52,7 @@ def test_no_file_does_harm(start: int, worker: Worker) -> None:
     assert {again: report for again, report in reports.items() if "failure" in report} == {}
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_noticed_and_replaced(worker: Worker) -> None:
     case = Case("wav", 1)
     before = worker.run(case)
@@ -78,6 +79,7 @@ def test_every_kind_has_its_share() -> None:
     assert {case.kind for case in cases_of(_NUM_CASES, seed=0)[:_NUM_QUICK_CASES]} == set(KINDS)
 
 
+@pytest.mark.slow
 def test_a_case_is_the_same_file_every_time(folder: Path) -> None:
     for case in cases_of(30, seed=3):
         assert damaged_file(case, folder) == damaged_file(case, folder)

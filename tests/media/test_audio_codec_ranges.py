@@ -259,6 +259,7 @@ def vorbis_file(sound_folder: Path, ffmpeg_program: str) -> Iterator[Path]:
     path.unlink()
 
 
+@pytest.mark.slow
 def test_ogg_vorbis_of_two_block_sizes(vorbis_file: Path) -> None:
     assert_ranges(vorbis_file, num_ranges=5)
     assert _num_bytes_read(vorbis_file, 50.0) < _num_bytes_read(vorbis_file, 10.0) + 300_000
@@ -274,6 +275,7 @@ def test_ogg_vorbis_to_the_end(vorbis_file: Path) -> None:
         assert np.array_equal(got, whole[:, first:])
 
 
+@pytest.mark.slow
 def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, sound_folder: Path) -> None:
     """If the position of a page is wrong, samples are counted as in a linear decode."""
     data = bytearray(vorbis_file.read_bytes())
@@ -303,6 +305,7 @@ def _set_checksum(data: bytearray, at: int) -> None:
     struct.pack_into("<I", data, at + 22, ogg_crc(data[at:stop]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["amr_nb", "adpcm_ima_mov", "g722_wav"])
 def test_sequential_ranges_go_on_from_where_the_decoder_stands(name: str, sound_folder: Path) -> None:
     """Codecs that are decoded from the beginning read a file only once for small consecutive ranges."""

@@ -151,6 +151,7 @@ def test_a_second_near_the_end(name: str, long_file: Callable[[str], tuple[Path,
         assert file.num_read <= spec.share * path.stat().st_size + 200_000
 
 
+@pytest.mark.slow
 def test_long_flac_with_a_seek_table(tmp_path: Path) -> None:
     spec = SoundSpec(
         "", "flac", "flac", rate=8000, num_channels=1, num_samples=900 * 8000, draw=_draw, sample_fmt="s16",

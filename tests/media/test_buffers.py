@@ -413,6 +413,7 @@ def test_second_batch_touches_no_new_page() -> None:
     assert is_small_again == "True"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults of Linux")
 def test_second_decoder_call_touches_few_new_pages(clip: Path) -> None:
     program = """

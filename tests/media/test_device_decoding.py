@@ -119,6 +119,7 @@ def test_everything_that_gives_frames_gives_them_on_the_device(clip: Path, fake_
     assert clips.pts_seconds.device.type == "cpu"
 
 
+@pytest.mark.slow
 def test_a_turned_video_is_turned_on_the_device(media_data: Callable[[str], Path], fake_device: torch.device) -> None:
     path = media_data("rails__rotated_hdr_video.mov")
     decoder = VideoDecoder(path, device=fake_device)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import media
 from places import needs_fork
 
@@ -24,6 +26,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @needs_fork
 def test_first_file_of_a_process_loads_no_modules(tmp_path: Path) -> None:
     """A module, or the list of all installed packages, takes longer than opening a small file."""

@@ -366,6 +366,7 @@ def test_forked_child_decodes_independently(clip: Path, tmp_path: Path) -> None:
     assert checksums(decoder) == expected
 
 
+@pytest.mark.slow
 def test_closed_decoders_leave_no_frames(clip: Path) -> None:
     """An entry for each decoder would be too much: a worker opens hundreds of thousands."""
 

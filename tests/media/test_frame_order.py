@@ -155,6 +155,7 @@ def write_late_b_frames(path: Path, num_plain: int, num_reordered: int) -> None:
         output.mux(time_by_decoding(encode(stream, spec, frames)))
 
 
+@pytest.mark.slow
 def test_late_reordering_is_found_for_any_first_frame(tmp_path: Path) -> None:
     path = tmp_path / "late.mp4"
     write_late_b_frames(path, 60, 24)

@@ -194,6 +194,7 @@ def test_too_much_memory(worker: IsolatedWorker) -> None:
     assert caught.value.reason == "memory"
 
 
+@pytest.mark.slow
 def test_memory_where_the_system_does_not_limit_it() -> None:
     program = (
         "import time; from mediatensor.isolate import limited_memory\n"

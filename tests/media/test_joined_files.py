@@ -172,6 +172,7 @@ def test_short_part_before_long_part_is_found(folder: Path) -> None:
         assert_joined(path)
 
 
+@pytest.mark.slow
 def test_many_equal_parts_are_found(folder: Path) -> None:
     """Each probe hits a part, and no header is wrong."""
     for name in ("flac", "vorbis_ogg"):

@@ -259,6 +259,7 @@ def test_a_call_over_several_gops_is_split(
             assert_all_same(truth, [index], decoder[index][None])
 
 
+@pytest.mark.slow
 def test_long_clip_is_split_by_default(tmp_path: Path, costly_splits: list[int]) -> None:
     spec = media.ClipSpec(
         "",

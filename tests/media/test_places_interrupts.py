@@ -154,6 +154,7 @@ def test_reading_text(tmp_path: Path) -> None:
     assert not left_in_group(interrupted(tmp_path, read, 0.1))
 
 
+@pytest.mark.slow
 def test_a_command(clip: Path, tmp_path: Path) -> None:
     output, temporary = tmp_path / "output", tmp_path / "temporary"
     temporary.mkdir()

@@ -54,6 +54,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "environment"), WAYS.values(), ids=list(WAYS))
 def test_every_way_gives_the_same(
     arguments: list[str], environment: dict[str, str], clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -155,6 +155,7 @@ rates = st.sampled_from([1, 8, 250, 8000, 11_025, 44_100, 48_000])
 begins = st.one_of(st.sampled_from([0.0, 1 / 3, -0.023, 1.48]), st.floats(-1e3, 1e5))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(rates, begins, st.integers(1, 300), st.floats(0.6, 300), st.integers(0, 2**32))
 def test_random_clips_by_default_are_whole_and_inside_the_stream(

@@ -92,6 +92,7 @@ def test_cuts_of_real_films_match_the_slow_detector(media_data: Callable[[str], 
     assert cuts == slow_cuts(slow_scores(path)) != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

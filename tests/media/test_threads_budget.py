@@ -223,6 +223,7 @@ class ThreadsOfTheWorker(Dataset[torch.Tensor]):
             return torch.tensor([len(os.listdir("/proc/self/task")) - before])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["h264_b_pyramid", "h264_10bit", "av1"])
 def test_dataloader_worker_starts_no_threads(name: str, folder: Path) -> None:
     loader = DataLoader(ThreadsOfTheWorker(media.make(name, folder)), num_workers=2, timeout=120)

@@ -264,6 +264,7 @@ def test_transfer_can_change_within_a_file() -> None:
     assert torch.equal(decoder[4], expected[0][1])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* is an HDR video")
 @pytest.mark.parametrize("codec", ["hevc", "h264"])
 @pytest.mark.parametrize("transfers", [(PQ, 2, HLG), (HLG, 2, PQ), (2, PQ, HLG, SDR)])

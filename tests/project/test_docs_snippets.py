@@ -22,6 +22,14 @@ from documentation import (
 from mediatensor.cli import main
 
 PAGES_WITH_SNIPPETS = [page for page in PAGES if snippets(page)]
+# They take more than two seconds, and what they call is called by other pages and tests.
+SLOW_PAGES = {
+    ROOT / "docs" / f"{page}.md"
+    for page in (
+        "check", "coming-from/doctr", "distributed", "languages", "models", "read-frames", "read-pdf", "read-text",
+        "redact", "structure", "train-reader",
+    )
+}  # fmt: skip
 # `demo --files` writes the files of these pages: the fixture `folder` runs it. Tests of the command run `doctor`.
 RUN_ELSEWHERE = ("demo --files", "doctor")
 COMMANDS = sorted({line for page in PAGES for line in commands(page) if not line.startswith(RUN_ELSEWHERE)})
@@ -48,7 +56,13 @@ def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # The pages of the documentation read the same image again and again, each with a new predictor.
 @pytest.mark.usefixtures("features_remembered_in_module", "forked_processes")
-@pytest.mark.parametrize("page", PAGES_WITH_SNIPPETS, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW_PAGES), id=name(page))
+        for page in PAGES_WITH_SNIPPETS
+    ],
+)
 def test_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(folder)
     for snippet in snippets(page):
@@ -67,6 +81,7 @@ def test_command(arguments: str, small_folder: Path, monkeypatch: pytest.MonkeyP
 
 def test_there_is_something_to_run() -> None:
     assert len(PAGES_WITH_SNIPPETS) >= 15
+    assert set(PAGES_WITH_SNIPPETS) >= SLOW_PAGES
     assert len(COMMANDS) >= 6
 
 

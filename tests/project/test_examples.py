@@ -210,6 +210,7 @@ def test_script_draws_its_picture(
     assert (drawn.int() - shown.int()).abs().float().mean() < 3
 
 
+@pytest.mark.slow
 def test_scenes_in_a_shard_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +222,7 @@ def test_scenes_in_a_shard_are_read_again(
     assert starts == ["0.00", "3.00", "6.00", "9.00"]
 
 
+@pytest.mark.slow
 def test_a_network_sees_where_slides_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -125,6 +125,7 @@ def test_pages_of_all_sizes_share_graphs(backend: CountingBackend) -> None:
     assert backend.runs >= runs + 2 * 2
 
 
+@pytest.mark.slow
 def test_copies_of_a_compiled_predictor_read(backend: CountingBackend) -> None:
     predictor = ocr_predictor(pretrained=True, shorter_side=192)
     predictor.compile(backend=backend)
@@ -217,6 +218,7 @@ class Features(nn.Module):
         return self.layer(images).relu()
 
 
+@pytest.mark.slow
 def test_recognisers_of_words_have_a_graph_for_one_crop_and_one_for_several(backend: CountingBackend) -> None:
     torch.manual_seed(0)
     model = ocr_small_networks.small_crnn(cfg=SMALL)

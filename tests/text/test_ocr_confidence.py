@@ -97,6 +97,7 @@ def test_line_confidence_grows_with_every_word() -> None:
         assert line_of(*words.tolist()).confidence <= line_of(*surer.clip(0, 1).tolist()).confidence <= 1
 
 
+@pytest.mark.slow
 def test_lines_below_the_expected_share_of_right_words_are_unread() -> None:
     page, strict = read_everything(1), read(1, 0.6)
     assert not any(line.reason == "low confidence" for line in page.unread)

@@ -158,6 +158,7 @@ def test_distance_is_that_to_the_nearest_point_of_the_outline() -> None:
     assert not inside[20 + 5, 20 + 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_reach_every_parameter(name: str) -> None:
     torch.manual_seed(0)
@@ -188,6 +189,7 @@ def test_nothing_known_costs_nothing() -> None:
     assert model(torch.randn(2, 3, 64, 64), [{"words": NOTHING}] * 2)["loss"] == 0
 
 
+@pytest.mark.slow
 def test_training_makes_the_loss_smaller(training_seed: int) -> None:
     torch.manual_seed(training_seed)
     model = detection.linknet_resnet18()

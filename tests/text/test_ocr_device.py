@@ -101,6 +101,7 @@ def line_bytes(page: RenderedPage) -> int:
     return total
 
 
+@pytest.mark.slow
 def test_a_batch_of_frames_is_read_on_the_device(fake_device: torch.device) -> None:
     times = torch.tensor([0.0, 0.5], dtype=torch.float64)
     frames = FrameBatch(pages().to(fake_device), times, times + 0.5)
@@ -197,6 +198,7 @@ def test_pages_and_predictor_may_be_on_any_device(fake_device: torch.device) -> 
     assert [word.value for word in words_of(predictor.to("cpu")(pages()[:1].to(fake_device)))] == one_page
 
 
+@pytest.mark.slow
 def test_hooks_and_ignored_regions_work_on_the_device(fake_device: torch.device) -> None:
     made = [copy.deepcopy(reader()) for _ in range(2)]
     for predictor in made:

@@ -172,6 +172,7 @@ def test_crops_are_classified_together(fake_device: torch.device, crops: list[Te
     assert seen.num_waits == 1, seen
 
 
+@pytest.mark.slow
 def test_the_lines_of_pages_vote_on_the_device(fake_device: torch.device) -> None:
     require_weights()
     predictor = page_orientation_predictor(pretrained=True)

@@ -197,6 +197,7 @@ def rnd_rotate(sample: Sample) -> Sample:
     return sample.replace(image=turned, target=np.array([index]))
 
 
+@pytest.mark.slow
 def test_an_orientation_classifier_learns_turned_lines(lines: Path, training_seed: int) -> None:
     seed_everything(training_seed)
     train_set = OrientationDataset(
@@ -216,6 +217,7 @@ def test_an_orientation_classifier_learns_turned_lines(lines: Path, training_see
     assert losses[-1] < 0.2 < 1 < losses[0]
 
 
+@pytest.mark.slow
 def test_doctrs_augmentations_in_workers(lines: Path, pages: Path) -> None:
     train_set = RecognitionDataset(
         lines / "images",

@@ -150,6 +150,7 @@ def test_broken_font_has_no_characters(tmp_path: Path) -> None:
     assert Face("Pillow", "").has("plain") is True
 
 
+@pytest.mark.slow
 def test_the_default_reader_reads_clean_lines() -> None:
     """Few characters are wrong; a picture that were not the text's would have most wrong."""
     require_weights()

@@ -60,6 +60,7 @@ def test_small_pages_have_the_given_size(kind: str) -> None:
             assert page_of(kind, seed, size=size).image.shape[1] == size[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["letter", "columns", "report", "slide"])
 def test_ink_is_where_words_are(kind: str) -> None:
     """Each word's polygon touches its ink on all four sides, and all ink is in words, rules or pictures."""
@@ -88,6 +89,7 @@ def test_ink_is_where_words_are(kind: str) -> None:
     assert seen > 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_truth_follows_the_warped_paper(seed: int) -> None:
     """Before a camera, the text is turned, seen from the side and bent: its ink is in the moved polygons still."""
@@ -120,6 +122,7 @@ def _signed_distance(points: NDArray[np.float64], polygon: NDArray[np.float64]) 
     return np.asarray(((points[:, None] - polygon) * normals).sum(-1).min(axis=1))
 
 
+@pytest.mark.slow
 def test_cells_cover_their_tables() -> None:
     """Every place of the grid belongs to one cell; texts are in their cells; rows and columns are in line."""
     tables = [table for seed in range(12) for table in page_of("table", seed).tables]
@@ -145,6 +148,7 @@ def test_cells_cover_their_tables() -> None:
     assert {table.ruled for table in tables} == {True, False}
 
 
+@pytest.mark.slow
 def test_kinds_of_pages_have_what_they_are_named_for() -> None:
     kinds: dict[str, set[str]] = {
         kind: {

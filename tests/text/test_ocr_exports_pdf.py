@@ -354,6 +354,7 @@ def test_words_of_cells_are_where_they_were_found(find_words: Callable[[bytes], 
     assert_found(find_words(page_of(tables=[table]).export_as_pdf()), words, tolerance=2)
 
 
+@pytest.mark.slow
 def test_words_of_a_table_are_not_written_again(pdftotext: Callable[..., str], tmp_path: Path) -> None:
     """A file that was written by a program, read by its pixels or by its text; also after an export without words."""
     parts = ["0 0 0 RG 1 w"]

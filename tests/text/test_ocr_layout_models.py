@@ -120,6 +120,7 @@ def test_predictor_gives_the_regions_of_the_page_as_doctr_does(small: LWDETR) ->
         np.testing.assert_allclose(other["boxes"], found["boxes"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_checkpoints_load_by_path(small: LWDETR, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "mine.pt"
     torch.save(small.state_dict(), path)

@@ -297,12 +297,14 @@ EXPORTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTED)
 @pytest.mark.parametrize("state", ["training", "evaluating"])
 def test_models_are_exported_in_any_mode(name: str, state: str, tmp_path: Path) -> None:
     check_export(name, state, tmp_path)
 
 
+@pytest.mark.slow
 def test_models_of_half_precision_are_exported(tmp_path: Path) -> None:
     check_export("ppocr_v6_small_reco", "half", tmp_path)
 

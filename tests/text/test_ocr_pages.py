@@ -65,6 +65,7 @@ def test_a_page_is_the_same_again_and_another_with_another_seed() -> None:
         assert once.image[2, 2].max() < 128  # inverted: the paper is dark
 
 
+@pytest.mark.slow
 def test_everything_lies_on_the_page() -> None:
     for kind in PAGE_KINDS:
         for seed in range(3):

@@ -165,6 +165,7 @@ def test_page_cropped_to_nothing_is_refused() -> None:
 # Excessive sizes
 
 
+@pytest.mark.slow
 def test_page_of_a_million_objects_is_rendered() -> None:
     page = read_pdf(pdf_files.document([b"9 9 1 1 re f\n" * 1_000_000]), scale=0.1)
     assert page[0].shape == (80, 62, 3)

@@ -68,6 +68,7 @@ def no_process_is_left() -> Any:
 HOSTILE: dict[str, Callable[[], bytes]] = {"tiling": tiling, "marked": marked}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_page_without_end_fails_and_the_others_are_read(name: str) -> None:
     pages = read_pdf(HOSTILE[name](), timeout_seconds=0.5)

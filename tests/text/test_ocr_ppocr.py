@@ -74,6 +74,7 @@ def test_boxes_of_the_detector_are_lines(detector: Any, page: torch.Tensor) -> N
     assert not detector.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["detector", "recogniser", "classifier"])
 def test_training_step_lowers_the_loss(which: str, training_seed: int) -> None:
     torch.manual_seed(training_seed)

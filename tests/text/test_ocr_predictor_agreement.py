@@ -41,6 +41,7 @@ def assert_same(predictor: Any, page: np.ndarray) -> None:
         np.testing.assert_allclose(np.array(word.geometry), np.array(other.geometry), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_a_drawn_page_reads_as_with_onnxruntime() -> None:
     require_weights()
     # It looks at small pages as they are.

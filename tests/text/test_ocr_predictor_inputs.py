@@ -202,6 +202,7 @@ def test_reading_twice_gives_the_same(expected: dict[str, Any]) -> None:
     assert [content(reader()([PAGE])) for _ in range(2)] == [expected] * 2
 
 
+@pytest.mark.slow
 def test_threads_share_a_predictor() -> None:
     pages = [text_page(f"thread {number}", "reads a page").image for number in range(4)]
     alone = [content(reader()([page])) for page in pages]
@@ -236,6 +237,7 @@ def test_workers_of_a_data_loader_read_pages(num_workers: int, context: str) -> 
     assert list(loader) == [f"page {number}" for number in range(4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hooked", [False, True])
 def test_images_of_long_documents_are_not_kept(hooked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = DocumentFile.from_images([png(text_page(f"page {number}").image) for number in range(6)])

@@ -59,6 +59,7 @@ def structured(quarters: int) -> Document:
     return reader(detect_layout=True, detect_tables=True)([image])
 
 
+@pytest.mark.slow
 def test_a_table_and_a_title_have_their_words() -> None:
     page = structured(0).pages[0]
     (table,) = page.tables
@@ -99,6 +100,7 @@ def test_a_turned_page_has_the_same_structure(quarters: int) -> None:
         assert np.allclose(np.ravel(other.geometry), box, atol=0.02)
 
 
+@pytest.mark.slow
 def test_named_fields_are_found_on_pages_and_by_class() -> None:
     page = reader(fields=RULES)([picture()]).pages[0]
     (field,) = page.fields
@@ -219,6 +221,7 @@ def test_a_turned_pdf_page_is_straightened() -> None:
         assert np.allclose(one.geometry, other.geometry, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_picture_on_a_turned_pdf_page_is_read_upright() -> None:
     document = reader(text_layer=True)(DocumentFile.from_pdf(with_picture(), dpi=150, rotation=90))
     words = {word.value: word for word in words_of(document)}
@@ -270,6 +273,7 @@ def test_words_of_a_file_in_a_list_with_images_are_used() -> None:
     assert [(word.value, word.confidence) for word in words] == [("Hello", 1.0)]
 
 
+@pytest.mark.slow
 def test_a_page_without_words_is_read() -> None:
     scan = io.BytesIO()
     Image.fromarray(picture()).save(scan, "PDF", resolution=100)

@@ -112,6 +112,7 @@ def test_turned_pages_read_like_the_upright_page(kind: str, turns: tuple[int, ..
         np.testing.assert_allclose(placed, turned_boxes(characters, quarters), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_upright_pages_are_not_turned() -> None:
     document = reader()([text_page().image])
     assert document.export() == reader(disable_page_orientation=True)([text_page().image]).export()
@@ -131,6 +132,7 @@ def test_the_turn_of_sparse_pages(angle: float) -> None:
     assert read.orientation["value"] == clockwise(angle)
 
 
+@pytest.mark.slow
 def test_turned_pages_of_a_document_are_read() -> None:
     document = reader(detect_orientation=True)([turned_page(angle).image for angle in (180, 0, 90)])
     assert [lines_of(page) for page in document.pages] == [list(LINES)] * 3
@@ -459,6 +461,7 @@ def test_spaced_numbers_along_a_margin_are_read(degrees: int, number: str, space
     assert 295 < top < bottom < 300 + strip.width + 5
 
 
+@pytest.mark.slow
 def test_a_column_of_upright_digits_is_not_a_line_along_the_margin() -> None:
     image, font = Image.new("RGB", (700, 900), "white"), ImageFont.load_default(26)
     for row in range(8):

@@ -36,6 +36,7 @@ def images(count: int = 2) -> torch.Tensor:
     return torch.rand(count, 3, 16, 64, generator=torch.Generator().manual_seed(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "rate", "steps"),
     [

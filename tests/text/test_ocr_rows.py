@@ -117,6 +117,7 @@ def small_columns() -> RenderedPage:
     return render_page("columns", 2, size=(6, 2.6), font_size=11, dpi=100)
 
 
+@pytest.mark.slow
 def test_predictors_read_columns_into_a_tree_that_is_in_order() -> None:
     drawn = small_columns()
 

@@ -71,6 +71,7 @@ def test_pictures_of_other_projects_are_read(name: str, text: str) -> None:
     assert ocr_predictor(pretrained=True)(DocumentFile.from_images(file)).render() == text
 
 
+@pytest.mark.slow
 def test_line_that_two_models_read_alike_is_kept() -> None:
     sheet = render_text([SENTENCES["Vietnamese"], SENTENCES["Vietnamese"]], dpi=150, font_size=14, margin=30)
     (unread,) = ocr_predictor(pretrained=True, script_readers={"Vietnamese": None})([sheet.image]).pages

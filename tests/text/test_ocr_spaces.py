@@ -95,6 +95,7 @@ def test_lines_drawn_in_fonts_keep_their_spaces(text: str, name: str, size: int,
     assert [len(word) for word in found.split()] == [len(word) for word in text.split()], found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DejaVuSans", "DejaVuSerif-Italic", "STIXGeneral"])
 @pytest.mark.parametrize("tracking", [0.0, 0.08])
 def test_long_compounds_and_numbers_are_not_split(name: str, tracking: float) -> None:

@@ -107,6 +107,7 @@ def test_configuration_equals_doctr() -> None:
     assert model_card("tablecenternet").task == "table_structure"
 
 
+@pytest.mark.slow
 def test_a_state_dict_loads_by_path(model: TableCenterNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
     with pytest.raises(WeightsNotFoundError, match=r"tablecenternet-ea5b30a3\.pt.*by rules"):

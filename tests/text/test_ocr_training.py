@@ -758,6 +758,7 @@ def test_classifier_learns_the_orientations_of_predictors(tmp_path: Path, traini
 # The command
 
 
+@pytest.mark.slow
 def test_command_trains_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = [
         "--train",

@@ -59,6 +59,7 @@ def test_limited_lines_have_only_the_given_characters() -> None:
     assert set(line.label) <= set("xq7")
 
 
+@pytest.mark.slow
 def test_drawn_pages_depend_on_epoch_and_seed() -> None:
     pages, again, other = (
         drawn_pages(6, languages=["de", "ru"], size=(300, 360), fonts=FILES, seed=seed) for seed in (1, 1, 2)

@@ -398,6 +398,7 @@ def as_lists(samples: list[Sample]) -> list[Any]:
     return [(sample.image.sum().item(), summary(sample.target)) for sample in samples]
 
 
+@pytest.mark.slow
 def test_workers_repeat_what_a_seed_gave() -> None:
     def epoch(seed: int) -> list[Any]:
         loader = DataLoader(Pages(), batch_size=2, num_workers=2, collate_fn=as_lists)

@@ -303,6 +303,7 @@ def test_turned_videos_are_read_upright(predictor: VideoTextPredictor, tmp_path:
     assert track.geometry[0][1] > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_centred", [True, False])
 def test_text_written_word_by_word_is_one_caption(
     predictor: VideoTextPredictor, tmp_path: Path, is_centred: bool
@@ -450,6 +451,7 @@ def test_streams_cannot_be_pickled(predictor: VideoTextPredictor, clip: Path) ->
         pickle.dumps(stream)
 
 
+@pytest.mark.slow
 def test_state_belongs_to_one_video(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
     frames = VideoDecoder(clip)[:]
     faster = tmp_path / "faster.mp4"
@@ -558,6 +560,7 @@ def test_sung_words_are_detected(predictor: VideoTextPredictor, tmp_path: Path, 
     assert (track.first_frame, track.last_frame) == (first, end - 1)
 
 
+@pytest.mark.slow
 def test_passing_light_is_not_singing(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     x = np.arange(SIZE[0])
     pictures = []

@@ -136,6 +136,7 @@ def test_slide_may_have_a_moving_corner(predictor: VideoTextPredictor, tmp_path:
     assert spans(reading) == [(first, end) for _, first, end in TALK[:2]]
 
 
+@pytest.mark.slow
 def test_slide_with_added_content_is_one_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pages: list[Span] = [(HEAT[:2], 0, 24), (HEAT[:3], 24, 48), (HEAT, 48, 72), (COST, 72, 100)]
     reading = predictor(lecture(tmp_path / "bullets.mp4", pages))

@@ -343,12 +343,14 @@ def assert_words_are_placed(page: RenderedPage, share: float = 0.95, **options: 
     assert np.mean(same) >= share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"inverted": True}, {"noise": 8, "blur": 0.5}, {"contrast": 0.3}])
 def test_receipt_words_have_the_right_boxes(options: dict[str, Any]) -> None:
     require_weights()
     assert_words_are_placed(render_page("receipt", 3, size=(3.5, 4), **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotation", [0.0, 0.6])
 def test_words_on_rules_have_the_right_boxes(rotation: float) -> None:
     require_weights()
