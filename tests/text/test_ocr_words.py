@@ -350,8 +350,7 @@ def test_receipt_words_have_the_right_boxes(options: dict[str, Any]) -> None:
     assert_words_are_placed(render_page("receipt", 3, size=(3.5, 4), **options))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rotation", [0.0, 0.6])
+@pytest.mark.parametrize("rotation", [0.0, pytest.param(0.6, marks=pytest.mark.slow)])
 def test_words_on_rules_have_the_right_boxes(rotation: float) -> None:
     require_weights()
     assert_words_are_placed(render_page("ruled", 4, rotation=rotation, size=(5, 5)), 0.98, shorter_side=500)
