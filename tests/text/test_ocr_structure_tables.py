@@ -58,6 +58,22 @@ def texts_of(page: Page, table: FoundTable) -> list[list[str]]:
     return rows
 
 
+def test_word_beyond_the_rules_of_a_table_is_not_in_the_table_next_to_it() -> None:
+    page = Page()
+    for row in range(4):
+        for x, text in ((100, f"name{row}"), (200, f"{57 - row}"), (300, f"{31 + row}")):
+            page.write(x, 100 + 16 * row, text)
+        for x, text in ((345, f"{83 - row}"), (380, f"{12 + row}"), (420, f"{64 - row}")):
+            page.write(x, 100 + 16 * row, text)
+    page.write(324, 101, "9")
+    for y in (97, 113, 165):
+        page.rule_across(100, 322, y)
+    tables = find_tables(page.content())
+    words = [word for table in tables for cell in table.cells for word in cell.words]
+    assert len(tables) == 2
+    assert sorted(words) == list(range(len(page.texts)))
+
+
 def assert_covered_once(table: FoundTable) -> None:
     covered = np.zeros((table.num_rows, table.num_cols), int)
     for cell in table.cells:

@@ -93,6 +93,8 @@ def find_tables(content: PageContent) -> list[FoundTable]:
         if table is not None and _is_table(content, table, area, em) and not _is_drawn(content, table):
             tables.append(table)
             free[words_inside(content, table.box)] = False
+            # Words of a table can reach beyond its rules.
+            free[area.words] = False
     for area in open_areas(content, free, [table.box for table in tables], em):
         table = build_table(content, area, em)
         if table is not None and _is_open_table(content, table, em) and not _is_drawn(content, table):
