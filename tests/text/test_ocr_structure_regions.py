@@ -16,6 +16,7 @@ from mediatensor.ocr.structure import (
     PageContent,
     content_of_picture,
     find_regions,
+    find_structure,
     mend_hyphenation,
 )
 from mediatensor.ocr.utils.metrics import box_iou
@@ -204,6 +205,20 @@ def test_words_of_tables_belong_to_them() -> None:
     assert [region.kind for region in regions] == ["Text", "Table", "Text"]
     assert text_of(content, regions[1]) == "one two three four"
     assert regions[1].confidence == 0.75
+
+
+def test_words_of_overlapping_tables_belong_to_one_of_them() -> None:
+    # The last rows of the wide table are below the narrow one, so its box is around the narrow table.
+    wide = [(x, 50 + 20 * row, text) for row in range(4) for x, text in ((50, f"item{row}"), (150, f"1{row}"))]
+    narrow = [(x, 62 + 20 * row, text) for row in range(3) for x, text in ((350, f"name{row}"), (450, "513"[row]))]
+    wide += [(x, 130, f"sum{x}") for x in (50, 150, 250, 350, 450)] + [(50, 150, "item9"), (150, 150, "19")]
+    content = page_of([*wide, *narrow], size=8.0)
+    found = find_structure(content)
+    words = [[content.texts[word] for cell in table.cells for word in cell.words] for table in found.tables]
+    assert words == [[text for _, _, text in wide], [text for _, _, text in narrow]]
+    assert [set(region.words) for region in found.regions] == [
+        {word for cell in table.cells for word in cell.words} for table in found.tables
+    ]
 
 
 def test_gutter_splits_a_line() -> None:

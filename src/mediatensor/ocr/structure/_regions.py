@@ -196,13 +196,16 @@ def _table_words(
     middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     free = np.ones(len(content.texts), dtype=bool)
     of_table = []
-    for table, box in zip(tables, table_boxes, strict=True):
-        inside = free & (middles >= box[:2]).all(axis=1) & (middles <= box[2:]).all(axis=1)
+    for table in tables:
         named = dict.fromkeys(word for cell in table.cells for word in cell.words if free[word])
-        named.update(dict.fromkeys(np.flatnonzero(inside).tolist()))
-        of_table.append(tuple(named))
         free[list(named)] = False
-    return of_table, np.flatnonzero(free)
+        of_table.append(named)
+    # Tables can overlap, so words of cells come first: they belong to their own table, even inside another one.
+    for named, box in zip(of_table, table_boxes, strict=True):
+        inside = np.flatnonzero(free & (middles >= box[:2]).all(axis=1) & (middles <= box[2:]).all(axis=1))
+        named.update(dict.fromkeys(inside.tolist()))
+        free[inside] = False
+    return [tuple(named) for named in of_table], np.flatnonzero(free)
 
 
 def _join_regions(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
