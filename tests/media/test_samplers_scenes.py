@@ -239,6 +239,19 @@ def test_scenes_have_the_indices_of_the_decoder_after_a_lost_frame(tmp_path: Pat
     assert len(decoder) == 47
 
 
+def test_key_frames_have_the_indices_of_the_decoder_after_a_lost_key_frame(tmp_path: Path) -> None:
+    path = film(tmp_path / "film", [Shot(8, 1), Shot(8, 4), Shot(8, 2), Shot(8, 3)], "key frames at cuts")
+    packet = list(Demuxer(path))[8].data
+    path.write_bytes(path.read_bytes().replace(packet, packet[:8] + bytes(len(packet) - 8)))
+    decoder = VideoDecoder(path)
+    assert len(decoder) == 32, "the packets do not show that frames are lost"
+    scenes = find_scenes(decoder, min_frames=5, key_frames_only=True)
+    index = decoder.frame_index
+    assert starts(scenes) == index.gop_start_indices.tolist()
+    assert [scene.begin_seconds for scene in scenes] == index.pts_seconds[index.gop_start_indices].tolist()
+    assert scenes[-1].last_frame == len(VideoDecoder(path).get_all_frames()) - 1 < 31
+
+
 def test_clips_stay_within_their_scenes(cut_film: tuple[Path, list[Shot]]) -> None:
     path, shots = cut_film
     decoder = VideoDecoder(path)

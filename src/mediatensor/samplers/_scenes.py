@@ -135,7 +135,8 @@ def find_scenes(
             the previous key frame, and starts a scene if its score is at least ``threshold * ratio``. If the encoder
             did not put a key frame at a cut, the scene starts at the next key frame. A cut is missed if the earlier
             content comes back before the next key frame. Fast motion can be mistaken for a cut. Requires a
-            `VideoDecoder` of a whole file in exact mode.
+            `VideoDecoder` of a whole file in exact mode. The frames in between are not checked, so the decoder can
+            correct its index later if they are damaged; see `VideoDecoder.frame_index`.
 
     Returns:
         A list of scenes in order. They contain all frames that can be decoded. A video without cuts is one scene. No
@@ -440,7 +441,21 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
 def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
     """Compare every key frame with the previous one, and return the first frame, the cuts, and the end of the video."""
     check_decoder(decoder, "frame_index", made_by="VideoDecoder")
-    starts = decoder.frame_index.gop_start_indices.tolist()
+    while True:
+        index = decoder.frame_index
+        before, cuts = _compare_key_frames(decoder, index.gop_start_indices.tolist(), rule)
+        if decoder.frame_index is index:
+            break
+        # Decoding showed that the index was wrong, so these were the numbers of other frames.
+    if before is None:
+        raise StreamError(_NO_FRAME)
+    return _Cut(0, index.begin_seconds, 0.0), cuts, _Cut(len(index), index.end_seconds, 0.0)
+
+
+def _compare_key_frames(
+    decoder: VideoDecoder, starts: list[int], rule: _CutRule
+) -> tuple[_SmallFrame | None, list[_Cut]]:
+    """Return the last of the frames ``starts`` that can be decoded, and the cuts among them."""
     before: _SmallFrame | None = None
     cuts: list[_Cut] = []
     pictures = access_to(decoder).pictures_at(starts, obeys_policy=True)
@@ -450,10 +465,7 @@ def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cu
         if before is not None and score >= rule.threshold * max(rule.ratio, 1.0):
             cuts.append(_Cut(frame.frame, frame.seconds, score))
         before = frame
-    if before is None:
-        raise StreamError(_NO_FRAME)
-    index = decoder.frame_index
-    return _Cut(0, index.begin_seconds, 0.0), cuts, _Cut(len(index), index.end_seconds, 0.0)
+    return before, cuts
 
 
 def _drop_close_cuts(cuts: Sequence[_Cut], end: _Cut, min_frames: int, min_seconds: float) -> list[_Cut]:
