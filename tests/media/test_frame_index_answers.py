@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -167,6 +168,16 @@ def test_index_at_takes_tensors_of_every_type() -> None:
     for unreadable in (torch.tensor(0.1, requires_grad=True), torch.empty(1, device="meta")):
         with pytest.raises(InvalidArgumentError, match="seconds must be a number"):
             index.index_at(unreadable)
+
+
+def test_times_outside_the_stream_have_a_frame_but_nan_does_not() -> None:
+    index = from_table([0, 10, 20], [10] * 3, [True, False, True], Fraction(1, 100))
+    assert (index.index_at(-math.inf), index.index_at(math.inf)) == (0, 2)
+    assert index.key_frame_seconds_for(math.inf) == 0.2
+    for ask in (index.index_at, index.key_frame_seconds_for):
+        for nan in (math.nan, np.float32("nan"), torch.tensor([0.1, math.nan]), torch.tensor(math.nan)):
+            with pytest.raises(InvalidArgumentError):
+                ask(nan)
 
 
 def test_single_time_gives_single_index(tmp_path: Path) -> None:

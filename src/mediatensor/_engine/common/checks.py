@@ -307,6 +307,12 @@ def check_seconds(seconds: NDArray[np.float64], begin: float, end: float) -> Non
         )
 
 
+def check_no_nan(seconds: NDArray[np.float64]) -> None:
+    """Raise if one of ``seconds`` is NaN. This is for functions that accept times before and after the stream."""
+    if np.isnan(seconds).any():
+        raise InvalidArgumentError("seconds must not be NaN; give a time in seconds. Infinity is accepted.")
+
+
 def bounds_of(start: int | None, stop: int | None, step: int | None) -> tuple[int | None, int | None, int | None]:
     """Return the ``start``, ``stop`` and ``step`` of a slice as ints or ``None``. Raise if one is another type."""
     named = (("start", start), ("stop", stop), ("step", step))

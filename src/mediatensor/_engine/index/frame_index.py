@@ -258,7 +258,7 @@ class FrameIndex:
             An int, or an int64 tensor with the shape of ``seconds``.
 
         Raises:
-            InvalidArgumentError: if ``seconds`` is not a number or a tensor, or the stream has no frame.
+            InvalidArgumentError: if ``seconds`` is not a number or a tensor, a time is NaN, or the stream has no frame.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -269,6 +269,7 @@ class FrameIndex:
         self._check_has_frames()
         ends = np.maximum.accumulate(self._seconds(self.pts + self.duration))
         times = checks.seconds_of(seconds if is_tensor(seconds) else [checks.real_number("seconds", seconds)])
+        checks.check_no_nan(times)
         found = np.minimum(np.searchsorted(ends, checks.latest(times), side="right"), len(self) - 1)
         return _tensor(found.astype(np.int64)).reshape(seconds.shape) if is_tensor(seconds) else int(found[0])
 
@@ -283,7 +284,7 @@ class FrameIndex:
             the first frame.
 
         Raises:
-            InvalidArgumentError: if ``seconds`` is not a number, or the index has no frame.
+            InvalidArgumentError: if ``seconds`` is not a number, or is NaN, or the index has no frame.
 
         Example:
             >>> from mediatensor.decoders import VideoDecoder
@@ -292,8 +293,9 @@ class FrameIndex:
         """
         self._check_has_frames()
         times = self._pts_seconds[self.is_key]
-        time = checks.latest(np.array([checks.real_number("seconds", seconds)]))
-        before = int(np.searchsorted(times, time, side="right")[0]) - 1
+        time = np.array([checks.real_number("seconds", seconds)])
+        checks.check_no_nan(time)
+        before = int(np.searchsorted(times, checks.latest(time), side="right")[0]) - 1
         return float(times[before] if before >= 0 else self._pts_seconds[0])
 
     def _check_has_frames(self) -> None:
