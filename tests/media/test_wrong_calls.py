@@ -152,6 +152,8 @@ def test_ranges_of_sound(wav: Path, kind: Any) -> None:
             refused(sound.get_samples_played_in_range, value, InvalidArgumentError, "start", str(value)[:20])
         for value in (5, None, "ab"):
             refused(sound.get_samples_played_in_ranges, value, InvalidArgumentError, "ranges", str(value))
+        for value in (np.array(1.5), torch.tensor(1.5)):
+            refused(sound.get_samples_played_in_ranges, value, InvalidArgumentError, "ranges", "shape ()")
         refused(sound.get_samples_played_in_ranges, [("0", 1)], InvalidArgumentError, "ranges", "('0', 1)")
         # Numbers of other libraries are accepted.
         samples = sound.get_samples_played_in_range(np.float32(0.05), torch.tensor(0.1))

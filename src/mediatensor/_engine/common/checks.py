@@ -186,7 +186,9 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
 
     ``of`` is the word for the items in the error message, such as "paths".
     """
-    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray)):
+    # Arrays and tensors without dimensions have `__iter__`, but cannot be iterated.
+    is_series = isinstance(values, Iterable) and getattr(values, "ndim", 1) != 0
+    if is_series and not isinstance(values, (str, bytes, bytearray)):
         return list(values)
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
 
