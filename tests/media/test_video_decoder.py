@@ -463,6 +463,10 @@ def test_frame_table_is_trusted(clip: Path, clip_rgb: torch.Tensor) -> None:
         ('{"frames": [{"pts": 0}]}', "keys are required"),
         ('{"frames": [{"pts": "x", "duration": 1, "key_frame": 1}]}', "Frame 0"),
         ('{"frames": [{"pts": 0, "duration": 1, "key_frame": 1}, 3]}', "frame 1"),
+        ('{"frames": [{"pts": 0, "duration": -1, "key_frame": 1}]}', "Frame 0: duration -1 is negative"),
+        ('{"frames": [{"pts": 0.5, "duration": 1, "key_frame": 1}]}', "Frame 0: 0.5 is not a whole number"),
+        ('{"frames": [{"pts": 0, "duration": NaN, "key_frame": 1}]}', "Frame 0"),
+        ('{"frames": [{"pts": 0, "duration": 1, "key_frame": 2}]}', "Frame 0: key_frame 2 is not 0 or 1"),
     ],
 )
 def test_invalid_tables_are_refused(mappings: Any, message: str, clip: Path) -> None:

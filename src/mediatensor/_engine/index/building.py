@@ -449,7 +449,7 @@ def parse_frame_mappings(mappings: Any) -> tuple[list[int], list[int], list[bool
 def _parse_mapping(frame: Any, number: int) -> tuple[int, int, bool]:
     names = [_key_in(frame, _PTS_NAMES), _key_in(frame, _DURATION_NAMES), "key_frame"]
     try:
-        pts, duration, is_key = (int(frame[name]) for name in names)
+        pts, duration, is_key = (_parse_integer(frame[name]) for name in names)
     except (KeyError, TypeError):
         raise InvalidArgumentError(
             "Invalid custom frame mappings. The 'pts'/'pkt_pts', 'duration'/'pkt_duration', and 'key_frame' keys are "
@@ -460,7 +460,19 @@ def _parse_mapping(frame: Any, number: int) -> tuple[int, int, bool]:
         raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: {error}.") from None
     if max(abs(pts), abs(duration)) > MAX_TICKS:
         raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: times that are out of range.")
+    if duration < 0:
+        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: duration {duration} is negative.")
+    if is_key not in (0, 1):
+        raise InvalidArgumentError(f"Invalid custom frame mappings. Frame {number}: key_frame {is_key} is not 0 or 1.")
     return pts, duration, bool(is_key)
+
+
+def _parse_integer(value: Any) -> int:
+    """Convert a number or its digits. Raise like `int`, and for a fraction."""
+    integer = int(value)
+    if isinstance(value, float) and integer != value:
+        raise ValueError(f"{value} is not a whole number")
+    return integer
 
 
 def _key_in(frame: Any, names: Sequence[str]) -> str:
