@@ -20,6 +20,7 @@ from mediatensor._engine.video import (
     exact as _exact,  # This is private: nothing else shows how often an index is built.
 )
 from mediatensor.decoders import FrameIndex, VideoDecoder
+from mediatensor.errors import InvalidArgumentError
 from places import in_child, needs_fork
 
 VARIABLE = "MEDIATENSOR_INDEX_CACHE"
@@ -80,6 +81,9 @@ def test_setting_is_environment_variable(tmp_path: Path, monkeypatch: pytest.Mon
     assert mediatensor.get_index_cache() is None
     assert VARIABLE not in os.environ
     monkeypatch.setenv(VARIABLE, "there")
+    assert mediatensor.get_index_cache() == "there"
+    with pytest.raises(InvalidArgumentError, match=r"folder must be the path of a folder, .* None"):
+        mediatensor.set_index_cache("")
     assert mediatensor.get_index_cache() == "there"
 
 

@@ -238,7 +238,7 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
 
     Raises:
         SourceTypeError: if ``folder`` is not a path.
-        InvalidArgumentError: if the system does not allow such a folder name.
+        InvalidArgumentError: if ``folder`` is empty, or the system does not allow such a folder name.
 
     Example:
         >>> from mediatensor import get_index_cache, set_index_cache
@@ -250,7 +250,12 @@ def set_index_cache(folder: str | os.PathLike[str] | None) -> None:
     if folder is None:
         os.environ.pop(ENVIRONMENT_VARIABLE, None)
     else:
-        path = os.path.abspath(path_text("folder", folder))
+        name = path_text("folder", folder)
+        if not name:
+            raise InvalidArgumentError(
+                "folder must be the path of a folder, such as '.', or None for no cache (got an empty text)."
+            )
+        path = os.path.abspath(name)
         try:
             os.environ[ENVIRONMENT_VARIABLE] = path
         except ValueError as error:
