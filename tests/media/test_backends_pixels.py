@@ -148,3 +148,15 @@ def test_luma_is_gray_for_every_type_of_sample(pixel_format: str) -> None:
     # libswscale converts 16-bit floats as if they were in limited range.
     tolerance = 21 if pixel_format == "grayf16le" else 1
     np.testing.assert_allclose(luma_of(frame), levels * 255, atol=tolerance)
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuyv422", "yuv420p10le", "yuv420p10be", "p010le", "gray12le"])
+@pytest.mark.parametrize("color_range", [1, 2])
+def test_luma_keeps_its_stored_range_if_it_is_scaled(pixel_format: str, color_range: int) -> None:
+    ranges: dict[str, Any] = {"src_color_range": 2, "dst_color_range": 2}
+    for level in (0, 16, 128, 235, 255):
+        gray = av.VideoFrame.from_ndarray(np.full((16, 64), level, np.uint8), "gray")
+        frame = gray.reformat(format=pixel_format, **ranges)
+        frame.color_range = color_range
+        for size in ((16, 64), (32, 128)):
+            np.testing.assert_allclose(luma_of(frame, size), np.full(size, level), atol=1)

@@ -662,9 +662,8 @@ _PACKED = re.compile(r"(?P<letters>[0abgrxy]{2,4})(?:8|16|24|32|48|64)?")
 def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
     """Return the luma of a CPU frame as uint8 (H, W), not rotated. The array can be a read-only view.
 
-    A luma plane keeps its stored range. If its samples have more than 8 bits, only their upper 8 bits are returned. A
-    frame without a luma plane of integers is converted to gray. If ``size`` (height, width) is given, the luma is
-    scaled to it.
+    Luma keeps its stored range. If its samples have more than 8 bits, only their upper 8 bits are returned. A frame
+    without luma is converted to gray. If ``size`` (height, width) is given, the luma is scaled to it.
     """
     pixel_format, plane = frame.format, frame.planes[0]
     component = pixel_format.components[0]
@@ -678,7 +677,10 @@ def luma_of(frame: Any, size: tuple[int, int] | None = None) -> NDArray[np.uint8
         deep: NDArray[np.uint16] = np.frombuffer(plane, np.uint16).reshape(frame.height, -1)
         shift = 8 if pixel_format.name.startswith("p0") else int(component.bits) - 8
         return (deep[:, : frame.width] >> shift).astype(np.uint8)
-    return _scaled_planes(VideoReformatter(), frame, size or (frame.height, frame.width), "gray", _BILINEAR)[0]
+    # Gray is full range. Luma that is taken for full range keeps its values.
+    ranges = {"src_color_range": _FULL_RANGE, "dst_color_range": _FULL_RANGE}
+    size = size or (frame.height, frame.width)
+    return _scaled_planes(VideoReformatter(), frame, size, "gray", _BILINEAR, **ranges)[0]
 
 
 def component_planes(frame: Any) -> tuple[Tensor, ...]:
