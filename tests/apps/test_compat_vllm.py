@@ -11,6 +11,7 @@ import math
 import random
 import sys
 import tomllib
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,7 @@ import pytest
 import media
 from decord_calls import CLIP, LATE, UNEVEN
 from mediatensor.compat import vllm
+from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OpenError
 
 DATA = Path(CLIP).read_bytes()
@@ -188,6 +190,20 @@ def test_frames_that_cannot_be_decoded(tmp_path: Path) -> None:
     assert len(frames) == len(metadata["frames_indices"]) == 39
     assert not metadata["do_sample_frames"]
     assert len(vllm.VideoLoader.load_bytes(data, frame_recovery=True, **HERE)[0]) == 40
+
+
+@pytest.mark.parametrize("frame_recovery", [False, True])
+@pytest.mark.parametrize("num_frames", [-1, 8])
+def test_metadata_counts_the_frames_that_decoding_finds(num_frames: int, frame_recovery: bool, tmp_path: Path) -> None:
+    data = media.make("damage_after_key_ffv1_gop", tmp_path).read_bytes()
+    every_frame = VideoDecoder(data, dimension_order="NHWC", on_error="skip").get_all_frames().data.numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frames, metadata = vllm.VideoLoader.load_bytes(data, num_frames, frame_recovery=frame_recovery, **HERE)
+    assert metadata["total_num_frames"] == len(every_frame) == 39, "the packets are 40"
+    assert metadata["frames_indices"][-1] == 38
+    assert np.array_equal(frames, every_frame[metadata["frames_indices"]])
+    assert metadata["do_sample_frames"] == (num_frames == -1)
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,12 @@ class VideoLoader:
         opened = OpenedVideo(bytes(data), limit, bool(frame_recovery))
         try:
             source = opened.source()
-            indices = [int(index) for index in cls.compute_frames_index_to_sample(source, target, **kwargs)]
-            frames, read = opened.frames(indices)
+            while True:
+                indices = [int(index) for index in cls.compute_frames_index_to_sample(source, target, **kwargs)]
+                frames, read, corrected = opened.frames(indices)
+                if corrected in (None, source):
+                    break
+                source = corrected  # choose again, among the frames that the video has
         except (DecodeError, IsolatedWorkerError, ReadError) as error:
             raise OpenError(f"The video cannot be read: {error}") from error
         finally:
@@ -313,13 +317,17 @@ class OpenedVideo:
     def source(self) -> VideoSource:
         return VideoSource(*self._run(_describe, self._call, self._data, self._is_nearest))
 
-    def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int]]:
-        """Return the frames at ``indices``, and their indices. Both results leave out frames that cannot be decoded."""
+    def frames(self, indices: list[int]) -> tuple[NDArray[np.uint8], list[int], VideoSource | None]:
+        """Return the frames at ``indices``, and their indices. Both results leave out frames that cannot be decoded.
+
+        The third result is ``None``, unless decoding has shown that the file has other frames than its packets show.
+        Then it is the corrected description, and the video stays open for another call.
+        """
         result = self._run(_frames_at, self._call, None, self._is_nearest, indices)
         if result is None:  # this process did not run the first step and has no open video
             result = self._run(_frames_at, self._call, self._data, self._is_nearest, indices)
-        batch, read = result
-        return batch.data.numpy(), read
+        batch, read, corrected = result
+        return batch.data.numpy(), read, None if corrected is None else VideoSource(*corrected)
 
     def close(self) -> None:
         """Close the video, if it is open in this process."""
@@ -351,18 +359,27 @@ def _decoder(call: str, data: bytes | None, is_nearest: bool) -> VideoDecoder | 
 def _describe(call: str, data: bytes, is_nearest: bool) -> tuple[int, float, float]:
     decoder = _decoder(call, data, is_nearest)
     assert decoder is not None
+    return _source_of(decoder)
+
+
+def _source_of(decoder: VideoDecoder) -> tuple[int, float, float]:
     metadata = decoder.metadata
     return len(decoder), float(metadata.average_fps or 0.0), float(metadata.duration_seconds or 0.0)
 
 
 def _frames_at(
     call: str, data: bytes | None, is_nearest: bool, indices: list[int]
-) -> tuple[FrameBatch, list[int]] | None:
-    """Return the decoded frames and their indices; ``None`` if the video is not open, and ``data`` is ``None``."""
+) -> tuple[FrameBatch, list[int], tuple[int, float, float] | None] | None:
+    """Return the results of `OpenedVideo.frames`; ``None`` if the video is not open, and ``data`` is ``None``."""
     decoder = _decoder(call, data, is_nearest)
     if decoder is None:
         return None
     _kept.call = _kept.decoder = None
+    num_frames = len(decoder)
     batch = decoder.get_frames_at(indices)
     left_out = {report.index for report in batch.replaced if report.used_index is None}
-    return batch, [index for index in indices if index not in left_out]
+    corrected = None
+    if len(decoder) != num_frames:
+        corrected = _source_of(decoder)
+        _kept.call, _kept.decoder = call, decoder
+    return batch, [index for index in indices if index not in left_out], corrected
