@@ -287,3 +287,19 @@ def test_application_logging_does_not_block_closing(tmp_path: Path) -> None:
     sound = media_audio.make("flac", tmp_path)
     done = run_program(_LOGGING_PROGRAM, str(clip), str(sound))
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-3000:]
+
+
+# The exception, whose traceback has the reader that failed to open, lives until the modules are gone.
+_KEPT_FAILURE = """
+import sys
+from mediatensor.decoders import VideoDecoder
+try:
+    VideoDecoder(b"not a video")
+except ValueError as error:
+    sys.excepthook = lambda *_, error=error: None
+"""
+
+
+def test_failure_to_open_that_is_kept_until_the_exit_is_silent() -> None:
+    run = run_program(_KEPT_FAILURE)
+    assert (run.returncode, run.stderr) == (0, "")

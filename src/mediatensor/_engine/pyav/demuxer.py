@@ -293,8 +293,9 @@ class Demuxer:
             close_container(container, self._reader)
 
     def __del__(self) -> None:
-        # `close` waits for the codecs' threads, so it must run before the codecs are freed.
-        if hasattr(self, "_palettes"):
+        # `close` waits for the codecs' threads, so it must run before the codecs are freed. If nothing is open, it must
+        # not run, because at the exit of the interpreter the functions that it calls may be gone.
+        if getattr(self, "_container", None) is not None:
             self.close()
 
 
