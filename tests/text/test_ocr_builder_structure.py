@@ -11,6 +11,7 @@ from mediatensor.ocr.io import KIEPage, Page
 from mediatensor.ocr.models.builder import DocumentBuilder, KIEDocumentBuilder
 from mediatensor.ocr.structure import FoundCell, FoundField, FoundRegion, FoundTable, PageStructure
 from mediatensor.ocr.utils import overlay
+from mediatensor.ocr.utils.geometry import boxes_to_polygons
 
 UPRIGHT = {"value": 0, "confidence": None}
 
@@ -99,6 +100,12 @@ def test_a_turned_table_has_the_same_texts(angle: float) -> None:
         assert " ".join(word.value for word in cell.words) == cell.value
         assert all(np.allclose(word.geometry, turned(WORDS[word.value])) for word in cell.words)
     assert len(page.tables[0].geometry) == len(page.tables[0].cells[0].geometry) == 4
+    straight = DocumentBuilder(export_as_straight_boxes=True)
+    (table,) = built([turned(box) for box in WORDS.values()], list(WORDS), builder=straight, tables=grid(cells)).tables
+    assert table.to_grid() == page.tables[0].to_grid()
+    for element, quad in zip([table, *table.cells], [page.tables[0], *page.tables[0].cells], strict=True):
+        corners = np.array(quad.geometry)
+        assert np.allclose(element.geometry, [corners.min(axis=0), corners.max(axis=0)])
 
 
 def structure(**found: Any) -> PageStructure:
@@ -157,6 +164,13 @@ def test_tables_and_fields_that_were_found_are_elements() -> None:
     assert field.key_geometry == ((0.1, 0.5), (0.3, 0.6))
     assert Page.from_dict(page.export()).export() == page.export()
     assert page.export_as_markdown().startswith("| name | sum |\n| --- | --- |")
+    # Elements around rotated words have four points, unless straight boxes were requested.
+    for is_straight, points in ((False, 4), (True, 2)):
+        builder = DocumentBuilder(keep_reading_order=True, export_as_straight_boxes=is_straight)
+        quads = boxes_to_polygons(np.array(boxes))
+        page = built(quads, ["name", "sum", "Total:", "9.50"], builder=builder, structures=found)
+        elements = [*page.tables, *page.tables[0].cells, *page.layout, *page.fields]
+        assert {len(element.geometry) for element in elements} == {points}
 
 
 def test_structure_is_drawn_over_the_page() -> None:

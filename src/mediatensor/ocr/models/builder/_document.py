@@ -317,13 +317,14 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
     (given,) = read.words.values()
     _check_words(given, f"page {number}")
     words = _make_elements(Word, given, settings.export_as_straight_boxes)
-    structure, is_rotated = read.structure.found or PageStructure(1.0, 1.0), given.boxes.ndim == 3
+    structure = read.structure.found or PageStructure(1.0, 1.0)
+    is_rotated = given.boxes.ndim == 3 and not settings.export_as_straight_boxes
     quads = _skewed_quads(settings, read, given)
     if quads is not None:
         for word, quad in zip(words, _geometries(quads), strict=True):
             word.geometry = quad
     boxes = given.boxes if quads is None else quads
-    tables, is_used = tables_of_grids(read.structure.grids, given.boxes, words, read.shape)
+    tables, is_used = tables_of_grids(read.structure.grids, given.boxes, words, read.shape, is_rotated)
     tables += found_tables(structure, words, is_rotated)
     is_used[[word for table in structure.tables for cell in table.cells for word in cell.words]] = True
     is_ordered = settings.keep_reading_order and len(structure.regions) > 0
@@ -376,7 +377,8 @@ def _build_kie_page(settings: BuilderSettings, number: int, read: PageWords) -> 
         _check_words(given, f"class {name!r} of page {number}")
         classes[name] = _make_elements(Prediction, given, settings.export_as_straight_boxes)
     structure = read.structure.found or PageStructure(1.0, 1.0)
-    is_rotated = any(given.boxes.ndim == 3 for given in read.words.values())
+    has_quads = any(given.boxes.ndim == 3 for given in read.words.values())
+    is_rotated = has_quads and not settings.export_as_straight_boxes
     fields = fields_of(structure, [word for words in classes.values() for word in words], is_rotated)
     predictions = {}
     for name, words in classes.items():

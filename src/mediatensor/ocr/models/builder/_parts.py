@@ -362,14 +362,16 @@ def tables_of_grids(
     boxes: np.ndarray,
     words: Sequence[Word],
     shape: tuple[int, int],
+    is_rotated: bool,
 ) -> tuple[list[Table], np.ndarray]:
     """Convert tables in docTR's format to table elements, and assign words to their cells.
 
     In docTR's format, a table is
     ``{"cells": [{"geometry", "score", "row_start", "row_end", "col_start", "col_end"}, ...]}``. Geometries are
     (xmin, ymin, xmax, ymax) or four points, relative to the page. Row and column numbers can start at any number.
-    ``boxes`` are the boxes of the words relative to the page, (N, 4) or (N, 4, 2). Return the table elements, and a
-    mask (N,) that is true for the words in cells.
+    ``boxes`` are the boxes of the words relative to the page, (N, 4) or (N, 4, 2). If ``is_rotated``, geometries of the
+    elements have four points, otherwise two corners. Return the table elements, and a mask (N,) that is true for the
+    words in cells.
 
     Raises:
         InvalidArgumentError: if a table has another format.
@@ -396,7 +398,6 @@ def tables_of_grids(
         members = _words_in_cells(quads, boxes, ~is_used, shape)
         is_used[[word for cell_words in members for word in cell_words]] = True
         spans -= spans.min(axis=0)[[0, 0, 2, 2]]
-        is_rotated = boxes.ndim == 3
         elements = [
             _cell(
                 [words[index] for index in cell_words],
