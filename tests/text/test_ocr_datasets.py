@@ -557,6 +557,9 @@ def test_generated_words_match_doctr_for_a_seed() -> None:
     assert [words._generate_string(2, 8) for _ in range(20)] == RECORDED["words"]
     random.seed(7)
     assert words[3].target == RECORDED["words"][0]
+    random.seed(7)
+    cached = datasets.WordGenerator("abcdé", 2, 8, 20, cache_samples=True)
+    assert [cached[number].target for number in range(20)] == RECORDED["words"]
 
 
 def test_generated_words_have_requested_letters_and_lengths() -> None:

@@ -253,9 +253,15 @@ class WordGenerator(_TextGenerator):
         least = whole_number("min_chars", min_chars, at_least=1)
         self.wordlen_range = (least, whole_number("max_chars", max_chars, at_least=least))
         if cache_samples:
-            self._cached = [self._draw_sample(number) for number in range(num_samples)]
+            # As in docTR, all words are chosen before their fonts.
+            texts = [self._generate_text() for _ in range(num_samples)]
+            self._cached = [(_draw_text(text, self._face_for(text)), text) for text in texts]
 
     def _draw_sample(self, index: int) -> tuple[Image.Image, str]:
+        text = self._generate_text()
+        return _draw_text(text, self._face_for(text)), text
+
+    def _generate_text(self) -> str:
         text = self._generate_string(*self.wordlen_range)
         if not any(set(text) <= set(letters) for letters in self._letters.values()):
             # No font has all characters, so choose only characters of a single font.
@@ -263,7 +269,7 @@ class WordGenerator(_TextGenerator):
             if choices:
                 letters = random.choice(choices)
                 text = "".join(random.choice(letters) for _ in text)
-        return _draw_text(text, self._face_for(text)), text
+        return text
 
     def _generate_string(self, min_chars: int, max_chars: int) -> str:
         num_chars = random.randint(min_chars, max_chars)
