@@ -27,6 +27,7 @@ from mediatensor.ocr import models as ocr_models
 from mediatensor.ocr.models import (
     crnn_mobilenet_v3_small,
     detection_predictor,
+    fast_tiny,
     find_weights,
     list_models,
     model_card,
@@ -156,6 +157,16 @@ def test_error_without_weights_says_what_to_install(no_packages: None, monkeypat
             make(pretrained=True)
     with pytest.raises(FileNotFoundError):
         ocr_predictor(pretrained=True)
+
+
+def test_orientation_needs_weights_unless_it_is_disabled(models: Path, no_packages: None) -> None:
+    networks = fast_tiny(), crnn_mobilenet_v3_small()
+    without_pages = {"assume_straight_pages": False, "disable_page_orientation": True}
+    ocr_predictor(*networks, **without_pages, disable_crop_orientation=True)
+    ocr_predictor(*networks, detect_orientation=True, disable_page_orientation=True)
+    for options in (without_pages, {"assume_straight_pages": False, "disable_crop_orientation": True}):
+        with pytest.raises(WeightsNotFoundError, match=LINE_CLASSIFIER):
+            ocr_predictor(*networks, **options)
 
 
 @pytest.mark.parametrize("name", DOCTR)

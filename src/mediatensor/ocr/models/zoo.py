@@ -335,8 +335,12 @@ def _make_predictor(kind: type[_Predictor], /, unknown: Mapping[str, Any], **opt
         if arch is not None:
             # These networks are called with upright pages.
             options[f"{name}_predictor"] = make(arch, pretrained=pretrained, assume_straight_pages=True)
-    needs_turns = not options["assume_straight_pages"] or options["detect_orientation"] or options["straighten_pages"]
-    # As in docTR, the orientation model is always loaded with its weights, which take 0.6 MB.
+    # As in docTR, the orientation model is loaded with its weights, which take 0.6 MB, unless nothing would use it.
+    is_tilted = not options["assume_straight_pages"]
+    turns_pages = is_tilted or options["detect_orientation"] or options["straighten_pages"]
+    needs_turns = (turns_pages and not options["disable_page_orientation"]) or (
+        is_tilted and not options["disable_crop_orientation"]
+    )
     classifier = ppocr_mobile_v2_line_orientation(pretrained=True) if needs_turns else None
     predictor = kind(detector, recogniser, classifier, **options)
     _warn_of_random_weights(pretrained, det_arch, reco_arch)
