@@ -38,6 +38,7 @@ from mediatensor.datasets import (
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, StreamError, WriteError
+from places import file_size_limit
 from real_files import TEST_DATA
 from tar_files import tar_bytes
 
@@ -769,6 +770,13 @@ def test_changed_file_that_is_given_as_a_url_is_checked_again(tmp_path: Path) ->
 def test_state_whose_path_no_file_can_have_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="null byte"):
         check_dataset([write(tmp_path / "a.mp4", moving(4))], num_workers=0, state_file="\0")
+
+
+@pytest.mark.parametrize("num_bytes", [10, 40, 600])
+def test_state_that_cannot_be_written_is_named(tmp_path: Path, num_bytes: int) -> None:
+    path = write(tmp_path / "a.mp4", moving(4))
+    with file_size_limit(num_bytes), pytest.raises(WriteError, match="state"):
+        check_dataset([path], num_workers=0, state_file=tmp_path / "state")
 
 
 def test_a_state_has_every_field() -> None:

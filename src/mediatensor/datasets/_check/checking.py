@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
@@ -266,17 +266,23 @@ def _open_state(path: str | os.PathLike[str] | None) -> Iterator[tuple[dict[str,
         file = open(text, "a+b")  # noqa: SIM115 - an OSError within the block below has another cause
     except (OSError, ValueError) as error:  # ValueError: a zero within the path, which no file has
         raise write_error(text, error) from error
-    with file:
-        known = _read_state(file, text)
 
-        def keep(key: str, checked: CheckedFile) -> None:
-            try:
-                file.write(_line(json.dumps({"key": key, "file": asdict(checked)}).encode()) + b"\n")
-                file.flush()
-            except OSError as error:
-                raise write_error(text, error) from error
+    def keep(key: str, checked: CheckedFile) -> None:
+        _append(file, text, _line(json.dumps({"key": key, "file": asdict(checked)}).encode()) + b"\n")
 
-        yield known, keep
+    try:
+        yield _read_state(file, text), keep
+    finally:
+        with suppress(OSError):  # it repeats an error of `_append`
+            file.close()
+
+
+def _append(file: BinaryIO, path: str, data: bytes) -> None:
+    try:
+        file.write(data)
+        file.flush()
+    except OSError as error:
+        raise write_error(path, error) from error
 
 
 def is_check_state(path: str | os.PathLike[str]) -> bool:
@@ -307,9 +313,9 @@ def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
     if lines == [b""] or lines[0] + b"\n" in _OLD_HEADERS:
         try:
             file.truncate(0)
-            file.write(_HEADER)
         except OSError as error:
             raise write_error(path, error) from error
+        _append(file, path, _HEADER)
         return {}
     if lines[0] + b"\n" != _HEADER:
         raise InvalidArgumentError(
@@ -329,5 +335,5 @@ def _read_state(file: BinaryIO, path: str) -> dict[str, CheckedFile]:
         if checked.facts.digest is not None or all(finding.kind != "unreadable" for finding in checked.findings):
             known[key] = checked
     if lines[-1]:
-        file.write(b"\n")
+        _append(file, path, b"\n")
     return known
