@@ -37,7 +37,7 @@ from remembered_features import features_remembered_in_module as features_rememb
 from remembered_features import features_remembered_in_test as features_remembered_in_test
 from sharing import STORE_VARIABLE
 
-_M_MMAP_THRESHOLD = -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 # These write fixtures, and need the libraries whose results they record.
 collect_ignore_glob = ["shared/record_*.py"]
@@ -84,6 +84,8 @@ def pytest_configure(config: pytest.Config) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, 8 << 20)
+        # This would then stay at 128 kB: results of networks would be returned, and faulted in again.
+        mallopt(_M_TRIM_THRESHOLD, 64 << 20)
     if STORE_VARIABLE not in os.environ:
         # The processes of pytest-xdist start later, and see it.
         os.environ[STORE_VARIABLE] = tempfile.mkdtemp(prefix="mediatensor-test-clips-")

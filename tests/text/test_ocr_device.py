@@ -127,8 +127,9 @@ def test_a_video_is_decoded_and_read_on_the_device(fake_device: torch.device, tm
     VideoEncoder(pages()[:, :, :, : pages().shape[3] // 2 * 2], frame_rate=10).to_file(path, crf=5)
     frames = VideoDecoder(path, device=fake_device)[:2]
     assert frames.data.device == fake_device
+    predictor = moved(fake_device)
     with crossings() as seen:
-        words = words_of(moved(fake_device)(frames))
+        words = words_of(predictor(frames))
     assert [word.value for word in words] == [word.value for word in words_of(on_cpu())]
     assert waits(seen) == {DETECTION: 1, READING: 2}, seen
     assert len(sent(seen)) == 2, seen
