@@ -289,7 +289,7 @@ def _sweep(predictor: Any, sets: Mapping[str, Sequence[_Clip]], options: argpars
         _Clip.reads_otherwise = "FrameReader" in rule or "MOST_PIXELS" in rule
         return effect_on(order, read_again, more=_MORE, less=_LESS, enough=options.enough)
 
-    rows = measure_changes(changes, measure, "clips", seconds=1 + _PATIENCE * seconds, only=options.only)
+    rows = measure_changes(changes, measure, "clips", seconds=1 + _PATIENCE * seconds, only=options.changes)
     return {"schema": 1, "machine": machine_stamp(), "base": base, "rows": rows,
             "clips": {name: [clip.name for clip in clips] for name, clips in sets.items()}}  # fmt: skip
 
@@ -316,7 +316,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these generated clips")
     parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
     parser.add_argument(
-        "--only", choices=("large", "small"), help="only the factors of 0.7 and 1.4, or only the other changes"
+        "--changes", choices=("large", "small"), help="only the factors of 0.7 and 1.4, or only the other changes"
     )
     parser.add_argument("--enough", type=int, metavar="N", help="read no more clips once these many counts are lost")
     parser.add_argument("--name", default="video_text_rules", help="name of the reports")
