@@ -138,7 +138,7 @@ class TextPredictor(nn.Module):
         layout_predictor: LayoutPredictor | None = None,
         table_predictor: TablePredictor | None = None,
         text_layer: bool = False,
-        min_confidence: float = 0.2,
+        min_confidence: float = 0.3,
         split_after: str = "",
         on_error: Literal["report", "raise"] = "report",
         unreadable_scripts: Literal["report", "read"] = "report",
