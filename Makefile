@@ -10,10 +10,9 @@ INSTALL := $(BIN)/python -m pip install --no-compile --constraint constraints.tx
 unexport PYTHONDONTWRITEBYTECODE
 
 # A file of tests runs in one process, which makes what its tests share once. The processes take the files in order:
-# ordered by numbers of tests, a file with few slow ones could come last. Many tests wait for servers and processes, so
-# there are three processes for two cores.
+# ordered by numbers of tests, a file with few slow ones could come last.
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-TEST_OPTIONS := -n $(shell echo $$(((3 * $(CORES) + 1) / 2))) --dist loadfile --no-loadscope-reorder
+TEST_OPTIONS := -n $(CORES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all seeds lint types docs bench clean

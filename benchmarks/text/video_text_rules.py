@@ -9,7 +9,7 @@ unnecessary, if the clips test it: the number of decisions says how often a pred
 change.
 
 Frames are decoded once and kept. The networks' results are kept by their input pixels, so a change costs only the rules
-and what the networks had not seen before.
+and new inputs of the networks.
 """
 
 from __future__ import annotations
