@@ -3,8 +3,8 @@
 Every named number of its modules is set to 0, to 0.7 and 1.4 times its value and to a million times its value, every
 predicate is fixed to true and to false, and every step that only corrects a result is left out. With ``--conditions``,
 every condition inside a function is left out as well. After each change, all clips are read and scored again. Clips
-that the rules were made on (``--known``) are scored apart from generated clips, whose texts and backgrounds have other
-seeds than those of `benchmarks.text.video_text`. A rule that can be switched off without a lower score on any set is
+that the rules were made on (``--known``) are scored apart from generated clips, whose seeds
+`benchmarks.text.video_text` does not use. A rule that can be switched off without a lower score on any set is
 unnecessary, if the clips test it: the number of decisions says how often a predicate was false and true without any
 change.
 
