@@ -358,13 +358,16 @@ def measure_changes(
         measure: Returns the effect of the change that is made now, see `effect_on`. It gets the rule.
         unit: The items, in the plural.
         seconds: Time limit for each change.
-        only: Make only the small changes, or only the others.
+        only: Make only the changes of this size. Whatever is not small is large.
     """
     rows: list[dict[str, Any]] = []
     inert: set[tuple[str, str]] = set()
     for rule, change, decisions in sorted(changes, key=lambda entry: entry[1][0] in _SMALL):
         label = change[0]
-        if only == ("large" if label in _SMALL else "small") or {(rule, "0"), (rule, "x 10^6")} <= inert:
+        is_small = label in _SMALL
+        if only is not None and is_small != (only == "small"):
+            continue
+        if is_small and {(rule, "0"), (rule, "x 10^6")} <= inert:
             continue
         try:
             with changed(change), time_limit(seconds):

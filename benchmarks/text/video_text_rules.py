@@ -316,7 +316,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these generated clips")
     parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
     parser.add_argument(
-        "--changes", choices=("large", "small"), help="only the factors of 0.7 and 1.4, or only the other changes"
+        "--changes", choices=("large", "small"), help="small: the factors of 0.7 and 1.4 (default: both)"
     )
     parser.add_argument("--enough", type=int, metavar="N", help="read no more clips once these many counts are lost")
     parser.add_argument("--name", default="video_text_rules", help="name of the reports")

@@ -112,17 +112,18 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "make"),
+    ("dtype", "least", "make"),
     [
-        (torch.bfloat16, FIRST_PAGE),
-        pytest.param(torch.bfloat16, drawn_pages, marks=pytest.mark.slow),
-        pytest.param(torch.float16, FIRST_PAGE, marks=pytest.mark.slow),
+        (torch.bfloat16, 0.99, FIRST_PAGE),
+        # Processors with matrix instructions for bfloat16 (AMX) round otherwise: one of 60 words differs there.
+        pytest.param(torch.bfloat16, 0.98, drawn_pages, marks=pytest.mark.slow),
+        pytest.param(torch.float16, 0.99, FIRST_PAGE, marks=pytest.mark.slow),
     ],
 )
-def test_words_on_drawn_pages_equal_float32(dtype: torch.dtype, make: Any) -> None:
+def test_words_on_drawn_pages_equal_float32(dtype: torch.dtype, least: float, make: Any) -> None:
     predictor = copy.deepcopy(reader()).to("cpu", dtype)
     rate, mean, greatest = agreement(predictor, make, nullcontext())
-    assert rate >= 0.98  # processors round differently: one of 60 words differs on some
+    assert rate >= least
     assert mean < 0.005
     assert greatest < 0.15
 

@@ -14,13 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ReadError
-from ..bitstreams.content import (
-    break_detector,
-    content_parser,
-    has_valid_start,
-    is_shown_at_once,
-    vp9_has_frame_list,
-)
+from ..bitstreams.content import break_detector, content_parser, has_valid_start, is_shown_at_once, vp9_has_frame_list
 from ..bitstreams.order import GUARDED_CODECS, picture_order
 from ..bitstreams.units import PacketContent
 from ..containers.boxes import Box, MalformedBoxError, ReadAt, find_all, read_box, top_level_boxes

@@ -14,12 +14,7 @@ from .._lines.cutting import LineBatch, padded_width, to_float
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
 from .._networks.preprocessing import Image, PreProcessor, as_images
 from .._networks.registry import refuse_unknown_options
-from .._networks.transfers import (
-    compile_network,
-    mark_open_sizes,
-    uncompiled_module,
-    upload_images,
-)
+from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module, upload_images
 from .._networks.weights import check_network
 from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
