@@ -8,10 +8,10 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from .._engine.common.locks import cached_property
 from .._engine.common.pictures import PadStep, frame_box
 from .._engine.containers.truncated_files import breaks_off
 from .._engine.index.frame_clock import FrameClock
+from .._engine.index.frame_index import FrameIndex
 from .._engine.metadata import AudioStreamMetadata
 from .._engine.sources.readers import MIN_REQUEST_BYTES
 from .._engine.video.approximate import ApproximateFrames
@@ -35,6 +36,8 @@ from ..frames import AudioSamples, Frame, FrameBatch
 from ..transforms._decoder_transforms import resolve_transforms
 from ..transforms.functional import check_fill_fits
 from ._audio_decoder import AudioDecoder
+
+_Result = TypeVar("_Result")
 
 # Number of frames that are decoded at once, before conversion to RGB.
 _PICTURES_AT_A_TIME = 8
@@ -158,6 +161,18 @@ def access_to(decoder: Any) -> Any:
     It is a `VideoAccess`, or an `AudioAccess` for an `AudioVideoDecoder`.
     """
     return getattr(decoder, "_access", None)
+
+
+def with_final_index(decoder: Any, work: Callable[[FrameIndex], _Result]) -> tuple[FrameIndex, _Result]:
+    """Return the index of a `VideoDecoder` and the result of ``work(index)``, which decodes frames by their numbers.
+
+    If decoding corrects the index, these are the numbers of other frames, so ``work`` is called again.
+    """
+    while True:
+        index = decoder.frame_index
+        result = work(index)
+        if decoder.frame_index is index:
+            return index, result
 
 
 def mean_decoder(decoder: AudioDecoder, sample_rate: int) -> AudioDecoder:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from .._engine.common.checks import check_choice, check_frames, finite_number, shown
 from .._engine.common.messages import progress
-from ..decoders._access import access_to
+from ..decoders._access import access_to, with_final_index
 from ..errors import InvalidArgumentError, StreamError
 from ..frames import FrameBatch
 from ._index_clips import (
@@ -441,12 +441,9 @@ def _find_cuts(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut],
 def _find_cuts_at_key_frames(decoder: VideoDecoder, rule: _CutRule) -> tuple[_Cut, list[_Cut], _Cut]:
     """Compare every key frame with the previous one, and return the first frame, the cuts, and the end of the video."""
     check_decoder(decoder, "frame_index", made_by="VideoDecoder")
-    while True:
-        index = decoder.frame_index
-        before, cuts = _compare_key_frames(decoder, index.gop_start_indices.tolist(), rule)
-        if decoder.frame_index is index:
-            break
-        # Decoding showed that the index was wrong, so these were the numbers of other frames.
+    index, (before, cuts) = with_final_index(
+        decoder, lambda index: _compare_key_frames(decoder, index.gop_start_indices.tolist(), rule)
+    )
     if before is None:
         raise StreamError(_NO_FRAME)
     return _Cut(0, index.begin_seconds, 0.0), cuts, _Cut(len(index), index.end_seconds, 0.0)

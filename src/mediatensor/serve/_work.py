@@ -26,7 +26,8 @@ from PIL import Image
 
 from .._engine.common.messages import to_json
 from .._engine.images.formats import NUM_SNIFFED_BYTES, look_like, sniff
-from ..decoders import VideoDecoder
+from ..decoders import FrameIndex, VideoDecoder
+from ..decoders._access import with_final_index
 from ..decoders._media_info import collect
 from ..errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
 from ..frames import Frame
@@ -539,12 +540,12 @@ def decode_frames(path: str, options: Options) -> dict[str, bytes]:
     """Return frames of a video as data URLs in ``result.json``, or as ``frames.zip``; see `FramesOptions`."""
     with _open_video(path) as decoder:
         indices = options["indices"] or (() if options["seconds"] else (0,))
-        while True:
-            frame_index = decoder.frame_index
-            decoded = [(index, decoder.get_frame_at(index)) for index in indices]
-            decoded += [(None, decoder.get_frame_played_at(seconds)) for seconds in options["seconds"]]
-            if decoder.frame_index is frame_index:  # otherwise, decoding has corrected the numbers of frames
-                break
+
+        def decode(_: FrameIndex) -> list[tuple[int | None, Frame]]:
+            decoded: list[tuple[int | None, Frame]] = [(index, decoder.get_frame_at(index)) for index in indices]
+            return decoded + [(None, decoder.get_frame_played_at(seconds)) for seconds in options["seconds"]]
+
+        frame_index, decoded = with_final_index(decoder, decode)
         pts_seconds = frame_index.pts_seconds
         frames = []
         for index, frame in decoded:

@@ -18,9 +18,10 @@ from torch import Tensor
 from ..._engine.common.checks import check_choice, index_of, real_number, shown, whole_number
 from ..._engine.common.messages import warn_user
 from ..._engine.sources.source import read_to_end
-from ...decoders import VideoDecoder
-from ...decoders._access import access_to
+from ...decoders import FrameIndex, VideoDecoder
+from ...decoders._access import access_to, with_final_index
 from ...errors import DecodeError, InvalidArgumentError, OutOfRangeError
+from ...frames import FrameBatch
 from ...isolate._worker import BoundedCalls
 from ...transforms import Resize
 from .bridge import DECORDContext, bridge_out, cpu
@@ -316,14 +317,12 @@ class _OpenedVideo:
 
     def frames_at(self, indices: list[int]) -> tuple[Tensor, list[int]]:
         """Return frames (N, H, W, 3), and the sorted indices of the frames that were replaced by others."""
-        while True:
-            index = self._decoder.frame_index
-            frames, missing = indices, set[int]()
-            if index is not self._index:
-                frames, missing = self._nearest_frames(indices)
-            batch = self._decoder.get_frames_at(frames)
-            if self._decoder.frame_index is index:  # otherwise this call has corrected the index
-                break
+
+        def decode(index: FrameIndex) -> tuple[FrameBatch, set[int]]:
+            frames, missing = (indices, set()) if index is self._index else self._nearest_frames(indices)
+            return self._decoder.get_frames_at(frames), missing
+
+        _, (batch, missing) = with_final_index(self._decoder, decode)
         damaged = {indices[report.position] for report in batch.replaced if not report.num_missing}
         return batch.data, sorted(missing | damaged)
 
