@@ -264,6 +264,13 @@ def test_region_limits_the_texts(clip: Path, reading: VideoReading) -> None:
     assert np.allclose(logo.geometry, whole.geometry, atol=0.01)
 
 
+def test_region_does_not_change_kinds(clip: Path, reading: VideoReading) -> None:
+    # The captions are in the middle of the region, but at the bottom of the frame.
+    lower = video_text_predictor(pretrained=True, region=(0, 0.8, 1, 1))(clip)
+    found = [(track.text, track.kind, track.first_frame, track.last_frame) for track in lower.tracks]
+    assert found == [(track.text, track.kind, track.first_frame, track.last_frame) for track in reading.captions]
+
+
 def test_kinds_limit_the_tracks(clip: Path) -> None:
     chosen = video_text_predictor(pretrained=True, kinds=["caption"])(clip)
     assert {track.kind for track in chosen.tracks} == {"caption"}

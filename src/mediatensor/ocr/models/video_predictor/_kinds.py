@@ -199,10 +199,14 @@ class KindJudge:
     """Determines the kind of each text in a video.
 
     It learns the usual height and position of the video's captions from the texts that it has seen so far.
+
+    ``height`` and ``width`` are the size of the whole frame in pixels. ``corner`` (x, y) is the top left pixel of the
+    region that is read, to which the boxes of lines are relative.
     """
 
-    def __init__(self, height: int, width: int, total_seconds: float) -> None:
+    def __init__(self, height: int, width: int, corner: tuple[int, int], total_seconds: float) -> None:
         self._height, self._width, self._total_seconds = height, width, total_seconds
+        self._x, self._y = corner
         self.caption_heights: list[int] = []  # in pixels
         self._rolled: list[Box] = []  # positions at which recent roll-up captions appeared
         self._scrolls = False
@@ -214,6 +218,7 @@ class KindJudge:
         disappears at another cut.
         """
         left, top, right, bottom = group.box
+        left, top, right, bottom = left + self._x, top + self._y, right + self._x, bottom + self._y
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
         if group.legibility < LEAST_LEGIBILITY or group.num_letters < FEWEST_LETTERS:
             return None
@@ -261,7 +266,7 @@ class KindJudge:
         """
         stages = group.lines[0].stages
         self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
-        middles = [(stage.box[1] + stage.box[3]) / 2 / self._height for stage in stages]
+        middles = [((stage.box[1] + stage.box[3]) / 2 + self._y) / self._height for stage in stages]
         if self._scrolls or not (max(middles) < TOP or min(middles) > BOTTOM):
             return False
         if group.has_rolled:
@@ -277,7 +282,7 @@ class KindJudge:
         """Return "overlay" for a moving text that is a ticker at the top or bottom of the frame, else "scene"."""
         (line,) = group.lines
         boxes = np.array([box for _, box in line.places])
-        middles = (boxes[:, 1] + boxes[:, 3]) / 2 / self._height
+        middles = ((boxes[:, 1] + boxes[:, 3]) / 2 + self._y) / self._height
         is_level = np.ptp(middles) < 0.02
         is_at_edge = bool((middles > 1 - CORNER_MARGIN).all() or (middles < CORNER_MARGIN).all())
         return "overlay" if is_level and is_at_edge and len(boxes) > 2 else "scene"

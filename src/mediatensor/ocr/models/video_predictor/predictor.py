@@ -237,7 +237,7 @@ class TextStream(Iterator[TextTrack]):
             max(math.ceil(bottom * self.height), math.floor(top * self.height) + 1),
         )
         self._tracker = LineTracker()
-        self._judge = KindJudge(self._part[3] - self._part[1], self._part[2] - self._part[0], self._total_seconds)
+        self._judge = KindJudge(self.height, self.width, self._part[:2], self._total_seconds)
         self.slides: list[Slide] = []
         self._watch = SlideWatch(self._part[3] - self._part[1])
         self._pages: list[StillPage] = []  # the pages of the slides
