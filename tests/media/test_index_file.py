@@ -167,7 +167,7 @@ _TICKS = st.integers(-(2**61), 2**61) | st.integers(-300, 300) | st.integers(-40
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(frames=st.lists(st.tuples(_TICKS, _TICKS, st.booleans()), max_size=20) | st.just([(7, 7, True)] * 9))
+@given(frames=st.lists(st.tuples(_TICKS, _TICKS.map(abs), st.booleans()), max_size=20) | st.just([(7, 7, True)] * 9))
 def test_any_numbers_can_be_saved(frames: list[tuple[int, int, bool]], folder: Path) -> None:
     pts, duration, is_key = ([frame[i] for frame in frames] for i in range(3))
     index = from_table(pts, duration, is_key, Fraction(1, 90_000))
@@ -335,6 +335,7 @@ def put(place: int, value: int) -> Callable[[np.ndarray], None]:
         ("saved", {"pts": put(3, 0)}, "not in order"),
         ("saved", {"pts": put(-1, 1 << 62)}, "times that are out of range"),
         ("saved", {"duration": put(0, -(1 << 62))}, "times that are out of range"),
+        ("saved", {"duration": put(0, -1)}, "negative durations"),
         ("saved", {"packet": put(3, -2)}, "packet numbers that are out of range"),
         ("saved", {"packet": put(3, 1 << 40)}, "packet numbers that are out of range"),
         ("saved", {"disposable": put(0, 2)}, "disposable"),

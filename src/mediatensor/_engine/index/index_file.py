@@ -110,6 +110,8 @@ def find_inconsistency(index: Mapping[str, Any]) -> str | None:
 def _faults(index: Mapping[str, Any]) -> Iterator[str]:
     if not (_are_ticks(index["pts"]) and _are_ticks(index["duration"])):
         yield "has times that are out of range"
+    if (index["duration"] < 0).any():
+        yield "has negative durations"
     if (np.diff(index["pts"]) < 0).any():
         yield "has times that are not in order"
     if not _lies_within(index["packet"], -1, _MAX_PACKETS):
