@@ -365,6 +365,16 @@ def test_text_of_identical_videos() -> None:
     )
 
 
+def test_text_of_undetermined_frames() -> None:
+    comparison = replace(IDENTICAL, checks=(CheckResult("one by one", 40, 40, 0, 3), CheckResult("pairs", 4, 8, 1, 2)))
+    assert describe(comparison).splitlines()[3:] == [
+        "  one by one     40 frames, 3 undetermined",
+        "  pairs          8 frames in 4 calls, 1 DIFFERENT, 2 undetermined",
+        "undetermined: 5 fetched frames; data are missing there, and the codec leaves old memory in the gaps",
+        "NOT identical",
+    ]
+
+
 def test_text_of_differences() -> None:
     mismatch = Mismatch("pairs", 7, 0.28, 0.32, 12, 8, "other pixels and another time")
     lost = Mismatch("pairs", 9, 0.36, None, None, None, "Frame 9 is lost.")

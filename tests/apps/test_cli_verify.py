@@ -14,6 +14,7 @@ from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import DecodeError
 from mediatensor.frames import Frame
+from oracles import undetermined_frames
 
 
 def verify_json(path: Path, capsys: pytest.CaptureFixture[str], *options: str, code: int) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def test_random_access_is_identical(
     assert found["num_frames"] == found["num_frames_linear"] == num_frames
     assert found["checks"][0] == {
         "kind": "one by one", "num_requests": num_frames, "num_frames": num_frames, "num_mismatches": 0,
+        "num_undetermined": 0,
     }  # fmt: skip
 
 
@@ -55,6 +57,19 @@ def test_times_are_claimed_only_where_the_file_has_them(
 def test_bounds_and_seed_are_taken(clip: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = verify_json(clip, capsys, "--frames", "7", "--seed", "11", code=0)
     assert (found["checks"][0]["num_frames"], found["seed"]) == (7, 11)
+
+
+@pytest.mark.parametrize("name", sorted(media.LEFT_TO_MEMORY))
+def test_frames_that_show_old_memory_are_undetermined(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = media.make(name, tmp_path)
+    found = verify_json(path, capsys, "--all", code=0)
+    assert (found["identical"], found["num_mismatches"], found["mismatches"]) == (True, 0, [])
+    assert 0 < found["num_undetermined"] == sum(check["num_undetermined"] for check in found["checks"])
+    assert found["checks"][0]["num_undetermined"] <= len(undetermined_frames(path))
+    assert main(["verify", str(path), "--all"]) == 0
+    assert f"undetermined: {found['num_undetermined']} fetched frames" in capsys.readouterr().out
 
 
 # A faulty replacement of `VideoDecoder.get_frame_at`.
@@ -117,6 +132,13 @@ def test_one_wrong_value_is_found(
     assert shown[0]["frame_index"] == 5
     assert shown[0]["reason"] == "other pixels"
     assert (shown[0]["max_abs_difference"], shown[0]["is_frame"]) == (3, None)
+    assert {mismatch["frame_index"] for mismatch in shown} == {5}
+
+
+def test_one_wrong_value_is_found_in_a_video_with_undetermined_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = mismatches_of(noisy, media.make("lost_key_frame_vp8_large", tmp_path), monkeypatch, capsys)
     assert {mismatch["frame_index"] for mismatch in shown} == {5}
 
 

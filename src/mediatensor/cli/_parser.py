@@ -318,7 +318,8 @@ def _add_verify(commands: Any) -> None:
         description=(
             "Decode a video once from its first packet to its last, without a seek or an index, in one thread. Then "
             "fetch frames out of order - one by one, by time, in pairs, in batches, in clips, backwards - and compare "
-            "each with the linear decode, bit for bit. The exit code is 1 if anything differs."
+            "each with the linear decode, bit for bit. The exit code is 1 if anything differs. Frames that differ even "
+            "between two linear decodes count as undetermined: data are missing, and the codec leaves old memory there."
         ),
         examples=(
             ("mediatensor verify talk.mp4", ""),
@@ -327,9 +328,9 @@ def _add_verify(commands: Any) -> None:
         ),
         notes=(
             "The JSON of --json, an object for each file: file, stream_index, seed, num_frames_at_open, num_frames, "
-            "num_frames_linear, checks[] (kind, num_requests, num_frames, num_mismatches), identical, num_mismatches, "
-            "mismatches[] (the first ones: kind, frame_index, expected_pts_seconds, pts_seconds, max_abs_difference, "
-            "is_frame, reason; null means unknown)."
+            "num_frames_linear, checks[] (kind, num_requests, num_frames, num_mismatches, num_undetermined), "
+            "identical, num_mismatches, num_undetermined, mismatches[] (the first ones: kind, frame_index, "
+            "expected_pts_seconds, pts_seconds, max_abs_difference, is_frame, reason; null means unknown)."
         ),
     )
     add_files(parser, "video")

@@ -7,9 +7,10 @@ import hashlib
 import math
 import random
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import groupby
 from typing import Literal
 
@@ -31,6 +32,8 @@ _BATCH_SIZE = 12
 _CLIP_LENGTH = 8
 _RUN_LENGTH = 24
 _NUM_MISMATCHES_KEPT = 5
+# Numbers of frames that are kept in turn to find undetermined frames. One number could by chance give the same pixels.
+_NUMS_KEPT = (2, 5)
 
 
 @dataclass(frozen=True)
@@ -76,17 +79,22 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The totals of all requests of one kind."""
+    """The totals of all requests of one kind. Undetermined frames do not count as mismatches; see `Comparison`."""
 
     kind: Kind
     num_requests: int
     num_frames: int
     num_mismatches: int
+    num_undetermined: int = 0
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The result of comparing the frames that a decoder returns with a linear decode.
+
+    A frame is undetermined if the file does not determine its pixels: where data are missing, some codecs leave in the
+    frame whatever its memory contained before. Such a frame differs even between two linear decodes. Only its time is
+    compared.
 
     Attributes:
         num_frames_at_open: Number of frames according to the packets, before decoding.
@@ -111,6 +119,10 @@ class Comparison:
         return sum(check.num_mismatches for check in self.checks)
 
     @property
+    def num_undetermined(self) -> int:
+        return sum(check.num_undetermined for check in self.checks)
+
+    @property
     def identical(self) -> bool:
         return self.num_frames == self.num_frames_linear and self.num_mismatches == 0
 
@@ -132,6 +144,16 @@ def read_reference(file: str, stream_index: int | None) -> Reference:
     if times != sorted(times):
         return [replace(frame, pts_seconds=None) for frame in frames]
     return frames
+
+
+def find_undetermined(file: str, stream_index: int | None, reference: Reference) -> frozenset[int]:
+    """Return the numbers of the frames that change if earlier frames are kept, so that the codec uses other memory."""
+    return frozenset(
+        number
+        for num_kept in _NUMS_KEPT
+        for number, frame in enumerate(linear_decode(file, stream_index, num_kept=num_kept))
+        if digest(frame.rgb) != reference[number].digest
+    )
 
 
 def plan_requests(num_frames: int, num_singles: int | None, seed: int) -> list[Request]:
@@ -178,7 +200,8 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
                 if len(decoder) <= len(reference):
                     break
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
-        checks, mismatches_found = _run_checks(decoder, requests, reference)
+        undetermined = cache(partial(find_undetermined, file, video_stream_index, reference))
+        checks, mismatches_found = _run_checks(decoder, requests, reference, undetermined)
         num_frames, index = len(decoder), decoder.frame_index
         num_flagged = int(index.is_damaged.sum())
         flagged = (f"{counted(num_flagged, 'frame')} that the codec flags as damaged",) if num_flagged else ()
@@ -198,12 +221,19 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
 
 # A mismatch, and the returned pixels (`None` if the call failed).
 _MismatchAndPixels = tuple[Mismatch, Pixels | None]
+_Verdict = Literal["right", "undetermined"] | _MismatchAndPixels
 
 
 def _run_checks(
-    decoder: VideoDecoder, requests: Sequence[Request], reference: Reference
+    decoder: VideoDecoder,
+    requests: Sequence[Request],
+    reference: Reference,
+    undetermined: Callable[[], frozenset[int]],
 ) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
-    """Make all decoder calls; return the totals of each kind of call, and the first mismatches with their pixels."""
+    """Make all decoder calls; return the totals of each kind of call, and the first mismatches with their pixels.
+
+    ``undetermined`` returns the undetermined frames. It is called only if pixels differ.
+    """
     checks: list[CheckResult] = []
     mismatches_found: list[_MismatchAndPixels] = []
     by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
@@ -213,24 +243,29 @@ def _run_checks(
         if request.kind != "by time" or all(reference[i].pts_seconds is not None for i in request.indices)
     ]
     for kind, group in groupby(progress(runnable, "random access"), key=lambda request: request.kind):
-        num_requests = num_frames = num_mismatches = 0
+        num_requests = num_frames = num_mismatches = num_undetermined = 0
         for request in group:
             num_requests += 1
-            for result in _check(decoder, request, reference, by_digest):
+            for verdict in _check(decoder, request, reference, by_digest, undetermined):
                 num_frames += 1
-                if result is None:
+                if isinstance(verdict, str):
+                    num_undetermined += verdict == "undetermined"
                     continue
                 num_mismatches += 1
                 if len(mismatches_found) < _NUM_MISMATCHES_KEPT:
-                    mismatches_found.append(result)
-        checks.append(CheckResult(kind, num_requests, num_frames, num_mismatches))
+                    mismatches_found.append(verdict)
+        checks.append(CheckResult(kind, num_requests, num_frames, num_mismatches, num_undetermined))
     return tuple(checks), mismatches_found
 
 
 def _check(
-    decoder: VideoDecoder, request: Request, reference: Reference, by_digest: dict[bytes, int]
-) -> Iterator[_MismatchAndPixels | None]:
-    """Make a decoder call. For each of its frames, yield a mismatch, or ``None`` if the frame is right."""
+    decoder: VideoDecoder,
+    request: Request,
+    reference: Reference,
+    by_digest: dict[bytes, int],
+    undetermined: Callable[[], frozenset[int]],
+) -> Iterator[_Verdict]:
+    """Make a decoder call. Yield the verdict about each of its frames."""
     groups: dict[tuple[int, ...], list[int]] = {}  # all frames of a batch must have one size
     for index in request.indices:
         groups.setdefault(reference[index].shape, []).append(index)
@@ -243,7 +278,7 @@ def _check(
                 yield Mismatch(request.kind, index, expected, None, None, None, str(error)), None
             continue
         for index, (pixels, pts_seconds) in zip(indices, fetched, strict=True):
-            yield _judge(request, index, pixels, pts_seconds, reference, by_digest)
+            yield _judge(request, index, pixels, pts_seconds, reference, by_digest, undetermined)
 
 
 def _fetch(
@@ -273,7 +308,8 @@ def _judge(
     pts_seconds: float,
     reference: Reference,
     by_digest: dict[bytes, int],
-) -> _MismatchAndPixels | None:
+    undetermined: Callable[[], frozenset[int]],
+) -> _Verdict:
     if request.kind == "by time":
         # If several frames have the same time, the last of them is shown.
         while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
@@ -284,8 +320,11 @@ def _judge(
     wrong_time = expected.pts_seconds is not None and not math.isclose(
         pts_seconds, expected.pts_seconds, rel_tol=1e-12, abs_tol=1e-9
     )
-    if not wrong_pixels and not wrong_time:
-        return None
+    if not wrong_time:
+        if not wrong_pixels:
+            return "right"
+        if pixels.shape == expected.shape and index in undetermined():
+            return "undetermined"
     wrong = [name for name, is_wrong in (("other pixels", wrong_pixels), ("another time", wrong_time)) if is_wrong]
     if pixels.shape != expected.shape:
         wrong = [f"{pixels.shape[1]}x{pixels.shape[0]} pixels instead of {expected.shape[1]}x{expected.shape[0]}"]
@@ -323,7 +362,11 @@ def run(args: argparse.Namespace) -> int:
             comparison = compare(path, args.stream, num_singles=num_singles, seed=args.seed)
         comparison = replace(comparison, file=shown_name(file))
         if args.json:
-            totals = {"identical": comparison.identical, "num_mismatches": comparison.num_mismatches}
+            totals = {
+                "identical": comparison.identical,
+                "num_mismatches": comparison.num_mismatches,
+                "num_undetermined": comparison.num_undetermined,
+            }
             emit_json(vars(comparison) | totals)
         else:
             emit(describe(comparison))
@@ -343,8 +386,11 @@ def describe(comparison: Comparison) -> str:
     if comparison.mismatches:
         lines.append(f"first mismatches (of {comparison.num_mismatches})")
         lines += [f"  {_mismatch_text(mismatch)}" for mismatch in comparison.mismatches]
+    if comparison.num_undetermined:
+        frames = counted(comparison.num_undetermined, "fetched frame")
+        lines.append(f"undetermined: {frames}; data are missing there, and the codec leaves old memory in the gaps")
     if comparison.identical:
-        fetched = sum(check.num_frames for check in comparison.checks)
+        fetched = sum(check.num_frames for check in comparison.checks) - comparison.num_undetermined
         at_times = ", each at its time" if any(check.kind == "by time" for check in comparison.checks) else ""
         lines.append(f"identical: {counted(fetched, 'fetched frame')}, bit for bit{at_times}")
     else:
@@ -364,8 +410,9 @@ def _count_text(comparison: Comparison) -> str:
 def _check_text(check: CheckResult) -> str:
     frames = counted(check.num_frames, "frame")
     calls = "" if check.num_requests == check.num_frames else f" in {counted(check.num_requests, 'call')}"
-    verdict = "all identical" if check.num_mismatches == 0 else f"{check.num_mismatches} DIFFERENT"
-    return f"{frames}{calls}, {verdict}"
+    verdicts = [f"{check.num_mismatches} DIFFERENT"] if check.num_mismatches else []
+    verdicts += [f"{check.num_undetermined} undetermined"] if check.num_undetermined else []
+    return f"{frames}{calls}, {', '.join(verdicts) or 'all identical'}"
 
 
 def _mismatch_text(mismatch: Mismatch) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -147,19 +148,23 @@ class LinearFrame(NamedTuple):
     rgb: NDArray[np.uint8]  # upright, (H, W, 3)
 
 
-def linear_decode(source: object, stream_index: int | None = None) -> Iterator[LinearFrame]:
+def linear_decode(source: object, stream_index: int | None = None, *, num_kept: int = 0) -> Iterator[LinearFrame]:
     """Decode a video from start to end with one thread and no seek. Yield every frame in the codec's output order.
 
     This function does not use the index or other optimisations of `VideoDecoder`, so its frames can be used to check
     the frames of `VideoDecoder`. Packets that the codec rejects are skipped. If reading fails, the frames before the
     failure are yielded first, then `ReadError` is raised.
+
+    The last ``num_kept`` decoded frames stay in memory, so the codec decodes the next frame into other memory.
     """
     reader = VideoReader(make_source(source), stream_index, num_threads=1, open_decoder=_open_decoder)
     try:
         time_base = reader.stream_info().time_base
         converter = FrameConverter()
         orientation = None
+        kept: deque[Any] = deque(maxlen=num_kept)
         for frame in _frames(reader):
+            kept.append(frame)
             orientation = orientation or converter.orientation_of(frame)
             rgb = np.empty((*converter.output_size(frame, orientation), 3), np.uint8)
             converter.write(frame, orientation, rgb)
