@@ -19,6 +19,7 @@ from mediatensor._engine.containers.sample_tables import NO_PTS, PacketTable
 from mediatensor._engine.index.building import from_packets
 from mediatensor._engine.index.indexing import certain_frames, packet_counts
 from mediatensor.decoders import VideoDecoder
+from mediatensor.transforms import CenterCrop, Resize
 
 _NUM_FRAMES = 600
 _LONG = ClipSpec("", options=x264("b-adapt=0:b-pyramid=normal"), num_frames=_NUM_FRAMES, size=(64, 48))
@@ -47,6 +48,17 @@ def test_first_frames_need_few_packets(long_clip: Path, num_packets_read: Callab
             assert num_packets_read() < 150
         else:
             assert num_packets_read() >= _NUM_FRAMES, "or the count would say nothing"
+
+
+def test_opening_to_resize_decodes_nothing(long_clip: Path, num_packets_read: Callable[[], int]) -> None:
+    num_packets_read()
+    with VideoDecoder(long_clip, transforms=[Resize((20, 30)), CenterCrop((10, 12))]) as decoder:
+        assert num_packets_read() == 0
+        assert decoder.get_frames_at([]).data.shape == (0, 3, 10, 12)
+        assert decoder[0].shape == (3, 10, 12)
+        assert decoder.metadata.width == 64
+    with VideoDecoder(long_clip, transforms=[CenterCrop((10, 12))]):
+        assert num_packets_read() > 0, "or the count would say nothing"
 
 
 def test_iteration_is_exact_and_rereads_little(long_clip: Path, num_packets_read: Callable[[], int]) -> None:

@@ -33,7 +33,7 @@ from .._engine.video.exact import ExactFrames
 from .._engine.video.stream import OpenVideo, OutputOptions
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..frames import AudioSamples, Frame, FrameBatch
-from ..transforms._decoder_transforms import resolve_transforms
+from ..transforms._decoder_transforms import check_decoder_transforms, resolve_transforms, size_before_transforms
 from ..transforms.functional import check_fill_fits
 from ._audio_decoder import AudioDecoder
 
@@ -204,7 +204,8 @@ class VideoAccess:
 
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
         """Replace the transforms of the decoder. Random transforms draw new values at each call of this method."""
-        steps = resolve_transforms(transforms, *self._video.upright_size()) if transforms is not None else ()
+        checked = check_decoder_transforms(transforms)
+        steps = resolve_transforms(checked, *size_before_transforms(checked, self._video.upright_size))
         num_channels, dtype, highest = 3, torch.float32 if self._is_float else torch.uint8, 1 if self._is_float else 255
         if self._luma_bits is not None:
             num_channels, dtype, highest = 1, torch.uint16, (1 << self._luma_bits) - 1

@@ -343,6 +343,20 @@ def resolve_transforms(transforms: Iterable[object], height: int, width: int) ->
     return tuple(steps)
 
 
+def size_before_transforms(
+    transforms: Sequence[DecoderTransform], frame_size: Callable[[], tuple[int, int]]
+) -> tuple[int, int]:
+    """Return a (height, width) for which `resolve_transforms` returns the right steps.
+
+    This is ``frame_size()``, for which a frame must be decoded. It is not called if there are no transforms, or if the
+    first one resizes all frames to the same size.
+    """
+    if not transforms:
+        return (0, 0)
+    first = transforms[0]
+    return first.size if type(first) is Resize and first.size is not None else frame_size()
+
+
 def check_decoder_transforms(transforms: Iterable[object] | None) -> list[DecoderTransform]:
     """Return the transforms as `DecoderTransform` objects. Raise `InvalidArgumentError` for any other object."""
     if transforms is None:

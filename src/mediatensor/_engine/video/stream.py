@@ -20,7 +20,7 @@ from ..common.devices import check_process
 from ..common.handle_pool import HandlePool
 from ..common.locks import ForkSafeLock
 from ..common.messages import warn_once
-from ..common.pictures import Orientation, PixelStep, output_size
+from ..common.pictures import Orientation, PixelStep
 from ..index.index_file import SourceIdentity, identify
 from ..index.scan import first_frame
 from ..pyav.exports import ExportKind
@@ -247,7 +247,11 @@ class OpenVideo:
     # Batches
 
     def output_size(self) -> tuple[int, int]:
-        return output_size(self.spec.steps, *self.upright_size())
+        """Return the (height, width) of the first frame after transforms."""
+        if not self.spec.steps:
+            return self.upright_size()
+        last = self.spec.steps[-1]
+        return last.height, last.width
 
     def pixel_writer(self, num_rows: int) -> PixelWriter:
         size = self.output_size() if self.options.on_size_change == "scale" else None
