@@ -12,7 +12,8 @@ resumes an interrupted training.
 ``blend`` writes the published weights plus a share of the difference, in half precision. With ``--start``, the mean
 of the first and the trained weights takes the place of the trained ones. ``score`` compares the blend with the
 published weights on drawn lines in font families that were not used for training: usual lines in several languages,
-hard lines, and usual lines with `rare_texts`, such as code. With ``--pages``, it compares them on pages.
+hard lines, and usual lines with `rare_texts`, such as code. ``benchmarks.text.ocr`` scores it on pages, with the
+reader ``"mediatensor, reco_arch=FILE"``.
 """
 
 from __future__ import annotations
@@ -21,20 +22,19 @@ import argparse
 import hashlib
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor
 
 from mediatensor.datasets import Item, MediaDataset, Sample, Skipped
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.drawing import LANGUAGES, Face, draw_random_line, find_faces, texts_of
-from mediatensor.ocr.models import load_checkpoint, ocr_predictor, ppocr_v6_small_reco
+from mediatensor.ocr.models import load_checkpoint, ppocr_v6_small_reco
 from mediatensor.ocr.models._networks.weights import Checkpoint, read_checkpoint, save_checkpoint
 from mediatensor.ocr.training import DrawnLines, drawn_lines
 from mediatensor.ocr.training._drawn import _DrawnLineRecipe, _Faces
@@ -43,7 +43,6 @@ from mediatensor.ocr.training._recognition import Recognition, TextBatch, TextBa
 from mediatensor.ocr.training._rows import first_rows
 from mediatensor.ocr.utils._page_images import resized
 
-from ..shared.reports import write_report
 from .hard_drawing import draw_hard_line, draw_separator, form_texts, rare_texts
 from .script_reader import (
     ARCH,
@@ -336,9 +335,6 @@ def _score(args: argparse.Namespace) -> None:
         "published": ppocr_v6_small_reco(pretrained=True),
         "blend": load_checkpoint(args.model or args.output / BLEND),
     }
-    if args.pages:
-        _score_pages(args, readers)
-        return
     faces, rows = find_faces(args.fonts), []
     for language in _SCORED:
         fonts = parted_faces(faces, "".join(letters_of(texts_of(language))))[1]
@@ -355,25 +351,6 @@ def _score(args: argparse.Namespace) -> None:
     rows += score_readers("hard lines", len(fonts), hard, readers)
     rare = drawn_lines(args.scored, texts=rare_texts(english_words(args.words), 20_000, 7), fonts=fonts, seed=11)
     report_scores(args, "ocr_hard_lines", rows + score_readers("rare texts", len(fonts), rare, readers))
-
-
-def _score_pages(args: argparse.Namespace, readers: dict[str, Any]) -> None:
-    from ..text.ocr import accuracy_table, measure_accuracy
-    from ..text.ocr_readers import to_words
-    from ..text.ocr_truth import load_sets
-
-    rows = []
-    for name, pages in load_sets(args.pages, args.limit, args.known).items():
-        for reader, model in readers.items():
-            predictor = ocr_predictor(reco_arch=model, pretrained=True)
-            images = (np.asarray(Image.open(page.image).convert("RGB")) for page in pages)
-            rows.append(
-                measure_accuracy(name, reader, pages, [to_words(predictor([image]).pages[0]) for image in images])
-            )
-            print(accuracy_table(rows[-1:]), flush=True)
-    write_report(
-        args.output, "ocr_hard_lines_pages", {"rows": [asdict(row) for row in rows]}, f"{accuracy_table(rows)}\n"
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -394,9 +371,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--model", type=Path, metavar="FILE", help=f"the blend to write or to score (default: {BLEND} in the folder)"
     )
-    parser.add_argument("--pages", nargs="+", type=Path, metavar="FOLDER", help="score pages, see benchmarks.text.ocr")
-    parser.add_argument("--known", type=Path, metavar="FILE", help="list of images that are scored separately")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first pages of each set")
     return run_action(parser, actions, arguments)
 
 

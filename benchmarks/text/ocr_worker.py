@@ -21,7 +21,7 @@ from PIL import Image
 
 from ..shared.processes import cpu_seconds, peak_rss_mib
 from ..shared.workers import serve
-from .ocr_readers import READERS, Reader
+from .ocr_readers import Reader, reader_of
 from .ocr_stages import measure_stages
 
 
@@ -32,7 +32,7 @@ class ReaderWorker:
 
     def start(self, reader: str, threads: int, side: int | None) -> dict[str, Any]:
         """Import a reader's packages."""
-        self._reader = READERS[reader](threads, side)
+        self._reader = reader_of(reader)(threads, side)
         return {}
 
     def read(self, file: str) -> dict[str, Any]:

@@ -116,8 +116,9 @@ def test_a_quick_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_every_reader_has_a_name_for_the_command_line() -> None:
     assert next(iter(READERS)) == "mediatensor"
-    with pytest.raises(SystemExit):
-        ocr_benchmark.main(["--readers", "unknown"])
+    for name in ("unknown", "rapidocr, side=3", "mediatensor, dtype"):
+        with pytest.raises(SystemExit):
+            ocr_benchmark.main(["--readers", name])
 
 
 @pytest.mark.slow
