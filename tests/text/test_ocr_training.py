@@ -344,6 +344,27 @@ def test_state_that_is_damaged_or_lacks_its_weights_is_rejected(
         fit("crnn_mobilenet_v3_small", few_lines, **settings)
 
 
+def test_other_rows_do_not_resume(few_lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
+    settings: Any = {"out": tmp_path / "out.pt", **TINY}
+
+    def stop(epoch: Any) -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        fit("crnn_mobilenet_v3_small", few_lines, validation=validation, report=stop, **settings)
+    fewer = LineDataset(validation.items[:3])
+    with pytest.raises(InvalidArgumentError, match=r"num_validation_rows=4, now 3.*resume=False"):
+        fit("crnn_mobilenet_v3_small", few_lines, validation=fewer, **settings)
+    others = LineDataset(few_lines.items[4:])
+    assert len(others) == len(validation)
+    differing = r"other files with the same number of rows.*000\.png.*004\.png.*resume=False"
+    with pytest.raises(InvalidArgumentError, match=differing):
+        fit("crnn_mobilenet_v3_small", few_lines, validation=others, **settings)
+    turned = LineDataset(few_lines.items[::-1])
+    with pytest.raises(InvalidArgumentError, match=r"another order.*resume=False"):
+        fit("crnn_mobilenet_v3_small", turned, validation=validation, **settings)
+
+
 @pytest.mark.slow
 def test_other_arguments_do_not_resume(few_lines: LineDataset, validation: LineDataset, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"

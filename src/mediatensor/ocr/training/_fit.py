@@ -174,9 +174,9 @@ def fit(
         crop_size=crop_size if crop_size is None else whole_number("crop_size", crop_size, at_least=32),
         seed=whole_number("seed", seed, at_least=-(2**63), at_most=2**64 - 1),  # the range of torch's seeds
         num_rows=_num_rows("train", train),
+        num_validation_rows=_num_rows("validation", validation),
         num_kept_rows=0 if keep is None else _num_rows("keep", keep),
     )
-    _num_rows("validation", validation)
     save_seconds, report = _check_number("save_seconds", save_seconds), function("report", report)
     if settings.clip_norm == 0:
         raise InvalidArgumentError("clip_norm must be above 0, because gradients that are scaled to 0 train nothing.")

@@ -20,7 +20,7 @@ from ... import __version__
 from ..._engine.common.checks import shown
 from ..._engine.common.messages import json_bytes, progress
 from ..._engine.sources.output_files import write_file, writing
-from ...datasets import DataLoader, MediaDataset
+from ...datasets import DataLoader, MediaDataset, RowBatches
 from ...errors import InvalidArgumentError, TrainingError, WeightsError
 from ..models import model_card
 from ..models._networks.weights import Checkpoint, read_safely, save_checkpoint
@@ -32,7 +32,7 @@ from ._rows import first_rows
 _STATE_FORMAT = "mediatensor.ocr.training"
 _STATE_VERSION = 1
 # The parts of a training that have a state of their own.
-_STATEFUL = ("model", "averaged", "optimizer", "scaler", "loader")
+_STATEFUL = ("model", "averaged", "optimizer", "scaler", "loader", "validation_order")
 
 # This many batches are read together, then split into batches of similar width.
 _POOL_BATCHES = 8
@@ -97,6 +97,7 @@ class FitSettings:
     crop_size: int | None
     seed: int
     num_rows: int
+    num_validation_rows: int
     num_kept_rows: int
 
 
@@ -161,6 +162,7 @@ class Training:
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half == torch.float16)
         self.train = self.learner.prepared(train, settings.augment)
         self.loader = self._loader(self.train, num_workers)
+        self.validation_order = RowBatches(validation, 1)  # only for its state, which names the files
         self.keep_loader = None if keep is None else self._loader(self.learner.prepared(keep, False), num_workers)
         for name, rows_of, loader in (("train", train, self.loader), ("keep", keep, self.keep_loader)):
             if loader is not None and rows_of is not None and not len(loader):
@@ -418,6 +420,11 @@ class Training:
             if len(self.epochs) != self.epoch + 1 and (self.epochs or self.epoch):
                 raise ValueError(f"{len(self.epochs)} log entries after epoch {self.epoch}")
             best = self.epochs[self.best_epoch]["validation"]["score"] if self.epochs else None
+        except InvalidArgumentError as error:  # the rows are of other files
+            raise InvalidArgumentError(
+                f"{file} cannot be resumed. {error} Give the same arguments to resume it, or resume=False "
+                "(--no-resume) to start again."
+            ) from error
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise WeightsError(f"{file} is damaged ({error}). Remove it to start again.") from error
         if best is not None and not self.path.exists():
