@@ -303,6 +303,40 @@ def test_stored_pages_that_have_changed_are_read_again(tmp_path: Path, predictor
     assert (tmp_path / "scan.txt").read_text().count("level") == 5
 
 
+def test_stored_pages_are_loaded_once(
+    tmp_path: Path, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_tiff(tmp_path / "scan.tif", [10, 20, 30])
+    predictor.failing[30] = KeyboardInterrupt()
+    assert run(source, "-o", tmp_path) == 130
+    predictor.failing.clear()
+    opened: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def listening(path: Path) -> bytes:
+        content = read_bytes(path)
+        opened.append(path.name)
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", listening)
+    assert run(source, "-o", tmp_path, "--format", "txt,json") == 0
+    assert sorted(name for name in opened if name.endswith(".page")) == ["00000000.page", "00000001.page"]
+    assert (tmp_path / "scan.txt").read_text().split() == ["level", "10", "level", "20", "level", "30"]
+
+
+def test_stored_page_without_its_picture_is_read_again(tmp_path: Path, seeing_predictor: FakePredictor) -> None:
+    source, out = write_tiff(tmp_path / "scan.tif", [100, 150, 200]), tmp_path / "out"
+    options = (source, "-o", out, "--format", "pdf", "--redact-region", "0.1,0.2,0.2,0.4")
+    seeing_predictor.failing[200] = KeyboardInterrupt()
+    assert run(*options) == 130
+    seeing_predictor.failing.clear()
+    seeing_predictor.levels_read.clear()
+    (out / ".scan.pages" / "00000000.pdf").unlink()
+    assert run(*options) == 0
+    assert seeing_predictor.levels_read == [100, 200]
+    assert [round(float(np.median(page)), -1) for page in DocumentFile.from_pdf(out / "scan.ocr.pdf")] == [100, 150, 200]
+
+
 @pytest.mark.parametrize("change", ["source", "option"])
 def test_pages_that_were_kept_for_something_else_are_not_used(
     change: str, tmp_path: Path, predictor: FakePredictor

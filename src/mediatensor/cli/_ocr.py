@@ -494,8 +494,8 @@ def _give_images(document: Document, images: PageImages | None, store: PageStore
     from ..ocr.io._documents.pages import PageOfFile
 
     for page in document.pages:
-        file = store.pdf(page.page_idx)
-        if file.exists() and page.error is None:
+        file = None if page.error is not None else store.pdf(page.page_idx)
+        if file is not None:
             page.page = PageOfFile(DocumentFile.from_pdf(file), 0)
             page.blocks, page.tables = [], []
         elif isinstance(images, Pages):

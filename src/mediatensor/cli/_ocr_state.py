@@ -194,8 +194,8 @@ class PageStore:
 
     def __init__(self, task: Task, key: Mapping[str, Any]) -> None:
         self._folder = task.work_folder
-        # Keep pages of this run in memory, because another run may finish the document first and delete the folder.
-        self._own_pages: dict[int, dict[str, Any]] = {}
+        # Pages stay in memory, because every output needs them, and another run may finish first and delete the folder.
+        self._stored: dict[int, dict[str, Any]] = {}
         self._key = json.dumps({**key, "pages": None, "version": __version__}, sort_keys=True)
         try:
             is_ours = (self._folder / _KEY_FILE).read_text(encoding="utf-8") == self._key
@@ -205,11 +205,16 @@ class PageStore:
             self.clear()
 
     def __contains__(self, number: int) -> bool:
-        """Return whether the page is stored as it was written. A page whose file has changed is read again."""
+        """Return whether the page is stored as it was written. A page whose files have changed is read again."""
         try:
-            return _unseal(self._page(number).read_bytes()) is not None
+            data = _unseal(self._page(number).read_bytes())
         except OSError:
             return False
+        stored = None if data is None else json.loads(data)
+        if stored is None or (stored["has_pdf"] and not self._pdf(number).is_file()):
+            return False
+        self._stored[number] = stored
+        return True
 
     def claim(self) -> None:
         """Create the folder, so that a later run knows which outputs belong to this document, even without pages."""
@@ -221,25 +226,27 @@ class PageStore:
     def put(self, number: int, page: dict[str, Any], pdf: bytes | None = None) -> None:
         self.claim()
         if pdf is not None:
-            write_file(self.pdf(number), pdf)
-        self._own_pages[number] = page
-        write_file(self._page(number), _seal(json.dumps(page).encode()))
+            write_file(self._pdf(number), pdf)
+        self._stored[number] = {"page": page, "has_pdf": pdf is not None}
+        write_file(self._page(number), _seal(json.dumps(self._stored[number]).encode()))
 
     def get(self, number: int) -> dict[str, Any]:
-        """Return the stored page ``number``. Raise `ReadError` if another run has deleted or changed it."""
-        if number in self._own_pages:
-            return self._own_pages[number]
-        with suppress(FileNotFoundError):
-            data = _unseal(self._page(number).read_bytes())
-            if data is not None:
-                page: dict[str, Any] = json.loads(data)
-                return page
-        raise ReadError(
-            f"Page {number + 1} was stored by an earlier run, and is gone: another run reads this document in the same "
-            "folder. Run the command again."
-        )
+        """Return a page that this object has stored, or has found to be stored."""
+        page: dict[str, Any] = self._stored[number]["page"]
+        return page
 
-    def pdf(self, number: int) -> Path:
+    def pdf(self, number: int) -> Path | None:
+        """Return the PDF file of a page that `get` returns, or ``None`` if the page was stored without one."""
+        if not self._stored[number]["has_pdf"]:
+            return None
+        if not self._pdf(number).is_file():
+            raise ReadError(
+                f"Page {number + 1} was stored, and is gone: another run reads this document in the same folder. Run "
+                "the command again."
+            )
+        return self._pdf(number)
+
+    def _pdf(self, number: int) -> Path:
         return self._folder / f"{number:08d}.pdf"
 
     def _page(self, number: int) -> Path:
