@@ -39,6 +39,7 @@ from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import AudioEncoder, VideoEncoder
 from mediatensor.errors import InvalidArgumentError, StreamError, WriteError
 from places import file_size_limit
+from range_server import serve
 from real_files import TEST_DATA
 from tar_files import tar_bytes
 
@@ -765,6 +766,28 @@ def test_changed_file_that_is_given_as_a_url_is_checked_again(tmp_path: Path) ->
         write(path, moving(count))
         report = check_dataset([path.as_uri()], decode=False, num_workers=0, state_file=state)
         assert report.files[0].facts.num_frames == count
+
+
+def test_remote_file_is_checked_again_only_if_it_has_changed(tmp_path: Path) -> None:
+    path, state = tmp_path / "a.mp4", tmp_path / "state"
+    with serve(tmp_path) as server:
+
+        def check() -> tuple[int | None, int]:
+            """Return the number of frames, and the number of requests."""
+            server.reset()
+            report = check_dataset([f"{server.url}/a.mp4"], decode=False, num_workers=0, state_file=state)
+            return report.files[0].facts.num_frames, len(server.requests)
+
+        write(path, moving(12))
+        num_frames, num_requests = check()
+        assert num_frames == 12
+        assert num_requests > 1
+        assert check() == (12, 1)
+        write(path, moving(14))
+        assert check() == (14, num_requests)
+        server.fault = "other tag"
+        assert check() == (14, num_requests)
+        assert check() == (14, 1)
 
 
 def test_state_whose_path_no_file_can_have_is_not_written(tmp_path: Path) -> None:

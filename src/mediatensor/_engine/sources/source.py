@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import (
     InvalidArgumentError,
+    MediaTensorError,
     MissingDependencyError,
     OpenError,
     ReadError,
@@ -412,6 +413,23 @@ def stamp_of(file: str | int) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return status.st_mtime_ns, status.st_size
+
+
+def remote_version(url: str) -> str | None:
+    """Return a text that changes when a remote file changes; ``None`` if the server does not state a version.
+
+    The text has the size of the file and, if the server states it, its tag or the time of its last change. A file that
+    cannot be opened, or only by FFmpeg, has no version.
+    """
+    try:
+        source = make_source(url)
+        opened = source.open()
+    except MediaTensorError:
+        return None
+    if isinstance(opened, str):
+        return None
+    opened.close()
+    return str(source._version) if isinstance(source, _RemoteSource) else None
 
 
 def _digest(data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 from ..._engine.common.checks import check_choice, items_of, path_text, whole_number
 from ..._engine.common.messages import progress
 from ..._engine.sources.output_files import write_error
-from ..._engine.sources.source import make_source
+from ..._engine.sources.source import make_source, remote_version
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources.dispatch import as_items, item_alone, place_of
 from .._sources.items import Item, MediaKind
@@ -28,6 +28,8 @@ _Result = TypeVar("_Result")
 _HEADER = b'{"mediatensor check": 5}\n'
 # States of older versions have results of other rules. They are discarded, and every file is checked again.
 _OLD_HEADERS = tuple(b'{"mediatensor check": %d}\n' % version for version in (1, 2, 3, 4))
+# Number of servers' answers to wait for at a time.
+_REQUESTS_AT_ONCE = 8
 
 
 def check_dataset(
@@ -70,7 +72,9 @@ def check_dataset(
         timeout_seconds: Time limit in seconds for checking one file; ``None`` means no limit. A file that takes longer
             gets the finding ``"unreadable"``.
         state_file: File in which the result for each file is stored. A later call with the same ``state_file`` checks
-            only new and changed files, and files that could not be read, for example within the time limit.
+            only new and changed files, and files that could not be read, for example within the time limit. A file
+            behind a URL counts as changed if its server states another size, ETag or time of the last change. If only
+            FFmpeg can open the URL, a change is not noticed.
         show_progress: Whether to show a progress bar on a terminal.
 
     Returns:
@@ -109,19 +113,23 @@ def check_dataset(
     if not isinstance(source, ListedDataset):
         source = list_dataset(source, kind, media_column=media_column, label_column=label_column)
     items, kind, episodes, together = source
-    rows, names, keys = [], [], []
-    has_urls = False
+    rows, names = [], []
+    url_of: dict[str, str] = {}
     for number in range(len(items)):
         item = item_alone(items, number)
-        keys.append(_key(item, kind, decode, episodes[number] if episodes else ()))
-        rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra, keys[-1]))
+        key, url = _key(item, kind, decode, episodes[number] if episodes else ())
+        if url is not None:
+            url_of[key] = url
+        rows.append(Row(item.label, (item.start_seconds, item.end_seconds), item.extra, key))
         names.append(item.name)
-        has_urls |= isinstance(item.source, str) and "://" in item.source
+    versions = {} if state_file is None else _versions_of(url_of)
+    rows = [row._replace(key=f"{row.key}{versions.get(row.key, '')}") for row in rows]
+    keys = [row.key for row in rows]
     # Rows that are parts of one file share one check of the file.
     first_of = {key: number for number, key in reversed(list(enumerate(keys)))}
     count = os.cpu_count() or 1 if num_workers is None else num_workers
     count = min(count, len(first_of))
-    with _open_state(state_file) as (known, keep), _start_runner(count, timeout_seconds, has_urls) as run:
+    with _open_state(state_file) as (known, keep), _start_runner(count, timeout_seconds, bool(url_of)) as run:
 
         def check(number: int) -> CheckedFile:
             item, times = item_alone(items, number), episodes[number] if episodes else ()
@@ -186,8 +194,11 @@ def list_dataset(
     return ListedDataset(items, "video", episodes, findings)
 
 
-def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> str:
-    """Return a key for a file and the requested checks. If a local file is written again, its key changes."""
+def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) -> tuple[str, str | None]:
+    """Return a key for a file and the requested checks, and the URL if the file is remote.
+
+    If a local file is written again, its key changes.
+    """
     asked = f"{kind} {decode}"
     if episodes:
         state = hashlib.blake2b(digest_size=16)
@@ -197,9 +208,9 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
     try:
         place = place_of(item)
     except InvalidArgumentError:  # without a path, only the contents identify a file: several can have the same name
-        return f"{_digest_of(item)} {asked}"
+        return f"{_digest_of(item)} {asked}", None
     if "bytes" in place:
-        return f"{hashlib.blake2b(place['bytes'], digest_size=16).hexdigest()} {asked}"
+        return f"{hashlib.blake2b(place['bytes'], digest_size=16).hexdigest()} {asked}", None
     path = place.pop("path") or ""
     path = path if "://" in path else os.path.abspath(path)
     is_file = isinstance(item.source, (str, os.PathLike))
@@ -207,8 +218,16 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
     try:
         status = os.stat(path[5:] if path[:5].lower() == "file:" else path)  # FFmpeg takes the rest as it is
     except (OSError, ValueError):
-        return f"{text} {asked}"
-    return f"{text} {status.st_size} {status.st_mtime_ns} {asked}"
+        return f"{text} {asked}", path if "://" in path else None
+    return f"{text} {status.st_size} {status.st_mtime_ns} {asked}", None
+
+
+def _versions_of(url_of: Mapping[str, str]) -> dict[str, str]:
+    """Return a text for the version of each remote file, by key; without an entry for a file of unknown version."""
+    urls = list(dict.fromkeys(url_of.values()))
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="version") as pool:
+        versions = dict(zip(urls, pool.map(remote_version, urls), strict=True))
+    return {key: f" {versions[url]}" for key, url in url_of.items() if versions[url] is not None}
 
 
 def _digest_of(item: Item) -> str:
