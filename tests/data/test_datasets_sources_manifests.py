@@ -159,12 +159,14 @@ def test_damaged_manifests_name_the_line(name: str, content: bytes, message: str
 def test_sources_over_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_manifest(tmp_path / "rows.csv", ROWS)
     write_manifest(tmp_path / "rows.json", ROWS)
+    write_manifest(tmp_path / "few.json", ROWS[:4])
     monkeypatch.setattr(manifests, "MAX_ITEMS", 4)
     with pytest.raises(InvalidArgumentError, match=r"line 7 of .*rows.csv exceeds the limit of 4 rows"):
         as_items(tmp_path / "rows.csv", kind="video")
     monkeypatch.setattr(manifests, "MAX_LINE_BYTES", 20)
     with pytest.raises(InvalidArgumentError, match=r"line 2 of .*rows.csv is longer than 20 bytes"):
         as_items(tmp_path / "rows.csv", kind="video")
+    assert len(as_items(tmp_path / "few.json", kind="video")) == 4, "the json module writes all rows in one line"
     monkeypatch.setattr(manifests, "MAX_TEXT_BYTES", 100)
     monkeypatch.setattr(manifests, "MAX_JSON_BYTES", 101)
     for name, limit in (("rows.csv", 100), ("rows.json", 101)):

@@ -31,7 +31,7 @@ MAX_TEXT_BYTES = 4 << 30
 #: Bytes of a JSON manifest, which is read as a whole.
 MAX_JSON_BYTES = 256 << 20
 
-#: Bytes of a line of a manifest. (The `csv` module limits the fields of a line, by default to 128 KiB.)
+#: Bytes of a line of a manifest that is read line by line. (The `csv` module limits fields, by default to 128 KiB.)
 MAX_LINE_BYTES = 16 << 20
 
 MANIFEST_EXTENSIONS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
@@ -78,14 +78,14 @@ def _rows(path: str) -> Iterator[_Row]:
     return _json_lines(path) if extension == ".jsonl" else _json_list(path)
 
 
-def _lines(path: str) -> Iterator[str]:
+def _lines(path: str, max_line_bytes: int) -> Iterator[str]:
     try:
         with open(path, "rb") as file:
             number = 0
-            while line := file.readline(MAX_LINE_BYTES + 1):
+            while line := file.readline(max_line_bytes + 1):
                 number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise InvalidArgumentError(f"line {number} of {path} is longer than {MAX_LINE_BYTES} bytes.")
+                if len(line) > max_line_bytes:
+                    raise InvalidArgumentError(f"line {number} of {path} is longer than {max_line_bytes} bytes.")
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
@@ -96,7 +96,7 @@ def _lines(path: str) -> Iterator[str]:
 
 def _delimited_rows(path: str, delimiter: str) -> Iterator[_Row]:
     # Strict mode, so that an unclosed quotation mark does not swallow the rows after it.
-    lines = _lines(path)
+    lines = _lines(path, MAX_LINE_BYTES)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
     strippers: list[Callable[[str], str]] = []
@@ -140,14 +140,14 @@ def _stripper_like(name: str) -> Callable[[str], str]:
 
 
 def _json_lines(path: str) -> Iterator[_Row]:
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(_lines(path, MAX_LINE_BYTES), start=1):
         if line.strip():
             place = f"line {number} of {path}"
             yield place, _check_object(parse_json(line, place), place)
 
 
 def _json_list(path: str) -> Iterator[_Row]:
-    rows = parse_json("".join(_lines(path)), path)
+    rows = parse_json("".join(_lines(path, MAX_JSON_BYTES)), path)  # all rows may be in one line
     if not isinstance(rows, list):
         raise InvalidArgumentError(f"{path} must hold a list of objects (got {type(rows).__name__}).")
     for number, row in enumerate(rows):
