@@ -14,7 +14,20 @@ import torch
 from torch import Tensor, nn
 
 from mediatensor._engine.common.stages import collect_stages
-from mediatensor.datasets import Batch, DataLoader, Item, MediaDataset, Recipe, Sample, ToDevice, ragged, stack
+from mediatensor.datasets import (
+    Batch,
+    ColumnDict,
+    DataLoader,
+    Failure,
+    Item,
+    MediaDataset,
+    Recipe,
+    Sample,
+    Timing,
+    ToDevice,
+    ragged,
+    stack,
+)
 from mediatensor.datasets._batches.to_device import CopyNow
 from mediatensor.errors import DecodeError, InvalidArgumentError
 from mediatensor.frames import FrameBatch
@@ -94,6 +107,15 @@ def test_batches_of_any_make_are_moved(fake_device: torch.device) -> None:
     assert (batch["list"][0].data.device, batch["list"][0].name, batch["tuple"][0]) == (fake_device, "a", 1)
     (batch,) = ToDevice([torch.ones(2)], "cpu", torch.neg)
     assert batch.tolist() == [-1, -1]
+
+
+def test_batches_of_columns_keep_their_failures_and_timings(fake_device: torch.device) -> None:
+    failures = (Failure("0.mp4", 0, 2, "DecodeError", "cut", "skipped"),)
+    timings = (Timing(0, 1.0, 2.0, {"decode": 1.0}),)
+    (batch,) = ToDevice([ColumnDict({"action": torch.ones(2)}, failures, timings)], fake_device)
+    assert isinstance(batch, ColumnDict)
+    assert batch["action"].device == fake_device
+    assert (batch.failures, batch.timings) == (failures, timings)
 
 
 def test_a_batch_arrives_on_the_device_and_its_times_stay(fake_device: torch.device) -> None:

@@ -16,7 +16,7 @@ from ..._engine.common.checks import function, shown
 from ..._engine.common.devices import checked_device, pinned
 from ...errors import InvalidArgumentError
 from ...frames import FrameBatch
-from .._rows.samples import Batch
+from .._rows.samples import Batch, ColumnDict
 from .loader import BatchIterator, Iterations
 
 
@@ -75,7 +75,8 @@ def _move(value: Any, device: torch.device, *, non_blocking: bool) -> Any:
             value = pinned(value) if isinstance(value, Tensor) else value.pin_memory()
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, dict):
-        return {key: _move(one, device, non_blocking=non_blocking) for key, one in value.items()}
+        columns = {key: _move(one, device, non_blocking=non_blocking) for key, one in value.items()}
+        return ColumnDict(columns, value.failures, value.timings) if isinstance(value, ColumnDict) else columns
     if isinstance(value, list | tuple):
         moved = [_move(one, device, non_blocking=non_blocking) for one in value]
         return type(value)(*moved) if hasattr(value, "_fields") else type(value)(moved)
