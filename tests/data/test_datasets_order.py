@@ -166,6 +166,13 @@ def test_state_of_something_else_is_refused() -> None:
         RowBatches(dataset(5), 2).load_state_dict({})
 
 
+def test_a_state_does_not_depend_on_the_type_of_a_number() -> None:
+    numbers = (5, np.int64(5))
+    states = [RowBatches(dataset(9), n, shuffle=Shuffle(window=n), seed=n).state_dict(1) for n in numbers]
+    assert states[0] == states[1]
+    assert {type(value) for value in vars(Shuffle(*map(np.int32, (2, 3)))).values()} == {int}
+
+
 def test_rows_together_are_of_one_file_and_change_with_the_epoch() -> None:
     rows = dataset(6, 8)
     groups = []

@@ -52,7 +52,8 @@ class Shuffle:
     def __post_init__(self) -> None:
         for name, value in (("rows_together", self.rows_together), ("window", self.window)):
             if value is not None:
-                whole_number(name, value, at_least=1, or_none=True)
+                # A plain int, because saved states have the repr of this object.
+                object.__setattr__(self, name, whole_number(name, value, at_least=1, or_none=True))
 
 
 def describe_order(shuffle: Shuffle | None, file_of_row: NDArray[np.int64], buckets: Sequence[Any] | None) -> str:
