@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import torch.utils.data
 
-from mediatensor.datasets import DataLoader, Sample, Skipped, TarItems, TarSamples, VideoRecipe
+from mediatensor.datasets import DataLoader, Item, Sample, Skipped, TarItems, TarSamples, VideoRecipe, as_items
 from mediatensor.datasets._rows import tar_samples
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import (
@@ -215,6 +215,27 @@ def test_a_damaged_shard_gives_what_is_before_the_damage_and_one_failure(
     assert "damaged" in failed.failures[0].message
     with pytest.raises(ReadError, match="damaged"):
         list(TarSamples(shards, TextRecipe()))
+
+
+def test_a_function_of_labels_need_not_expect_damage(tmp_path: Path) -> None:
+    path = tmp_path / "cut.tar"
+    whole = tar_bytes(
+        part
+        for number in range(3)
+        for part in ((f"{number}.mp4", b"%d" % number), (f"{number}.json", b'{"level": %d}' % number))
+    )
+    path.write_bytes(whole[: whole.index(b"2.mp4") + 700])
+
+    def level(item: Item) -> Any:
+        return item.extra["level"]
+
+    *samples, failed = TarSamples(path, TextRecipe(), label=level, on_error="skip")
+    assert [sample.label for sample in samples if isinstance(sample, Sample)] == [0, 1]
+    assert isinstance(failed, Skipped)
+    assert "damaged" in failed.failures[0].message
+    assert [item.label for item in as_items(path, kind="video", label=level)] == [0, 1, None]
+    with pytest.raises(KeyError):
+        list(TarSamples(path, TextRecipe(), label=lambda item: item.extra["Level"], on_error="skip"))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ..._engine.common.checks import function, optional_text, shown, whole_numbe
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError, MediaTensorError, SourceTypeError
 from .._sources import tar_shards
-from .._sources.items import Item, MediaKind, UnreadableSource, check_kind, checked_classes, class_number
+from .._sources.items import Item, MediaKind, UnreadableSource, check_kind, checked_classes, class_number, with_label
 from .._sources.rows import Columns, item_of_row
 from .._sources.tar_format import Member, TarReader
 from .._sources.tar_shards import (
@@ -266,7 +266,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
 
     def _spec(self, row: int, item: Item, seed: int, epoch: int) -> RowSpec:
         if self._label is not None:
-            item = dataclasses.replace(item, label=self._label(item))
+            item = with_label(item, self._label)
         if self._classes is not None:
             item = dataclasses.replace(item, label=class_number(item.label, self._classes))
         return RowSpec(item, 0, self.recipe, seed, epoch, row)

@@ -27,6 +27,7 @@ from .items import (
     checked_classes,
     class_number,
     with_coded_labels,
+    with_label,
 )
 from .lance import is_lance, items_of_lance, lance_place
 from .lerobot import EpisodeFiles
@@ -143,7 +144,7 @@ def as_items(
     if label is None:
         return items
     if isinstance(items, list):
-        labelled = [dataclasses.replace(item, label=label(item)) for item in items]
+        labelled = [with_label(item, label) for item in items]
         return ListedItems(labelled, items.read_from if isinstance(items, ListedItems) else ())
     return LabelledItems(items, label)
 

@@ -179,8 +179,21 @@ class LabelledItems(LazyItems):
         return len(self._items)
 
     def _make(self, index: int) -> Item:
-        item = self._items[index]
-        return dataclasses.replace(item, label=self._label(item))
+        return with_label(self._items[index], self._label)
+
+
+def with_label(item: Item, label: Callable[[Item], Any]) -> Item:
+    """Return the item with the label that a function of the user returns.
+
+    An unreadable item may lack the columns that the function needs. If the function fails for such an item, the item
+    keeps its label, because reading it raises the error that ``on_error`` is for.
+    """
+    try:
+        return dataclasses.replace(item, label=label(item))
+    except Exception:
+        if isinstance(item.source, UnreadableSource):
+            return item
+        raise
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,300}")
