@@ -199,6 +199,20 @@ def test_skipped_rows_and_damage_are_reported_once(tmp_path: Path) -> None:
     assert texts(samples) == ["0", "2", "3", "4", "5", "6", "7"]
 
 
+def test_resuming_reads_the_rest_of_a_shard_that_was_damaged_in_an_earlier_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "mended.tar"
+    whole = tar_bytes([(f"{number}.mp4", b"%d" % number) for number in range(9)])
+    path.write_bytes(whole[: whole.index(b"3.mp4") + 700])
+    loader = make_loader([path], shuffle_buffer=None, on_error="skip")
+    assert texts(loader) == ["0", "1", "2"]
+    path.write_bytes(whole)
+    # The rows of the interrupted epoch are as many as the damaged shard had, with its failure.
+    given, state = read_some(loader, 2)
+    assert (state["epoch"], given) == (1, ["0", "1", "2", "3"])
+    resumed = make_loader([path], shuffle_buffer=None, state=state)
+    assert texts(resumed) == ["4", "5", "6", "7", "8"]
+
+
 def test_a_finished_epoch_has_nothing_left(shards: list[Path]) -> None:
     given, state = read_some(make_loader(shards, 2), 100)
     # The iteration ended, so the state belongs to the next epoch.

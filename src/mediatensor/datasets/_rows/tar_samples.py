@@ -207,7 +207,7 @@ class TarSamples(IterableDataset[Sample | Skipped]):
     def num_rows(self) -> dict[int, int]:
         """Return a dict from the index of each shard to its number of rows.
 
-        Only shards that were read to their end are included.
+        Only shards that were read to their end without an error are included.
         """
         return {shard: count for shard, count in enumerate(self._num_rows.tolist()) if count >= 0}
 
@@ -386,18 +386,18 @@ class ShardRows:
         """Yield (row number, file) for each row that one worker must read.
 
         ``order`` has the indices of the shards in reading order, and ``share`` determines which of them the worker
-        reads. When all rows of a shard have been read, their number is stored in ``num_rows``.
+        reads. When all rows of a shard have been read, their number is stored in ``num_rows``. If the shard cannot be
+        read to its end, this number is unknown, because the next attempt may find more rows.
         """
         # Ranks divide all shards, so that a resumed rank keeps its shards. Workers divide only the remaining shards.
         shards = [shard for shard in order[share.rank :: share.num_ranks] if shard not in to_skip.shards]
         for shard in shards[share.worker :: share.num_workers]:
-            position = -1
-            for position, item in self._read_shard(shard, to_skip.rows):
+            num_rows[shard] = -1
+            for position, item in self._read_shard(shard, to_skip.rows, num_rows):
                 if item is not None:
                     yield row_number(shard, position), item
-            num_rows[shard] = position + 1
 
-    def _read_shard(self, shard: int, given: GivenRows) -> Iterator[tuple[int, Item | None]]:
+    def _read_shard(self, shard: int, given: GivenRows, num_rows: Tensor) -> Iterator[tuple[int, Item | None]]:
         """Yield (position in the shard, file) for each row of a shard; the file is ``None`` for a row in ``given``."""
         name = self.names[shard]
         num_read = 0
@@ -411,6 +411,7 @@ class ShardRows:
         except (MediaTensorError, OSError) as error:
             is_wanted = row_number(shard, num_read) not in given
             reason = str(error) if isinstance(error, MediaTensorError) else f"Could not read shard {name} ({error})."
+            num_rows[shard] = num_read
             yield num_read, Item(UnreadableSource(reason), name=name) if is_wanted else None
 
     def _item(self, name: str, key: str, parts: Mapping[str, Any]) -> Item:
