@@ -186,6 +186,28 @@ def test_going_to_an_epoch_leaves_other_iterations_alone(make_loader: Callable[[
     assert loader.epoch == 6
 
 
+def test_two_loaders_of_a_stream_have_positions_of_their_own(shards: list[Path]) -> None:
+    stream = TarSamples(shards, TextRecipe(), shuffle_buffer=4)
+
+    def rows(batches: Any) -> list[Any]:
+        return [(sample.epoch, sample.extra["text"], sample.extra["drawn"]) for batch in batches for sample in batch]
+
+    first, second, third = (DataLoader(stream, batch_size=2, collate_fn=list) for _ in range(3))
+    epochs = [rows(first) for _ in range(3)]
+    assert [{row[0] for row in epoch} for epoch in epochs] == [{0}, {1}, {2}]
+    assert rows(second) == epochs[0]
+    batches = iter(second)
+    given = [next(batches) for _ in range(2)]
+    third.load_state_dict(batches.state_dict())
+    assert rows(first) != epochs[2]
+    assert first.epoch == 4
+    assert sorted(rows(given) + rows(third)) == sorted(epochs[1])
+    stream.set_epoch(2)
+    assert rows([*given, *batches]) == epochs[1]
+    assert rows(second) == epochs[2]
+    assert rows(DataLoader(stream, batch_size=2, collate_fn=list)) == epochs[2]
+
+
 def test_a_batch_sampler_counts_the_batches_of_the_outer_iteration() -> None:
     batches = RowBatches(made_dataset([1] * NUM_ROWS), 2)
     seen = []

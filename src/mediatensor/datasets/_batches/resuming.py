@@ -370,18 +370,19 @@ class WithRows:
 class StreamProgress:
     """The rows of an epoch that were already read from a stream: for streams, the counterpart of `RowBatches`.
 
-    Copying it also copies its stream, so that the copies count epochs independently.
+    It has its own copy of the stream, so that several loaders of a stream, and several iterations over a loader, count
+    epochs independently.
     """
 
     def __init__(self, stream: TarSamples) -> None:
         self.epoch = stream.epoch
-        self.stream = stream
+        self.stream = copy.copy(stream)
         self._given = GivenRows()
         # One rank may finish its share of an epoch earlier than others. Their states then need the rows that it read.
         self._last_epoch: tuple[int, GivenRows] = (-1, GivenRows())
 
     def __copy__(self) -> Self:
-        own = type(self)(copy.copy(self.stream))
+        own = type(self)(self.stream)
         own.take_position(self)
         return own
 

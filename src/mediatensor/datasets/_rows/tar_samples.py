@@ -169,7 +169,10 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         return int(self._now[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, also in running workers. `DataLoader` calls this method for you."""
+        """Set the epoch of the next iteration, also in running workers of torch's own ``DataLoader``.
+
+        A `DataLoader` of mediatensor starts with the epoch that is set when it is made, and then counts epochs itself.
+        """
         self._now[0] = checked_epoch(epoch)
         self._now[1] += 1
 
@@ -408,10 +411,10 @@ class ShardRows:
                     is_wanted = row_number(shard, num_read) not in given
                     yield num_read, self._item(name, key, parts) if is_wanted else None
                     num_read += 1
+            num_rows[shard] = num_read
         except (MediaTensorError, OSError) as error:
             is_wanted = row_number(shard, num_read) not in given
             reason = str(error) if isinstance(error, MediaTensorError) else f"Could not read shard {name} ({error})."
-            num_rows[shard] = num_read
             yield num_read, Item(UnreadableSource(reason), name=name) if is_wanted else None
 
     def _item(self, name: str, key: str, parts: Mapping[str, Any]) -> Item:
