@@ -274,6 +274,42 @@ def test_bytes_do_not_depend_on_workers_and_ranks(videos: Path, tmp_path: Path) 
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
+class _Indexed:
+    """Rows that note which of them are read."""
+
+    def __init__(self, num_rows: int) -> None:
+        self.num_rows = num_rows
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        self.read.append(row)
+        return {"n": row}
+
+
+def test_indexed_rows_of_other_shards_are_not_read(tmp_path: Path) -> None:
+    rows, pattern = _Indexed(7), tmp_path / "{}.tar"
+    write_shards(rows, pattern, rows_per_shard=2, rank=1, num_ranks=2)
+    assert rows.read == [2, 3, 6]
+    rows.read.clear()
+    assert len(write_shards(rows, pattern, rows_per_shard=2, resume=True)) == 4
+    assert rows.read == [0, 1, 4, 5]
+    assert [item.extra["n"] for shard in range(4) for item in TarItems(tmp_path / f"{shard}.tar")] == list(range(7))
+
+
+def test_rows_that_are_none_do_not_end_the_rows(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="row 2 is of type NoneType"):
+        write_shards([{"n": 0}, {"n": 1}, None, {"n": 3}], tmp_path / "{}.tar", rows_per_shard=2)
+
+
+def test_labels_of_any_size_stay_numbers(tmp_path: Path) -> None:
+    labels = [3, -(2**63), 2**63, 10**30]
+    (shard,) = write_shards([{"mp4": b"x", "label": label} for label in labels], tmp_path / "{}.tar")
+    assert [item.label for item in TarItems(shard)] == labels
+
+
 def test_resume_rejects_other_or_incomplete_shards(tmp_path: Path) -> None:
     numbers = [{"n": number} for number in range(4)]
     pattern = tmp_path / "{}.tar"

@@ -24,7 +24,7 @@ from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyEr
 from ._audio_clips import AudioRecipe, VideoAudioRecipe
 from ._rows.dataset import ColumnDataset, MediaDataset, rank_and_number
 from ._rows.shard_contents import RowContents, contents_of, plain_columns
-from ._sources.items import Item, MediaKind
+from ._sources.items import Item, MediaKind, integer_of
 from ._sources.parquet import parquet_file
 from ._sources.tar_format import TarReader
 from ._sources.tar_shards import group_members
@@ -35,6 +35,8 @@ R = TypeVar("R")
 
 _KEY_DIGITS = 9
 _MAX_REASONS = 3
+# Stands for the end of the rows, because a wrong row may be ``None``.
+_END = object()
 
 
 def write_shards(
@@ -145,23 +147,27 @@ def write_shards(
         number = -1
         for number in progress(count(), "shards", unit="shard"):
             first = number * rows_per_shard
-            taken = rows.take(first, first + rows_per_shard)
-            if (row := next(taken, None)) is None:
+            stop, path = first + rows_per_shard, name_shard(number)
+            is_own = number % num_ranks == rank
+            is_kept = is_own and resume and os.path.lexists(path)
+            if is_kept or not is_own:
+                num_rows = rows.skip(first, stop)
+                if not num_rows:
+                    break
+                if is_kept:
+                    remove_unfinished(path)
+                    _check_keys(path, [_key(first + i) for i in range(num_rows)], has_all=on_error == "raise")
+                    shards.append(path)
+                continue
+            taken = rows.take(first, stop)
+            if (row := next(taken, _END)) is _END:
                 break
-            path, taken = name_shard(number), chain([row], taken)
-            if number % num_ranks != rank:
-                deque(taken, maxlen=0)
-                continue
             remove_unfinished(path)
-            if os.path.lexists(path) and resume:
-                num_rows = sum(1 for _ in taken)
-                _check_keys(path, [_key(first + i) for i in range(num_rows)], has_all=on_error == "raise")
-                shards.append(path)
-                continue
             _check_outputs([path], None, resume)
             _make_folder(path)
             make = partial(_make_contents, kind=rows.kind, is_table=_is_table(path), skips=on_error == "skip")
-            if _write_shard(path, _in_threads(make, enumerate(taken, first), pool, num_workers), types, failures):
+            numbered = enumerate(chain([row], taken), first)
+            if _write_shard(path, _in_threads(make, numbered, pool, num_workers), types, failures):
                 shards.append(path)
             else:
                 left_out.append(path)
@@ -239,6 +245,12 @@ class _Rows:
         if self.num_rows is None:
             return islice(self._source, stop - start)
         return (self._source[row] for row in range(start, min(stop, self.num_rows)))
+
+    def skip(self, start: int, stop: int) -> int:
+        """Pass over the rows that `take` would return, and return their number. Indexed rows are not read."""
+        if self.num_rows is None:
+            return sum(1 for _ in self.take(start, stop))
+        return max(0, min(stop, self.num_rows) - start)
 
 
 def _check_outputs(paths: Iterable[str], next_path: str | None, resume: bool) -> None:
@@ -372,7 +384,8 @@ class _TarFile:
         columns = dict(contents.columns)
         # Suffix, bytes, and the names of the columns that are stored in this file.
         files = [(suffix, data, [contents.media.get(suffix, suffix)]) for suffix, data in contents.files.items()]
-        if type(columns.get("label")) is int:
+        # Readers keep a number in a .cls file as text if it does not fit into int64.
+        if type(columns.get("label")) is int and integer_of(str(columns["label"])) is not None:
             files.append(("cls", str(columns.pop("label")).encode(), [contents.given["label"]]))
         for name, array in contents.arrays.items():
             files.append((name if name.endswith("npy") else f"{name}.npy", _npy(array), [name]))
