@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import media
-from mediatensor.datasets import VideoClips
+from mediatensor.datasets import Item, VideoClips, write_shards
 from mediatensor.decoders import VideoDecoder
 from mediatensor.distributed import ClipDecoder, clip_rows
 from mediatensor.errors import InvalidArgumentError
@@ -160,6 +160,15 @@ def test_without_numbers_a_row_depends_on_its_file(videos: list[str]) -> None:
     assert [times[0] for times in together["pts_seconds"]] == [*starts[::-1], *starts]
 
 
+def test_numbers_of_a_column_with_gaps_are_floats(videos: list[str]) -> None:
+    decoder = ClipDecoder(num_frames_per_clip=CLIP)
+    whole = decoder({"path": videos[:2], "row": [5, 6]})
+    unnumbered = decoder({"path": videos[2:3]})
+    gaps = decoder({"path": videos[:3], "row": np.array([5, 6, np.nan])})
+    assert gaps["error"].tolist() == [""] * 3
+    assert all(map(np.array_equal, gaps["pts_seconds"], [*whole["pts_seconds"], *unnumbered["pts_seconds"]]))
+
+
 # Opening
 
 
@@ -296,3 +305,14 @@ def test_rows_are_numbered_as_those_of_a_dataset() -> None:
     for options in ({"rows_per_file": 0}, {"label": [1]}, {"row": [1, 2]}):
         with pytest.raises(InvalidArgumentError, match=next(iter(options))):
             clip_rows(["a.mp4", "b.mp4"], **options)  # type: ignore[arg-type]
+
+
+def test_a_second_column_of_labels_is_refused(tmp_path: Path) -> None:
+    rows = [{"path": "a.mp4", "label": "cat", "action": "jump"}, {"path": "b.mp4", "label": "dog", "action": "run"}]
+    assert [row["label"] for row in clip_rows(rows)] == [0, 1]
+    with pytest.raises(InvalidArgumentError, match=r"a\.mp4 has a column 'label'.*Rename"):
+        clip_rows(rows, label_column="action")
+    items = [Item(b"x", label=0, name="a.png", extra={"label": 1})]
+    with pytest.raises(InvalidArgumentError, match=r"a\.png has a column 'label'.*Rename"):
+        write_shards(items, tmp_path / "{}.tar")
+    assert not list(tmp_path.iterdir())

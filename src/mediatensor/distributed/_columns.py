@@ -60,7 +60,7 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item,
         if item is None:
             rows.append(None)
             continue
-        number = numbers[i]
+        number = _plain_value(numbers[i])
         number = _number_of_file(item.name, data) if number is None else _number(names.row, number)
         rows.append((item, number))
     return rows

@@ -270,7 +270,13 @@ def _is_segment(item: Item) -> bool:
 def _values_of_item(item: Item) -> dict[str, Any]:
     left_out = {CAPTIONS_COLUMN, *(segment_columns(item.extra) if _is_segment(item) else ())}
     values = {name: value for name, value in item.extra.items() if name not in left_out}
-    return values if item.label is None else {**values, "label": item.label}
+    if item.label is None:
+        return values
+    if "label" in values:
+        raise InvalidArgumentError(
+            f"{item.name} has a column 'label', and a label from another column. Rename the column in the source."
+        )
+    return {**values, "label": item.label}
 
 
 def _cut(item: Item, kind: MediaKind | None) -> CutClip:

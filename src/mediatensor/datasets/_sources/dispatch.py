@@ -346,11 +346,12 @@ def item_alone(items: Sequence[Item], number: int) -> Item:
 
 
 def _columns_of(item: Item) -> dict[str, Any]:
-    conflicts = sorted(_RESERVED_COLUMNS & item.extra.keys())
+    reserved = _RESERVED_COLUMNS if item.label is None else _RESERVED_COLUMNS | {"label"}
+    conflicts = sorted(reserved & item.extra.keys())
     if conflicts:
         raise InvalidArgumentError(
-            f"{item.name} has a column {conflicts[0]!r}, a name that is reserved for the place of the file. Rename the "
-            "column in the source."
+            f"{item.name} has a column {conflicts[0]!r}, a name that is reserved for the place or the label of the "
+            "file. Rename the column in the source."
         )
     columns = {**place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
     for name in ("start_seconds", "end_seconds"):
