@@ -181,6 +181,42 @@ def test_labels_of_shards_beyond_int64_stay_text(tmp_path: Path) -> None:
     assert [item.label for item in as_items(shards_of(tmp_path, labels), kind="video")] == labels
 
 
+@pytest.mark.parametrize("source_of", [csv_of, json_lines_of, pairs_of, parquet_of, media_in_parquet_of])
+def test_labels_of_tables_beyond_int64_are_refused(
+    source_of: Callable[[Path, list[Any]], Any], tmp_path: Path
+) -> None:
+    for label in (str(2**63), str(2**64), str(-(2**63) - 1)):
+        with pytest.raises(InvalidArgumentError, match=f"A label is '{label}'.*int64"):
+            as_items(source_of(tmp_path, ["3", label]), kind="video")
+
+
+def test_labels_of_number_columns_beyond_int64_are_refused(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    labels = [3, 2**64 - 1]
+    sources = [json_lines_of(tmp_path, labels), pairs_of(tmp_path, labels)]  # type: ignore[arg-type]
+    for name, media in (("path", ["a.mp4", "b.mp4"]), ("video", [b"a", b"b"])):
+        sources.append(tmp_path / f"{name}.parquet")
+        parquet.write_table(pyarrow.table({name: media, "label": pyarrow.array(labels, "uint64")}), sources[-1])
+    for source in sources:
+        with pytest.raises(InvalidArgumentError, match=f"A label is {2**64 - 1}.*int64"):
+            as_items(source, kind="video")
+
+
+def test_whole_labels_stay_exact_next_to_fractions(tmp_path: Path) -> None:
+    items = as_items(csv_of(tmp_path, ["0.5", str(2**53)]), kind="video")
+    assert [item.label for item in items] == [0.5, 2**53]
+    with pytest.raises(InvalidArgumentError, match=str(2**53 + 1)):
+        as_items(csv_of(tmp_path, ["0.5", str(2**53 + 1)]), kind="video")
+
+
+@pytest.mark.parametrize("source_of", [csv_of, json_lines_of, parquet_of, media_in_parquet_of, hugging_face_of])
+def test_empty_labels_are_missing_labels(source_of: Callable[[Path, list[str]], Any], tmp_path: Path) -> None:
+    numbers = as_items(source_of(tmp_path, ["30", "", "4"]), kind="video")
+    assert [item.label for item in numbers] == [30, None, 4]
+    names = as_items(source_of(tmp_path, ["run", "", "jump"]), kind="video")
+    assert [item.label for item in names] == [1, None, 0]
+
+
 @pytest.mark.parametrize("classes", [[], ["a", "a"], "run", [1, 2], {"run": 0}])
 def test_bad_classes_are_refused(classes: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="classes must be a list of different names"):
@@ -197,3 +233,6 @@ def test_names_by_label_have_gaps_where_no_row_has_a_class(tmp_path: Path) -> No
     assert VideoClips(items).class_names == ["", "", "run"]
     shards = TarItems(shards_of(tmp_path, ["run"]))
     assert VideoClips(shards).class_names == []
+    for labels, names in (((None, None), []), ((1, None), ["", "run"]), ((0.5, -1), [])):
+        rows = [{"path": "a.mp4", "label": label, "class_name": "run"} for label in labels]
+        assert VideoClips(rows).class_names == names

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from ..._engine.common.checks import refuse_unknown, shown, whole_number
+from ..._engine.common.checks import is_integer, refuse_unknown, shown, whole_number
 from ..._engine.common.locks import cached_property
 from ..._engine.common.messages import counted
 from ..._engine.common.stages import collect_stages
@@ -163,7 +163,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
             return list(self._classes)
         if (stated := getattr(self.items, "class_names", None)) is not None:
             return list(stated)
-        names = {item.label: item.extra["class_name"] for item in self.items if "class_name" in item.extra}
+        named = (item for item in self.items if "class_name" in item.extra)
+        # The column may also come from a manifest, in which a row need not have a class number.
+        names = {item.label: item.extra["class_name"] for item in named if is_integer(item.label) and item.label >= 0}
         return [names.get(label, "") for label in range(max(names, default=-1) + 1)]
 
     def spec(self, row: SupportsIndex, epoch: int | None = None, visit: int = 0) -> RowSpec:
