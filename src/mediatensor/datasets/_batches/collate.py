@@ -190,10 +190,11 @@ def stack(samples: Sequence[Sample | Skipped]) -> Batch:
 
     B is the number of samples without skipped rows. All collate functions leave out skipped rows (`Skipped`), but keep
     the failures and timings of these rows. If all labels are numbers, they become a tensor (B,): int64, or float64 if
-    any label is fractional. Booleans count as 0 and 1. Labels that are tensors or arrays of one shape and dtype are
-    stacked. All other labels stay a list. ``Batch.extra`` maps the name of each column that at least one sample has to
-    a list of B values, with ``None`` for samples without the column. The memory format of the data does not change:
-    decoded frames stay channels-last in memory. In a worker, batches are written directly into shared memory.
+    any label is fractional. Booleans count as 0 and 1. Whole numbers that the tensor cannot hold exactly stay a list.
+    Labels that are tensors or arrays of one shape and dtype are stacked. All other labels stay a list. ``Batch.extra``
+    maps the name of each column that at least one sample has to a list of B values, with ``None`` for samples without
+    the column. The memory format of the data does not change: decoded frames stay channels-last in memory. In a worker,
+    batches are written directly into shared memory.
 
     If samples were made with ``keep_clip_dimension=True``, their audio is not stacked, but stays a list with one
     `AudioSamplesBatch` for each sample.
@@ -465,13 +466,17 @@ def _join_captions(samples: Sequence[Sample]) -> dict[str, Any]:
 def _labels(labels: list[Any]) -> Tensor | list[Any]:
     if not labels:
         return labels
-    if all(isinstance(label, numbers.Integral | np.bool_) and -(2**63) <= int(label) < 2**63 for label in labels):
-        return torch.tensor([int(label) for label in labels], dtype=torch.int64)
+    whole = {i: int(label) for i, label in enumerate(labels) if isinstance(label, numbers.Integral | np.bool_)}
+    if len(whole) == len(labels):
+        is_int64 = all(-(2**63) <= number < 2**63 for number in whole.values())
+        return torch.tensor(list(whole.values()), dtype=torch.int64) if is_int64 else labels
     if all(isinstance(label, numbers.Real | np.bool_) for label in labels):
         try:
-            return torch.tensor([float(label) for label in labels], dtype=torch.float64)
+            rounded = [float(label) for label in labels]
         except OverflowError:
             return labels
+        is_exact = all(rounded[i] == number for i, number in whole.items())
+        return torch.tensor(rounded, dtype=torch.float64) if is_exact else labels
     tensors = [_tensor_of(label) for label in labels]
     if len({None if one is None else (one.shape, one.dtype, one.device) for one in tensors}) == 1:
         return labels if tensors[0] is None else join_tensors([one for one in tensors if one is not None])

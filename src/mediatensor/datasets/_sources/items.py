@@ -11,6 +11,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Never, SupportsIndex, get_args, overload
 from weakref import WeakValueDictionary
@@ -203,7 +204,11 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+
 def integer_of(text: str) -> int | None:
     """Return the integer that is written in ``text``, or ``None`` if it is another text or does not fit into int64."""
     number = int(text) if _WHOLE.fullmatch(text) else None
-    return number if number is not None and -(2**63) <= number < 2**63 else None
+    return number if number is not None and _is_int64(number) else None
+
+
+def _is_int64(number: int) -> bool:
+    return -(2**63) <= number < 2**63
 
 
 @dataclass(frozen=True)
@@ -221,17 +226,21 @@ class LabelCoding:
 
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
-        """Make the coding from all labels of a source, where ``None`` stands for a missing label.
+        """Make the coding from all labels of a source, where ``None`` and empty text stand for a missing label.
 
-        Raise InvalidArgumentError if some labels are text and others are not, or if a name is not among ``classes``.
+        Raise InvalidArgumentError if some labels are text and others are not, if a name is not among ``classes``, or if
+        a whole number does not fit into int64 or would be rounded.
         """
         texts: set[str] = set()
         other: Any = None  # the first label that is not text
         for label in labels:
             if isinstance(label, str):
-                texts.add(label)
-            elif label is not None and other is None:
-                other = label
+                if label:
+                    texts.add(label)
+            elif label is not None:
+                if isinstance(label, Integral) and not _is_int64(int(label)):
+                    raise _inexact_label_error(label)
+                other = label if other is None else other
         if texts and other is not None:
             raise InvalidArgumentError(
                 f"Some labels are text ({min(texts)!r}), and some are of type {type(other).__name__} ({other!r}). Use "
@@ -249,6 +258,9 @@ class LabelCoding:
         elif all(integer_of(name) is not None for name in names):
             return cls({text: int(text) for text in sorted(texts)})
         elif all(map(_DECIMAL.fullmatch, names)):
+            for name in names:
+                if _WHOLE.fullmatch(name) and (integer_of(name) is None or float(name) != int(name)):
+                    raise _inexact_label_error(name)
             return cls({text: float(text) for text in sorted(texts)})
         number = {name: number for number, name in enumerate(names if classes is None else classes)}
         return cls({text: number[text.strip()] for text in sorted(texts)}, are_class_names=True)
@@ -260,6 +272,14 @@ class LabelCoding:
             return item
         extra = {**item.extra, "class_name": label.strip()} if self.are_class_names else item.extra
         return dataclasses.replace(item, label=self.number_of[label], extra=extra)
+
+
+def _inexact_label_error(label: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"A label is {shown(label)}, which would not stay exact: whole numbers must fit into int64 or, if other labels "
+        "are fractions, into float64. If the labels are names, write them as text, and pass all names as classes=. If "
+        "they are not labels, rename the column."
+    )
 
 
 def with_coded_labels(items: Sequence[Item], classes: Sequence[str] | None = None) -> list[Item]:
