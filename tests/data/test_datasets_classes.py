@@ -182,9 +182,7 @@ def test_labels_of_shards_beyond_int64_stay_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source_of", [csv_of, json_lines_of, pairs_of, parquet_of, media_in_parquet_of])
-def test_labels_of_tables_beyond_int64_are_refused(
-    source_of: Callable[[Path, list[Any]], Any], tmp_path: Path
-) -> None:
+def test_labels_of_tables_beyond_int64_are_refused(source_of: Callable[[Path, list[Any]], Any], tmp_path: Path) -> None:
     for label in (str(2**63), str(2**64), str(-(2**63) - 1)):
         with pytest.raises(InvalidArgumentError, match=f"A label is '{label}'.*int64"):
             as_items(source_of(tmp_path, ["3", label]), kind="video")
