@@ -142,6 +142,12 @@ def test_one_dimension_is_one_channel() -> None:
     assert torch.equal(one, AudioEncoder(sound(5000, 1), sample_rate=RATE).to_tensor("wav"))
 
 
+@pytest.mark.parametrize("number", [np.int64, np.float32, torch.tensor, lambda x: torch.tensor(float(x))])
+def test_rates_of_numpy_and_torch_are_accepted(number: Callable[[int], Any]) -> None:
+    expected = AudioEncoder(sound(5000), sample_rate=RATE).to_tensor("wav")
+    assert torch.equal(AudioEncoder(sound(5000), sample_rate=number(RATE)).to_tensor("wav"), expected)
+
+
 def test_audio_samples_need_no_sample_rate() -> None:
     samples = AudioSamples(sound(), 7.5, 1.0, RATE)
     known = AudioEncoder(samples).to_tensor("wav")

@@ -342,6 +342,25 @@ def test_wrong_options(options: dict[str, Any], words: str, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [np.int64, np.float32, np.float64, torch.tensor, lambda x: torch.tensor(float(x))])
+def test_numbers_of_numpy_and_torch_are_options(number: Callable[[int], Any]) -> None:
+    decoder = VideoDecoder(
+        VideoEncoder(NOISE, frame_rate=number(25)).to_tensor("mp4", codec="libx264rgb", crf=number(0))
+    )
+    assert torch.equal(decoder[:], NOISE)  # only lossless with crf 0
+    assert decoder.metadata.average_fps == 25
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"crf": "23"}, "crf must be a number"), ({"crf": torch.zeros(2)}, "crf must be a number"),
+     ({"preset": 5.0}, "preset must be a name"), ({"preset": []}, "preset must be a name")],
+)  # fmt: skip
+def test_options_of_another_type_are_type_errors(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        VideoEncoder(FRAMES, frame_rate=25).to_tensor("mp4", **options)
+
+
 def test_a_preset_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(EncodeError, match=r"libx264 encoder could not be opened.*slowish"):
         VideoEncoder(FRAMES, frame_rate=25).to_file(tmp_path / "video.mp4", preset="slowish")

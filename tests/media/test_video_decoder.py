@@ -91,6 +91,18 @@ def test_indices_in_every_form(
     assert torch.equal(decoder.get_frames_at(as_type([7, 3])).data, clip_rgb[[7, 3]])
 
 
+@pytest.mark.parametrize("index", [7, np.int64(7), torch.tensor(7)])
+def test_single_index_gives_batch_of_one_as_in_torchcodec(
+    index: Any, decoder: VideoDecoder, clip_rgb: torch.Tensor
+) -> None:
+    assert torch.equal(decoder.get_frames_at(index).data, clip_rgb[[7]])
+
+
+@pytest.mark.parametrize("index", [torch.tensor(7.0), torch.tensor([7]), np.array(7)])
+def test_tensor_with_one_number_is_an_index(index: Any, decoder: VideoDecoder, clip_rgb: torch.Tensor) -> None:
+    assert torch.equal(decoder.get_frame_at(index).data, clip_rgb[7])
+
+
 def test_empty_indices_give_empty_batch(decoder: VideoDecoder) -> None:
     assert len(decoder.get_frames_at([])) == 0
     assert len(decoder.get_frames_played_at([])) == 0

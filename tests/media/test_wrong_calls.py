@@ -60,7 +60,7 @@ def wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("get_frame_at", "x", ("indices", "'x'")),
         ("get_frame_at", None, ("indices", "None")),
         ("get_frame_at", 1.5, ("indices", "1.5")),
-        ("get_frames_at", 5, ("indices", "5")),
+        ("get_frames_at", 5.5, ("indices", "5.5")),
         ("get_frames_at", "ab", ("indices", "'ab'")),
         ("get_frames_at", np.array(["1"]), ("indices", "str_")),
         ("get_frames_at", np.array([False, True]), ("indices", "dtype bool", "mask")),

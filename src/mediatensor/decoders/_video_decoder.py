@@ -302,7 +302,8 @@ class VideoDecoder(Closing):
         """Return the frames at several indices, in the given order. A repeated frame is decoded only once.
 
         Args:
-            indices: Integers in any order, with or without duplicates. Negative indices count from the end.
+            indices: Integers in any order, with or without duplicates. Negative indices count from the end. A single
+                integer counts as a list of one.
 
         Returns:
             A `FrameBatch`: ``data`` (N, 3, H, W), or (N, H, W, 3) with ``dimension_order="NHWC"``, in the decoder's

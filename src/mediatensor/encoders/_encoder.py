@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._engine.common.checks import MAX_INT, optional_text, shown, whole_number
+from .._engine.common.checks import MAX_INT, optional_text, real_number, shown, whole_number
 from .._engine.common.devices import check_has_values, checked_device
 from .._engine.pyav.encoding import AudioSettings, format_of_name, format_of_path
 from .._engine.pyav.encoding_video import VideoSettings
@@ -161,7 +161,10 @@ class Encoder(WritesToFile):
         optional_text("codec", codec)
         optional_text("pixel_format", pixel_format)
         options = _options_of(extra_options)
-        options |= {name: str(value) for name, value in (("crf", crf), ("preset", preset)) if value is not None}
+        if crf is not None:
+            options["crf"] = f"{real_number('crf', crf):.10g}"
+        if preset is not None:
+            options["preset"] = _preset_text(preset)
         for name in ("pix_fmt", "pixel_format"):  # passed as an encoder option, it would convert frames twice
             pixel_format = pixel_format or options.pop(name, None)
         settings = VideoSettings(
@@ -323,16 +326,28 @@ class Encoder(WritesToFile):
 
 
 def positive_whole(name: str, value: Any, default: int | None = None) -> int:
-    """Return ``value``, an int or a whole float from 1 to FFmpeg's largest integer, or ``default`` if it is None."""
+    """Return ``value``, an int or a whole float from 1 to FFmpeg's largest integer, or ``default`` if it is None.
+
+    The number can be one of Python, NumPy or torch.
+    """
     if value is None and default is not None:
         return default
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
     try:
+        if not isinstance(value, bool | np.bool_) and real_number(name, value).is_integer():
+            value = int(value)
         return whole_number(name, value, at_least=1, at_most=MAX_INT)
     except InvalidArgumentError:
         raise InvalidArgumentError(
             f"{name} = {shown(value)} must be > 0, a whole number, and at most {MAX_INT}."
+        ) from None
+
+
+def _preset_text(preset: Any) -> str:
+    try:
+        return str(preset if isinstance(preset, str) else whole_number("preset", preset))
+    except InvalidArgumentError:
+        raise InvalidArgumentError(
+            f"preset must be a name such as 'fast', a whole number, or None (got {shown(preset)})."
         ) from None
 
 

@@ -232,15 +232,18 @@ def valid_index(index: int, num_frames: int, stream_index: int) -> int:
 
 
 def index_of(index: SupportsIndex) -> int:
-    """Return a frame index as an int, or raise the same errors as `indices_of`."""
+    """Return a frame index as an int, or raise the same errors as `indices_of`.
+
+    A float in a tensor is truncated, as in `indices_of`.
+    """
     try:
         return operator.index(index)
     except TypeError:
-        return indices_of([index])[0]
+        return indices_of(index if is_tensor(index) and index.numel() == 1 else [index])[0]
 
 
 def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list[int]:
-    """Return frame indices as ints.
+    """Return frame indices as ints. A single index counts as a series of one, as in torchcodec.
 
     Floats in a tensor or an array are truncated, as in torchcodec. A list of floats is refused.
     """
@@ -252,8 +255,9 @@ def indices_of(indices: Tensor | Sequence[SupportsIndex] | NDArray[Any]) -> list
         return [int(i) for i in (indices.long() if indices.is_floating_point() else indices).flatten().tolist()]
     if isinstance(indices, np.ndarray) and indices.dtype.kind in "iuf":
         return [int(i) for i in (indices.astype(np.int64) if indices.dtype.kind == "f" else indices).ravel().tolist()]
+    series: Any = [indices] if is_integer(indices) else indices
     try:
-        return [operator.index(i) for i in indices]
+        return [operator.index(i) for i in series]
     except TypeError as error:
         # Use torch's wording for a list of floats, because callers may match it.
         is_series = isinstance(indices, Iterable)
