@@ -11,10 +11,12 @@ from pathlib import Path
 import av
 import pytest
 
+import media
 import media_subtitles
 from mediatensor.decoders import (
     AudioStreamHeaderMetadata,
     Chapter,
+    Demuxer,
     SubtitleStreamHeaderMetadata,
     VideoDecoder,
     VideoStreamHeaderMetadata,
@@ -50,6 +52,39 @@ def test_each_kind_of_stream_has_its_type_and_its_tags(everything: Path) -> None
 def test_the_decoder_of_a_stream_has_its_tags(everything: Path) -> None:
     with VideoDecoder(everything) as decoder:
         assert decoder.metadata.tags == get_container_metadata(everything).streams[0].tags
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "height", "rotation"),
+    [
+        ("rotated_90", 64, 96, 90),
+        ("rotated_90_mkv", 64, 96, 90),
+        ("rotated_88", 64, 96, 88.000149),  # according to torchcodec
+        ("rotated_180", 96, 64, -180),
+        ("rotated_270_flipped", 64, 96, -90),
+        ("flipped_vertically", 96, 64, None),
+        ("h264_b_pyramid", 96, 64, None),
+    ],
+)
+def test_size_and_rotation_in_headers_need_no_decoding(
+    name: str, width: int, height: int, rotation: float | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = media.make(name, folder)
+    with VideoDecoder(path) as decoder:
+        decoded = decoder.metadata
+    monkeypatch.setattr("mediatensor._engine.pyav.reading.PacketDecoder.decode", None)
+    (header,) = get_container_metadata(path).streams
+    with Demuxer(path) as demuxer:
+        for metadata in (decoded, header, demuxer.streams[0].metadata):
+            assert isinstance(metadata, VideoStreamHeaderMetadata)
+            assert (metadata.width, metadata.height) == (width, height)
+            assert metadata.rotation == (None if rotation is None else pytest.approx(rotation))
+
+
+def test_codec_without_display_matrix_in_mp4_has_stored_size(folder: Path) -> None:
+    (header,) = get_container_metadata(media.make("vp8", folder)).streams
+    assert isinstance(header, VideoStreamHeaderMetadata)
+    assert (header.width, header.height, header.rotation) == (96, 64, None)
 
 
 def test_new_fields_are_printed_last() -> None:

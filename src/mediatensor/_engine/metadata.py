@@ -61,7 +61,8 @@ class VideoStreamHeaderMetadata(StreamMetadata):
         num_frames_from_header: Number of frames, as the container states it.
         average_fps_from_header: Frames per second, as the container states it.
         pixel_aspect_ratio: Width of a pixel divided by its height.
-        rotation: Counter-clockwise angle in degrees by which players rotate the stored frames.
+        rotation: Counter-clockwise angle in degrees by which players rotate the stored frames; ``None`` if they do not,
+            or if the angle is unknown.
         color_primaries: FFmpeg's name of the colour primaries, such as ``"bt709"``.
         color_space: FFmpeg's name of the YCbCr matrix, such as ``"bt709"``.
         color_transfer_characteristic: FFmpeg's name of the transfer function, such as ``"smpte2084"``.
@@ -155,7 +156,12 @@ class SubtitleStreamHeaderMetadata(StreamMetadata):
 def stream_header_metadata(info: StreamInfo) -> StreamMetadata:
     """Return the header metadata of a stream. The class of the result depends on the kind of stream."""
     if info.media_type == "video":
-        return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation=None, size=None))
+        rotation = size = None
+        if info.orientation is not None:
+            rotation = info.orientation.rotation
+            if info.height is not None and info.width is not None:
+                size = info.orientation.size(info.height, info.width)
+        return VideoStreamHeaderMetadata(**_common(info), **_video_header(info, rotation, size))
     if info.media_type == "audio":
         return AudioStreamHeaderMetadata(**_common(info), **_audio_header(info))
     if info.media_type == "subtitle":
@@ -389,7 +395,7 @@ def get_container_metadata(source: object) -> ContainerMetadata:
         >>> metadata.tags.get("title", "no title"), [chapter.title for chapter in metadata.chapters]
         ('no title', [])
     """
-    return container_metadata(read_container_info(make_source(source)))
+    return container_metadata(read_container_info(make_source(source), reads_orientation=True))
 
 
 def container_metadata(info: ContainerInfo) -> ContainerMetadata:

@@ -27,7 +27,7 @@ from .._engine.metadata import (
     stream_header_metadata,
 )
 from .._engine.pyav.demuxer import Demuxer as PacketSource
-from .._engine.pyav.opening import StreamInfo, choose_streams
+from .._engine.pyav.opening import StreamInfo, choose_streams, with_orientation
 from .._engine.pyav.pixels import orientation_of
 from .._engine.pyav.reading import PacketDecoder, VideoReader, configure_audio_codec, configure_video_codec
 from .._engine.pyav.stated_colours import open_frame_colours
@@ -62,7 +62,9 @@ class _OpenContainer:
         # If FFmpeg reads a Python file object, it may swallow an exception that a signal raises there.
         self._keeps_interrupts = self._packets.byte_reader is not None
         self.container_info = self._packets.container_info()
-        self.stream_infos = [self.container_info.streams[index] for index in self._packets.stream_indices]
+        self.stream_infos = [
+            with_orientation(self.container_info.streams[stream.index], stream) for stream in self._packets.streams
+        ]
 
     @contextmanager
     def use(self) -> Iterator[PacketSource]:

@@ -34,14 +34,16 @@ class Orientation:
     rotation: float | None = None
 
     @classmethod
-    def from_display_matrix(cls, matrix: bytes, rotation: float | None) -> Orientation:
+    def from_display_matrix(cls, matrix: bytes) -> Orientation:
         """Return the orientation by quarter turns and flips that is nearest to a display matrix.
 
         ``matrix`` consists of nine native 32-bit integers, as in ISO 14496-12. It maps (x, y) to (ax + cy, bx + dy). If
         b and c are larger than a and d, the image is transposed. The signs of the larger pair decide which axes are
-        flipped.
+        flipped. The angle is the same as FFmpeg's ``av_display_rotation_get``.
         """
         a, b, _, c, d, *_ = struct.unpack("=9i", matrix[:36])
+        width, height = math.hypot(a, c), math.hypot(b, d)
+        rotation = -math.degrees(math.atan2(b / height, a / width)) or None if width and height else None
         if abs(a) + abs(d) >= abs(b) + abs(c):
             return cls(False, a < 0, d < 0, rotation)
         return cls(True, c < 0, b < 0, rotation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import io
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import EncodeError
 from ..common.pictures import Orientation
-from ..containers.boxes import find_all
+from .display_matrix import with_orientation
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
 from .pixels import x264_luminance_options
@@ -39,11 +38,6 @@ _ENCODERS = {"libx264": _X264, "libx264rgb": _X264, "ffv1": {"level": "3", "slic
 _PACKED_RGB = frozenset(("rgb24", "bgr24", "rgb0", "bgr0", "0rgb", "0bgr"))
 _PLANAR_RGB = "gbrp"
 _NOMINAL_RATE = Fraction(30)
-
-# Offset of the display matrix in an mp4 track header, by version of the header (ISO 14496-12, 8.3.2). The matrix is in
-# 16.16 fixed point.
-_ONE = 1 << 16
-_MATRIX_AT = {0: 40, 1: 52}
 
 
 @dataclass(frozen=True)
@@ -116,7 +110,7 @@ def write_clip(
     if isinstance(video, EncodedTrack) and video.orientation.turns:
         if container not in _WITH_EDIT_LISTS:
             raise EncodeError(f"A {EXTENSIONS[container]} file cannot store the orientation of the frames.")
-        data = _with_display_matrix(data, video.orientation)
+        data = with_orientation(data, video.orientation)
     return data
 
 
@@ -183,14 +177,3 @@ def _encode(stream: Any, first: Any, frames: Iterable[Any], durations: list[int]
         for packet in stream.encode(frame):
             packet.duration = next(duration_of_next)
             yield packet
-
-
-def _with_display_matrix(data: bytes, orientation: Orientation) -> bytes:
-    """Return an mp4 or mov file whose first track has a display matrix; see `Orientation.from_display_matrix`."""
-    file = memoryview(bytearray(data))
-    header = find_all(file, b"moov", b"trak", b"tkhd")[0]
-    sign = {False: _ONE, True: -_ONE}
-    along_row, along_column = sign[orientation.flipped_horizontally], sign[orientation.flipped_vertically]
-    a, b, c, d = (0, along_column, along_row, 0) if orientation.transposed else (along_row, 0, 0, along_column)
-    struct.pack_into(">9i", header, _MATRIX_AT[header[0]], a, b, 0, c, d, 0, 0, 0, 1 << 30)
-    return bytes(file)

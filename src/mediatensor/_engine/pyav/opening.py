@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -20,8 +20,10 @@ import av.subtitles.stream  # PyAV would load it with the first file
 from ...errors import OpenError, ReadError, SourceNotFoundError, StreamError
 from ..common.checks import whole_number
 from ..common.interrupts import interrupts_kept
+from ..common.pictures import Orientation
 from ..sources.readers import LOCAL_BLOCK_BYTES, MemoryReader, Reader
 from ..sources.source import Source
+from .display_matrix import stated_orientation
 
 # FFmpeg's names, by the numbers of H.273 that PyAV reports. 2 means "unspecified".
 PRIMARIES = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020"}
@@ -72,6 +74,8 @@ class StreamInfo:
     color_transfer_characteristic: str | None = None
     color_space: str | None = None
     color_range: str | None = None
+    #: According to the container; ``None`` if unknown, or if it has not been read.
+    orientation: Orientation | None = None
     # Audio
     sample_rate: int | None = None
     num_channels: int | None = None
@@ -210,6 +214,11 @@ def stream_info(stream: Any) -> StreamInfo:
     elif stream.type == "subtitle":
         common["is_text"] = bool(context.codec.text_sub)
     return StreamInfo(**common)
+
+
+def with_orientation(info: StreamInfo, stream: Any) -> StreamInfo:
+    """Add the orientation that the container states for PyAV's ``stream``."""
+    return replace(info, orientation=stated_orientation(stream))
 
 
 def _video_info(stream: Any, context: Any) -> dict[str, Any]:
@@ -473,10 +482,14 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         raise OpenError(f"{fault} It must be a complete file of media that FFmpeg can read.{advice}") from error
 
 
-def read_container_info(source: Source) -> ContainerInfo:
+def read_container_info(source: Source, *, reads_orientation: bool = False) -> ContainerInfo:
     container, reader = open_container(source)
     try:
-        return container_info(container)
+        info = container_info(container)
+        if reads_orientation:
+            streams = [with_orientation(stream, container.streams[stream.index]) for stream in info.streams]
+            info = replace(info, streams=tuple(streams))
+        return info
     finally:
         close_container(container, reader)
 

@@ -77,12 +77,11 @@ _AREA, _BICUBIC, _BILINEAR = int(Interpolation.AREA), int(Interpolation.BICUBIC)
 
 def orientation_of(frame: Any) -> Orientation:
     """Return the orientation of a decoded frame, which describes how to turn the frame upright."""
-    rotation = float(frame.rotation) or None
     try:
         matrix = side_data_of(frame, Type.DISPLAYMATRIX)
     except DecodeError:
-        return Orientation.from_rotation(rotation)
-    return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix), rotation)
+        return Orientation.from_rotation(float(frame.rotation) or None)
+    return _UPRIGHT if matrix is None else Orientation.from_display_matrix(bytes(matrix))
 
 
 def side_data_of(frame: Any, kind: Type) -> Any | None:

@@ -23,6 +23,7 @@ from ..common.messages import warn_once
 from ..common.pictures import Orientation, PixelStep
 from ..index.index_file import SourceIdentity, identify
 from ..index.scan import first_frame
+from ..pyav.display_matrix import FORMATS_THAT_TURN
 from ..pyav.exports import ExportKind
 from ..pyav.pixels import orientation_of, peak_luminance_of
 from ..pyav.reading import VideoReader
@@ -30,9 +31,6 @@ from ..pyav.stated_colours import container_colours, states_colours
 from ..sources.source import Source
 from .batch import DecodedRows, ErrorPolicy, PixelWriter, SizeChangePolicy
 from .handles import Handle, HandleSpec, stream_parameters, why_not
-
-# Container formats that can store a display matrix.
-_FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
 
 _HDR_TRANSFERS = {"smpte2084": "PQ, smpte2084", "arib-std-b67": "HLG, arib-std-b67"}
 
@@ -62,7 +60,7 @@ class OpenVideo:
             self.container_info = handle.stream.reader.container_info()
             self.stream_info = handle.stream.reader.stream_info()
             formats = set(handle.stream.reader.format_name.split(","))
-            self._may_turn = not formats.isdisjoint(_FORMATS_THAT_TURN)
+            self._may_turn = not formats.isdisjoint(FORMATS_THAT_TURN)
             parameters = stream_parameters(self.stream_info, handle.stream.reader.codec_context)
         #: A description of the transfer characteristic of HDR frames that are not tone-mapped; ``None`` for all others.
         self.hdr_transfer: str | None = None
