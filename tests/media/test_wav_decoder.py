@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from file_sources import SOURCES
 from mediatensor.decoders import AudioDecoder, Demuxer, WavDecoder, get_container_metadata
 from mediatensor.errors import OpenError, StreamError
+from range_server import serve
 from wav_files import CODECS, chunk, extensible, fmt, noise, pack, riff, w64, wav
 
 
@@ -149,6 +150,12 @@ def test_audio_decoder_refuses_samples_that_ffmpeg_would_read_in_the_wrong_byte_
             for read in (AudioDecoder, Demuxer, get_container_metadata):
                 with pytest.raises(StreamError, match="WavDecoder"):
                     read(source)
+    with serve(tmp_path) as server:
+        url = f"{server.url}/a.wav"
+        # FFmpeg opens URLs with a password, and local files with the protocol "async".
+        for source in (url, url.replace("//", "//user:password@"), f"async:{tmp_path / 'a.wav'}"):
+            with pytest.raises(StreamError, match="WavDecoder"):
+                AudioDecoder(source)
     mu_law = riff(fmt(7, 8, 2, order=">"), chunk(b"data", STORED, ">"), magic=b"RIFX", order=">")
     plain = riff(fmt(7, 8, 2), chunk(b"data", STORED))
     for source in (mu_law, io.BytesIO(mu_law)):  # bytes have no order

@@ -387,6 +387,16 @@ def _first_bytes_of(reader: Reader | None) -> bytes:
     return beginning
 
 
+def _first_bytes_of_url(url: str, options: dict[str, Any]) -> bytes:
+    """Return the first bytes of a URL that FFmpeg opens, or no bytes if it cannot be opened again."""
+    with (
+        suppress(av.FFmpegError, StopIteration),
+        av.open(url, "r", **options | {"format": "data"}) as container,
+    ):
+        return bytes(next(container.demux()))[:_NUM_BYTES_TO_TELL_WAV]
+    return b""
+
+
 def _is_wav(beginning: bytes) -> bool:
     return beginning[:4] in (b"RIFF", b"RF64", b"BW64") and beginning[8:_NUM_BYTES_TO_TELL_WAV] == b"WAVE"
 
@@ -467,7 +477,10 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
             container.close()
             raise OpenError(f"Could not open input file: {source.describe()}. It is text, and not media.")
         if container.format.name == "wav":
-            _refuse_big_endian(container, source, beginning or _first_bytes_of(reader))
+            beginning = beginning or _first_bytes_of(reader)
+            if not beginning and container.size > 0:  # not a pipe or a live stream, whose start is gone
+                beginning = _first_bytes_of_url(str(target), options)
+            _refuse_big_endian(container, source, beginning)
         return container, reader
     except BaseException as error:
         if reader is not None:
