@@ -790,6 +790,17 @@ def test_remote_file_is_checked_again_only_if_it_has_changed(tmp_path: Path) -> 
         assert check() == (14, 1)
 
 
+@pytest.mark.slow
+def test_worker_processes_check_media_in_a_remote_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    rows = [{"video": write(tmp_path / f"{number}.mp4", moving(4, number)).read_bytes()} for number in (1, 2)]
+    write_manifest(tmp_path / "rows.parquet", rows)
+    with serve(tmp_path) as server:
+        report = check_dataset(f"{server.url}/rows.parquet", decode=False, num_workers=1)
+    assert [file.facts.num_frames for file in report.files] == [4, 4]
+    assert report.num_bad == 0
+
+
 def test_state_whose_path_no_file_can_have_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="null byte"):
         check_dataset([write(tmp_path / "a.mp4", moving(4))], num_workers=0, state_file="\0")
