@@ -132,6 +132,14 @@ def test_other_labels_stay_a_list(labels: list[Any]) -> None:
     assert all(one is other for one, other in zip(label, labels, strict=True))
 
 
+def test_gradients_flow_through_features_as_through_torchs_stack() -> None:
+    weight = torch.tensor([2.0, 3.0], requires_grad=True)
+    features = [weight * factor for factor in (1, 10)]
+    for stacked in (torch.stack(features), stack([Sample(features=one) for one in features]).features):
+        (gradient,) = torch.autograd.grad(stacked.square().sum(), weight, retain_graph=True)
+        assert gradient.tolist() == [404.0, 606.0]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [

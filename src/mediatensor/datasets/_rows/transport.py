@@ -82,7 +82,8 @@ def join_tensors(tensors: Sequence[Tensor], shape: Sequence[int] | None = None, 
     """
     shape = tensors[0].shape if shape is None else torch.Size(shape)
     together = _empty(len(tensors), shape, like=tensors[0])
-    for place, tensor in zip(together, tensors, strict=True):
+    for number, tensor in enumerate(tensors):
+        place = together[number]  # iterating over tensors gives views that autograd does not let change
         if tensor.shape != shape:
             place.fill_(fill)
         place[tuple(slice(size) for size in tensor.shape)].copy_(tensor)
