@@ -166,6 +166,16 @@ def test_state_of_something_else_is_refused() -> None:
         RowBatches(dataset(5), 2).load_state_dict({})
 
 
+@pytest.mark.parametrize("drops", [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("num_batches", [0, 2, 3])
+def test_last_rows_are_read_once_if_drop_last_changes(drops: tuple[bool, bool], num_batches: int) -> None:
+    rows = dataset(10)
+    first, second = (RowBatches(rows, size, drop_last=drop) for size, drop in zip((4, 1), drops, strict=True))
+    seen = flat(rows_of(first)[:num_batches])
+    second.load_state_dict(first.state_dict(len(rows_of(first)[:num_batches])))
+    assert sorted(seen + flat(rows_of(second))) == list(range(10))
+
+
 def test_a_state_does_not_depend_on_the_type_of_a_number() -> None:
     numbers = (5, np.int64(5))
     states = [RowBatches(dataset(9), n, shuffle=Shuffle(window=n), seed=n).state_dict(1) for n in numbers]

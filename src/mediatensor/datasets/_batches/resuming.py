@@ -216,8 +216,9 @@ class RowBatches(Sampler[list[RowKey]]):
         """
         epoch = self.epoch if epoch is None else checked_epoch(epoch)
         rows = self._rows_of(epoch)
-        steps = self._steps(rows, self._order_of(rows, epoch), self.batch_size, self.num_ranks)
-        read = [places for step in steps for places in step]
+        places = self._order_of(rows, epoch)
+        steps = self._steps(rows, places, self.batch_size, self.num_ranks, drop_last=self.drop_last)
+        read = [batch for step in steps for batch in step]
         return self._classes.count_rows(rows[np.concatenate(read)] if read else rows[:0])
 
     @cached_property
@@ -229,7 +230,8 @@ class RowBatches(Sampler[list[RowKey]]):
         if key not in self._plans:
             rows = self._rows_of(self.epoch)
             visits = np.zeros(len(rows), np.int64) if self._weights is None else visits_of(rows)
-            steps = self._steps(rows, self._remaining_places(rows), self.batch_size, self.num_ranks)
+            places = self._remaining_places(rows)
+            steps = self._steps(rows, places, self.batch_size, self.num_ranks, drop_last=self.drop_last)
             self._plans.clear()
             self._plans[key] = _EpochPlan(rows, visits, steps)
         return self._plans[key]
@@ -246,17 +248,18 @@ class RowBatches(Sampler[list[RowKey]]):
     def _remaining_places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         places = self._order_of(rows, self.epoch)
         for batch_size, num_ranks, num_batches in self._runs:
-            steps = self._steps(rows, places, batch_size, num_ranks)[:num_batches]
+            # The run may have read the last rows, even if they are now left out. They come after all full batches.
+            steps = self._steps(rows, places, batch_size, num_ranks, drop_last=False)[:num_batches]
             done = [batch for step in steps for batch in step]
             places = places[~np.isin(places, np.concatenate(done))] if done else places
         return places
 
     def _steps(
-        self, rows: NDArray[np.int64], places: NDArray[np.int64], batch_size: int, num_ranks: int
+        self, rows: NDArray[np.int64], places: NDArray[np.int64], batch_size: int, num_ranks: int, *, drop_last: bool
     ) -> list[list[NDArray[np.int64]]]:
         buckets = self._buckets
         bucket_of = None if buckets is None else lambda place: buckets[self._file_of_row[rows[place]]]
-        return epoch_steps(places, batch_size, num_ranks, drop_last=self.drop_last, bucket_of=bucket_of)
+        return epoch_steps(places, batch_size, num_ranks, drop_last=drop_last, bucket_of=bucket_of)
 
     def state_dict(self, num_batches: int | None = None) -> dict[str, Any]:
         """Return a dict from which `load_state_dict` resumes the epoch after the batches that were used so far.
