@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch.utils.data
 
@@ -306,6 +307,10 @@ def test_arguments_are_checked(tmp_path: Path, numbers: list[Path]) -> None:
     with pytest.raises(InvalidArgumentError, match="only once"):
         TarSamples((row for row in ()), TextRecipe())
     samples = TarSamples(numbers, TextRecipe())
+    for batch_size in (None, 0, 1.5, True):
+        with pytest.raises(InvalidArgumentError, match="batch_size must be a positive whole number"):
+            DataLoader(samples, batch_size)
+    assert len(list(DataLoader(samples, np.int64(13), collate_fn=list))) == 1
     for options in ({"shuffle": True}, {"seed": 0}, {"rank": 0, "num_ranks": 1}, {"bucket_by": len}):
         with pytest.raises(InvalidArgumentError, match=f"{next(iter(options))}.* cannot be given"):
             DataLoader(samples, **options)

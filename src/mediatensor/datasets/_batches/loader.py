@@ -176,6 +176,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
                     "arguments shuffle_buffer, seed, rank and num_ranks of TarSamples."
                 )
             self.batches = StreamProgress(dataset)
+            batch_size = whole_number("batch_size", batch_size, at_least=1)
             options |= {"batch_size": batch_size, "drop_last": drop_last, "collate_fn": WithRows(collate_fn)}
         else:
             self.batches = RowBatches(dataset, batch_size, drop_last=drop_last, **order)
