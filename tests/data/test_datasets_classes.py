@@ -207,12 +207,17 @@ def test_whole_labels_stay_exact_next_to_fractions(tmp_path: Path) -> None:
         as_items(csv_of(tmp_path, ["0.5", str(2**53 + 1)]), kind="video")
 
 
-@pytest.mark.parametrize("source_of", [csv_of, json_lines_of, parquet_of, media_in_parquet_of, hugging_face_of])
-def test_empty_labels_are_missing_labels(source_of: Callable[[Path, list[str]], Any], tmp_path: Path) -> None:
-    numbers = as_items(source_of(tmp_path, ["30", "", "4"]), kind="video")
-    assert [item.label for item in numbers] == [30, None, 4]
-    names = as_items(source_of(tmp_path, ["run", "", "jump"]), kind="video")
-    assert [item.label for item in names] == [1, None, 0]
+@pytest.mark.parametrize(
+    "source_of", [csv_of, json_lines_of, pairs_of, parquet_of, media_in_parquet_of, hugging_face_of]
+)
+def test_blank_labels_are_missing_labels(source_of: Callable[[Path, list[str]], Any], tmp_path: Path) -> None:
+    cases = [(["30", "", "4", " "], [30, None, 4, None]), (["run", " ", "jump", ""], [1, None, 0, None])]
+    for labels, numbers in cases:
+        items = as_items(source_of(tmp_path, labels), kind="video")
+        assert [item.label for item in items] == numbers
+        assert [item.extra.get("class_name", "") for item in items] == [
+            "" if label.strip().isdigit() else label.strip() for label in labels
+        ]
 
 
 @pytest.mark.parametrize("classes", [[], ["a", "a"], "run", [1, 2], {"run": 0}])

@@ -107,10 +107,10 @@ def as_items(
     Returns:
         A sequence of `Item`, in the order of the source. Labels that are text become numbers. If every label is a
         number written as text, such as ``"3"``, the labels are parsed. Otherwise labels are class names, which are
-        numbered in order of name, and the name is kept in ``extra["class_name"]``. A whole number that does not fit
-        into int64 is an error; in a ``.cls`` file of a tar shard, it stays text. Other columns are in ``extra``,
-        unchanged; values of a CSV file stay text. Paths in other columns are not changed. The exception is the column
-        ``captions``, whose paths are relative to the folder of the manifest.
+        numbered in order of name, and the name is kept in ``extra["class_name"]``. A blank label counts as missing. A
+        whole number that does not fit into int64 is an error; in a ``.cls`` file of a tar shard, it stays text. Other
+        columns are in ``extra``, unchanged; values of a CSV file stay text. Paths in other columns are not changed. The
+        exception is the column ``captions``, whose paths are relative to the folder of the manifest.
 
     Raises:
         InvalidArgumentError: if the source has no files, is damaged (the message names the line), exceeds a limit, or

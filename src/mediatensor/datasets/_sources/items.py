@@ -226,7 +226,7 @@ class LabelCoding:
 
     @classmethod
     def of(cls, labels: Iterable[Any], classes: Sequence[str] | None = None) -> LabelCoding:
-        """Make the coding from all labels of a source, where ``None`` and empty text stand for a missing label.
+        """Make the coding from all labels of a source, where ``None`` and blank text stand for a missing label.
 
         Raise InvalidArgumentError if some labels are text and others are not, if a name is not among ``classes``, or if
         a whole number does not fit into int64 or would be rounded.
@@ -235,7 +235,7 @@ class LabelCoding:
         other: Any = None  # the first label that is not text
         for label in labels:
             if isinstance(label, str):
-                if label:
+                if label.strip():
                     texts.add(label)
             elif label is not None:
                 if isinstance(label, Integral) and not _is_int64(int(label)):
@@ -270,6 +270,8 @@ class LabelCoding:
         label = item.label
         if not isinstance(label, str):
             return item
+        if not label.strip():
+            return dataclasses.replace(item, label=None)
         extra = {**item.extra, "class_name": label.strip()} if self.are_class_names else item.extra
         return dataclasses.replace(item, label=self.number_of[label], extra=extra)
 

@@ -391,8 +391,7 @@ class TableItems(LazyItems):
         return self._coding.apply(item_of_row(row, self._columns, place=place, folder=folder, may_be_empty=True))
 
     def _label(self, index: int) -> Any:
-        label = None if self._label_column is None else self._rows[index][self._label_column]
-        return None if _is_empty(label) else label
+        return None if self._label_column is None else self._rows[index][self._label_column]
 
 
 # Arrow: large values stay in memory or in a memory-mapped file, and are not copied
