@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -278,6 +279,25 @@ def test_odd_pages_have_regions(name: str) -> None:
 )
 def test_hyphenated_words_are_joined(lines: list[str], context: str, mended: str) -> None:
     assert mend_hyphenation(lines, context) == mended
+
+
+@pytest.mark.parametrize(
+    ("lines", "mended"),
+    [(["a" * 20_000, "b"], "a" * 20_000 + " b"), (["ab-"] * 20_000 + ["c"], "ab" * 20_000 + "c")],
+    ids=["one long word", "many lines of one word"],
+)
+def test_unbroken_words_are_joined_in_linear_time(lines: list[str], mended: str) -> None:
+    before = time.process_time()
+    assert mend_hyphenation(lines) == mended
+    # It takes milliseconds. Quadratic time would be ten seconds for the one word, and more for the many lines.
+    assert time.process_time() - before < 2
+
+
+def test_hyphens_at_the_start_of_a_long_word_count() -> None:
+    """A word with another hyphen keeps the hyphen at its end, even if many lines are between the two hyphens."""
+    assert mend_hyphenation(["one-Two" + "x" * 99 + "-", "art"]) == "one-Two" + "x" * 99 + "-art"
+    assert mend_hyphenation(["one-", "Two" + "x" * 99 + "-", "art-", "less"]) == "one-Two" + "x" * 99 + "-art-less"
+    assert mend_hyphenation(["a-Bx", "y" * 99 + "-", "art"]) == "a-Bx " + "y" * 99 + "art"
 
 
 def test_bullets_below_an_introduction_are_items() -> None:

@@ -379,10 +379,12 @@ def mend_hyphenation(lines: Sequence[str], context: str = "") -> str:
         'An example of Navier-Stokes and well-known text'
     """
     stripped = [line.strip() for line in lines]
-    mended = ""
+    parts: list[str] = []
     for line, (num_dropped, separator) in zip(stripped, line_joints(stripped, context), strict=True):
-        mended = mended[: len(mended) - num_dropped] + separator + line
-    return mended
+        if num_dropped:
+            parts[-1] = parts[-1][:-num_dropped]
+        parts += filter(None, (separator, line))
+    return "".join(parts)
 
 
 def line_joints(lines: Sequence[str], context: str = "") -> Iterator[tuple[int, str]]:
@@ -395,9 +397,12 @@ def line_joints(lines: Sequence[str], context: str = "") -> Iterator[tuple[int, 
     inner = [" ".join(line.split()[1:-1]) for line in lines]
     whole = " ".join([context, *inner]).casefold()
     known = set(_LETTERS.findall(whole))
-    last_word = ""
+    # The end of the last word is enough, because a half of a compound is not longer than all known words. So the time
+    # for each line does not grow with the word, if lines are joined to one long word.
+    reach = max(map(len, known), default=0) + 2
+    last_word, has_hyphen = "", False
     for line in lines:
-        parted = _HYPHENATED.search(last_word)
+        parted = _HYPHENATED.match(last_word)
         first = _FIRST_WORD.match(line)
         num_dropped, separator = 0, ""
         if not last_word or not line:
@@ -409,11 +414,13 @@ def line_joints(lines: Sequence[str], context: str = "") -> Iterator[tuple[int, 
         else:
             stem, rest = _LETTERS.findall(parted["word"].casefold()), first[0] if first else ""
             keeps = not rest[:1].islower() or _is_compound(stem[-1] if stem else "", rest.casefold(), whole, known)
-            keeps |= "-" in parted["word"] or not parted["word"][-1].isalpha()
+            keeps |= has_hyphen or "-" in parted["word"] or not parted["word"][-1].isalpha()
             num_dropped = 0 if keeps else 1
         yield num_dropped, separator
         if line:
-            last_word = (last_word[: len(last_word) - num_dropped] + separator + line).split()[-1]
+            words = (last_word[: len(last_word) - num_dropped] + separator + line).split()
+            has_hyphen = (has_hyphen and len(words) == 1) or "-" in words[-1][:-reach]
+            last_word = words[-1][-reach:]
 
 
 def _is_compound(first: str, second: str, whole: str, known: set[str]) -> bool:
