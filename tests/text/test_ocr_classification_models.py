@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,25 @@ def test_windows_do_not_see_each_other() -> None:
     alone, together = changed([0, 1]), changed([0])
     assert alone.nonzero().amax() == 3
     assert together.all()
+
+
+EMPTY_BATCHES: dict[str, Callable[[], torch.nn.Module]] = {
+    "VIPNet": lambda: classification.VIPNet(16, (16, 32, 48), (1, 1, 1), (2, 4, 4), (2, 2, 2), num_classes=5),
+    "VisionTransformer": lambda: classification.VisionTransformer(24, 1, 2, 2, num_classes=5),
+    "VisionDetectionTransformer": lambda: classification.VisionDetectionTransformer(
+        24, 2, 2, window_block_indexes=[0], out_feature_indexes=[1], num_classes=5
+    ),
+    "MAGC": lambda: classification.ResNet(
+        [1], [16], [1], [False], [None], False, stem_channels=8, attn_module=classification.MAGC, num_classes=5
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY_BATCHES)
+def test_attention_takes_batches_without_images(name: str) -> None:
+    model = EMPTY_BATCHES[name]().eval()
+    assert model(torch.zeros(0, 3, 32, 64)).shape == (0, 5)
+    assert model(torch.zeros(2, 3, 32, 64)).shape == (2, 5)
 
 
 def test_checkpoint_loads_by_path(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class MAGC(nn.Module):
         split = x.unflatten(1, (self.heads, -1)).flatten(0, 1)  # type: ignore[no-untyped-call]
         places = split.flatten(2)
         weights = (self.conv_mask(split).flatten(2) / math.sqrt(split.shape[1])).softmax(dim=-1)
-        context = (places * weights).sum(dim=-1).reshape(x.shape[0], -1, 1, 1)
+        context = (places * weights).sum(dim=-1).reshape(x.shape[0], x.shape[1], 1, 1)
         added: torch.Tensor = x + self.transform(context)
         return added
 

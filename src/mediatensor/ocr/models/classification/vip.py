@@ -67,7 +67,7 @@ def _feed_forward(dim: int, ratio: float) -> PositionwiseFeedForward:
 
 def _split_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
     """Reshape (N, L, C) to (N, heads, L, C / heads)."""
-    return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+    return x.reshape(x.shape[0], x.shape[1], heads, x.shape[2] // heads).transpose(1, 2)
 
 
 def _join_heads(x: torch.Tensor) -> torch.Tensor:
@@ -179,7 +179,7 @@ class StripeAttention(nn.Module):
                 "height is a multiple of 16 and whose width is one of 8"
             )
         grid = (count, height // tall, tall, width // wide, wide, channels)
-        stripes = [x.reshape(grid).transpose(2, 3).reshape(-1, tall, wide, channels) for x in (query, key, value)]
+        stripes = [x.reshape(grid).transpose(2, 3).flatten(0, 2) for x in (query, key, value)]
         heads = [_split_heads(stripe.flatten(1, 2), self.num_heads) for stripe in stripes]
         mixed = _join_heads(F.scaled_dot_product_attention(heads[0], heads[1], heads[2]))
         mixed = mixed.reshape(stripes[2].shape) + self.get_v(stripes[2].permute(0, 3, 1, 2)).permute(0, 2, 3, 1)

@@ -86,7 +86,8 @@ class _Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         bias = torch.cat([self.q_bias, torch.zeros_like(self.v_bias), self.v_bias])
-        mixed = F.linear(x, self.qkv.weight, bias).reshape(*x.shape[:2], 3, self.num_heads, -1)
+        heads = (3, self.num_heads, x.shape[2] // self.num_heads)
+        mixed = F.linear(x, self.qkv.weight, bias).reshape(*x.shape[:2], *heads)
         query, key, value = mixed.permute(2, 0, 3, 1, 4)
         gathered = F.scaled_dot_product_attention(query, key, value)
         projected: torch.Tensor = self.proj(gathered.transpose(1, 2).flatten(2))
