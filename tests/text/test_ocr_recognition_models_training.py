@@ -105,6 +105,28 @@ def test_a_word_with_as_many_characters_as_there_are_patches_has_no_step_for_its
     torch.testing.assert_close(out["loss"], expected)
 
 
+@pytest.mark.parametrize("build", [small_vitstr, small_parseq, small_sar, small_master])
+def test_a_word_without_end_has_one_character_more_than_the_longest_word(build: Build) -> None:
+    model = build().eval()
+    layer, first = model.score_layer()
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    layer.bias.data[first] = 9
+    [(word, _)] = model(images(1))["preds"]
+    # MASTER counts the marks of the start and the end, and takes a character at both.
+    assert word == "a" * (10 if build is small_master else 9)
+    rows, lengths = model.build_target(["a" * 20, "a" * 8])
+    assert [int((row == first).sum()) for row in rows] == [9, 8]
+    assert lengths == [9 if build is small_sar else 8, 8]
+
+
+@SMALL
+def test_a_batch_without_images_has_no_words(build: Build) -> None:
+    out = build().eval()(images(0), return_model_output=True)
+    assert out["preds"] == []
+    assert len(out["out_map"]) == 0
+
+
 @SMALL
 def test_bfloat16_gives_scores_that_numpy_takes(build: Build) -> None:
     model = build().eval().to(torch.bfloat16)

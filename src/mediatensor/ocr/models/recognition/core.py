@@ -251,9 +251,9 @@ def encode_with_marks(
 ) -> tuple[npt.NDArray[np.int32], list[int]]:
     """Encode words as rows: a start token, the classes of the characters, and an end token.
 
-    Return the rows, int32 (N, max_length + 2), and the length of each word. Words longer than ``max_length`` are
-    truncated and have no end token. The end token is class ``len(vocab)``, and the start token ``len(vocab) + 1``. The
-    rest of each row is filled with ``pad``, by default the end token.
+    Return the rows, int32 (N, max_length + 2), and the length of each word, at most ``max_length``. As in docTR, rows
+    of longer words have no end token, but one more character. The end token is class ``len(vocab)``, and the start
+    token ``len(vocab) + 1``. The rest of each row is filled with ``pad``, by default the end token.
     """
     encoded = encode_sequences(
         list(words), vocab, target_size=max_length + 2, eos=len(vocab), sos=len(vocab) + 1, pad=pad

@@ -113,7 +113,8 @@ class MASTER(RecognitionModel):
         dff: Inner width of the feed-forward layers.
         num_heads: Number of attention heads.
         num_layers: Number of decoder layers.
-        max_length: Maximum length of a word including two special tokens, which mark its start and its end.
+        max_length: Number of decoded steps: two more than the maximum number of characters of a word. If a word has no
+            end token, it has ``max_length`` characters.
         dropout: Dropout probability in the decoder.
         input_shape: Channels, height and width of the images. Other sizes are accepted.
 
@@ -160,8 +161,8 @@ class MASTER(RecognitionModel):
             gts: The N correct words (ground truths).
 
         Returns:
-            A pair: an int32 array (N, max_length), and a list with the number of characters of each word. Longer words
-            are truncated to ``max_length - 2`` characters, and have no end token.
+            A pair: an int32 array (N, max_length), and a list with the number of characters of each word, at most
+            ``max_length - 2``. Rows of longer words have no end token, but one more character.
         """
         return encode_with_marks(gts, self.vocab, self.max_length - 2, pad=self.pad)
 

@@ -146,7 +146,8 @@ class PARSeq(RecognitionModel):
         feature_extractor: The backbone, which maps images to ``{"features": (N, 1 + patches, D)}``: the features of a
             class token and of all patches.
         embedding_units: Width D of the features.
-        max_length: Maximum number of characters of a word.
+        max_length: Maximum number of characters of a word. One more step is decoded, for the end token. If a word has
+            no end token, it has ``max_length + 1`` characters.
         dropout_prob: Dropout probability in the decoder.
         dec_num_heads: Number of attention heads of the decoder.
         dec_ff_dim: Base width of the decoder's feed-forward layer.
@@ -210,8 +211,8 @@ class PARSeq(RecognitionModel):
             gts: The N correct words (ground truths).
 
         Returns:
-            A pair: an int32 array (N, max_length + 2), and a list with the number of characters of each word. Longer
-            words are truncated to ``max_length`` characters, and have no end token.
+            A pair: an int32 array (N, max_length + 2), and a list with the number of characters of each word, at most
+            ``max_length``. Rows of longer words have no end token, but one more character.
         """
         return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
 
@@ -241,7 +242,8 @@ class PARSeq(RecognitionModel):
 
         Args:
             features: Features of the images, (N, L, D).
-            max_len: Maximum number of characters; by default the model's ``max_length``.
+            max_len: Maximum number of characters, not counting the additional step for the end token; by default the
+                model's ``max_length``, which is also the upper limit.
 
         Returns:
             Scores of C classes before the softmax, (N, max_len + 1, C). The additional position is for the end token.

@@ -29,8 +29,8 @@ class RecognitionPredictor(nn.Module):
         pre_processor: Resizes and normalises crops, and puts them into batches. Only for a model that recognises words;
             None for a model that recognises lines.
         model: The network, such as `PARSeq` or `PPOCRRecognizer`. It is set to evaluation mode.
-        split_wide_crops: Whether to cut crops at least 8 times as wide as high into overlapping parts. Only for a model
-            that recognises words.
+        split_wide_crops: Whether to cut crops more than 8 times as wide as high into overlapping parts. Only for a
+            model that recognises words.
         batch_size: Maximum number of crops in a batch. Only for a model that recognises lines.
 
     Example:
@@ -42,7 +42,7 @@ class RecognitionPredictor(nn.Module):
     """
 
     critical_ar = 8
-    """Crops with at least this ratio of width to height are split."""
+    """Crops whose ratio of width to height is greater than this are split."""
     target_ar = 6
     """Ratio of width to height of the parts."""
     overlap_ratio = 0.5

@@ -136,7 +136,8 @@ class SAR(RecognitionModel):
         rnn_units: Number of units of each LSTM; must equal both the number of feature channels and ``embedding_units``.
         embedding_units: Width of the character embeddings.
         attention_units: Number of channels to which features and LSTM state are projected for the attention.
-        max_length: Maximum number of characters of a word.
+        max_length: Maximum number of characters of a word. One more step is decoded, for the end token. If a word has
+            no end token, it has ``max_length + 1`` characters.
         dropout_prob: Dropout probability.
         input_shape: Channels, height and width of the images; other sizes are accepted.
 

@@ -44,7 +44,8 @@ class ViTSTR(RecognitionModel):
         feature_extractor: The backbone, which maps images to ``{"features": (N, 1 + patches, D)}``: the features of a
             class token and of all patches.
         embedding_units: Width D of the features.
-        max_length: Maximum number of characters of a word.
+        max_length: Maximum number of characters of a word. One more step is decoded, for the end token. If a word has
+            no end token, it has ``max_length + 1`` characters.
         input_shape: Channels, height and width of the images.
 
     Example:
@@ -79,10 +80,11 @@ class ViTSTR(RecognitionModel):
         """Encode words as class indices: a start token, the characters, and end tokens.
 
         Args:
-            gts: The N correct words (ground truths). Longer words are truncated to ``self.max_length - 2`` characters.
+            gts: The N correct words (ground truths).
 
         Returns:
-            A pair: an int32 array (N, self.max_length), and a list with the number of characters of each word.
+            A pair: an int32 array (N, self.max_length), and a list with the number of characters of each word, at most
+            ``self.max_length - 2``. Rows of longer words have no end token, but one more character.
         """
         return encode_with_marks(gts, self.vocab, self.max_length - 2)
 
