@@ -178,6 +178,22 @@ def test_boxes_that_a_hook_moves_and_adds() -> None:
     assert all(0 < word.objectness_score <= 1 for word in words)
 
 
+@pytest.mark.parametrize("straight", [True, False])
+@pytest.mark.parametrize("make", ["default", "docTR"])
+def test_boxes_that_a_hook_moves_a_little_keep_their_scores(make: str, straight: bool) -> None:
+    require_weights()
+    options = {"assume_straight_pages": straight}
+    default = make == "default"
+    read = ocr_predictor(pretrained=True, shorter_side=192, **options) if default else predictor(**options)
+    top, *others = sorted({word.objectness_score for word in words_of(read([PAGE]))})
+    assert len(others) == 2
+    # The order changes as well, and the new box is where no text is.
+    new = np.array([[0.6, 0.8, 0.9, 0.9]])
+    new = new if straight else new[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+    read.add_hook(lambda pages: [np.concatenate([new, page[::-1] + 0.004]) for page in pages])
+    assert {word.objectness_score for word in words_of(read([PAGE]))} - {1.0} == {top, *others}
+
+
 def test_boxes_without_pixels_do_not_shift_the_scores_of_others() -> None:
     read = predictor()
     nothing = np.array([[0.3, 0.3, 0.3, 0.3], [1.2, 0.1, 1.4, 0.2], [0.5, 0.4, 0.4, 0.3]])

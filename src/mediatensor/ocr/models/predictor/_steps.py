@@ -32,8 +32,18 @@ from ...structure import (
     find_structure,
     rules_of,
 )
+from ...utils._scores import overlaps
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners
-from .._lines.cutting import Straightening, as_quads, cut_words, map_boxes, signed_turn, straighten, turn_quads
+from .._lines.cutting import (
+    Straightening,
+    as_quads,
+    cut_words,
+    map_boxes,
+    scores_of,
+    signed_turn,
+    straighten,
+    turn_quads,
+)
 from .._lines.page_lines import ClassWords
 from .._networks.preprocessing import as_tensor
 from ..builder._document import PageWords, Structured
@@ -47,6 +57,8 @@ _MIN_PICTURE = 0.005
 _WORD_MARGIN = 0.2
 # Margin in pixels of the crop of a table for the table network.
 _TABLE_MARGIN = 20
+# A box that a hook returns is one of the detected boxes if their intersection over union is at least this.
+_MIN_HOOK_OVERLAP = 0.25
 
 Hook = Callable[[Any], Any]
 IgnoredRegion = Sequence[float]  # xmin, ymin, xmax, ymax, relative to the page
@@ -155,19 +167,27 @@ def _add_scores(
     """Add scores to the boxes that a hook returned for one page.
 
     ``offered`` are the boxes that were passed to the hook, without scores, and ``boxes`` are the same boxes with
-    scores. Boxes in ``changed`` that equal an offered box keep its score. All other boxes get the score 1.
+    scores. Boxes in ``changed`` that equal an offered box keep its score. A box that was moved or resized a little gets
+    the score of the offered box that it overlaps most. All other boxes get the score 1.
     """
+    changed = changed.astype(offered.dtype)
+    pairs = overlaps(offered, changed, use_polygons=changed.ndim == 3)
+    order = np.lexsort((-pairs.iou, pairs.second))
+    best = order[np.unique(pairs.second[order], return_index=True)[1]]
+    best = best[pairs.iou[best] >= _MIN_HOOK_OVERLAP]
+    scores = np.ones(len(changed), dtype=boxes.dtype)
+    scores[pairs.second[best]] = scores_of(boxes)[pairs.first[best]]
+    places, column = changed, scores[:, None]
+    if boxes.ndim == 3:
+        places = changed if changed.ndim == 3 else boxes_to_polygons(changed)
+        column = np.stack([np.zeros_like(scores), scores], axis=1)[:, None]
+    scored: npt.NDArray[np.floating] = np.concatenate([places, column], axis=1)
     known = {place.tobytes(): box for place, box in zip(offered, boxes, strict=True)}
-    rows = []
-    for place in changed.astype(offered.dtype):
+    for index, place in enumerate(changed):
+        # A straight box that is not changed stands for a quad.
         if (box := known.get(place.tobytes())) is not None:
-            rows.append(box)
-        elif boxes.ndim == 3:
-            quad = place if place.ndim == 2 else boxes_to_polygons(place[None])[0]
-            rows.append(np.concatenate([quad, [[0.0, 1.0]]]))
-        else:
-            rows.append(np.concatenate([place, [1.0]]))
-    return np.array(rows).reshape(-1, *boxes.shape[1:])
+            scored[index] = box
+    return scored
 
 
 def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
