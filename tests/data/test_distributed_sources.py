@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from lerobot_files import DEPTH, DEPTH_STILL, LANGUAGE, STILL, TOP, WRIST, write_lerobot
-from mediatensor.datasets import AudioClips, LeRobotClips, Sample, VideoClips
+from mediatensor.datasets import AudioClips, LeRobotClips, Sample, VideoClips, as_items
 from mediatensor.distributed import AudioReader, ClipDecoder, LeRobotReader, clip_rows
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.transforms import Letterbox, Resize
@@ -92,6 +92,13 @@ def test_rows_match_a_dataset_of_the_same_source(name: str, folder: Path) -> Non
             assert result["label"][place] == expected.label
         for extra in ("class_name", "place"):
             assert extra not in expected.extra or result[extra][place] == expected.extra[extra]
+
+
+@pytest.mark.parametrize("name", ["shard.tar", "table.parquet", "{table,packed}.parquet"])
+def test_labels_of_a_function_leave_the_media_where_they_are(name: str, folder: Path) -> None:
+    plain = clip_rows(folder / name)
+    rows = clip_rows(as_items(folder / name, kind="video", label=lambda item: item.label + 7))
+    assert rows == [{**row, "label": row["label"] + 7} for row in plain]
 
 
 def test_a_file_within_another_stays_open_for_its_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +179,10 @@ def test_an_unreadable_file_is_an_error_of_its_row(folder: Path, tmp_path: Path)
 
 def test_sources_that_only_this_process_can_open_are_refused(folder: Path) -> None:
     datasets = pytest.importorskip("datasets")
-    with pytest.raises(InvalidArgumentError, match="Hugging Face"):
-        clip_rows(datasets.Dataset.from_list([{"video": "a.mp4"}]))
+    rows = datasets.Dataset.from_list([{"video": "a.mp4"}])
+    for source in (rows, as_items(rows, kind="video", label=lambda item: 1)):
+        with pytest.raises(InvalidArgumentError, match="Hugging Face"):
+            clip_rows(source)
     with pytest.raises(InvalidArgumentError, match="Rename"):
         clip_rows([{"path": "a.mp4", "row": 3}])
     with pytest.raises(InvalidArgumentError, match="'label'"):

@@ -291,7 +291,7 @@ def references_of(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
     The columns are ``path``, the segment, the label, ``extra``, and any `REFERENCE_COLUMNS` that are needed. Only bytes
     in memory are included, in the column ``bytes``.
     """
-    if isinstance(items, HuggingFaceItems):
+    if isinstance(items.unlabelled if isinstance(items, LabelledItems) else items, HuggingFaceItems):
         raise InvalidArgumentError(
             "The source is a Hugging Face dataset, whose rows are in memory or in a cache of this machine. Write it "
             "with to_parquet and pass that file, or pass its bytes to Ray with ray.data.from_huggingface."
@@ -341,6 +341,8 @@ def _files_of_source(source: Any) -> Iterator[str]:
 
 def item_alone(items: Sequence[Item], number: int) -> Item:
     """Return the item at an index. If it is a value in a Parquet file, another machine can open its source."""
+    if isinstance(items, LabelledItems):
+        return items.labelled(item_alone(items.unlabelled, number))
     if isinstance(items, ParquetShards):
         items, number = items.place(number)
     return items.reference(number) if isinstance(items, ParquetItems) else items[number]

@@ -179,8 +179,11 @@ class LabelledItems(LazyItems):
     def __len__(self) -> int:
         return len(self._items)
 
+    def labelled(self, item: Item) -> Item:
+        return with_label(item, self._label)
+
     def _make(self, index: int) -> Item:
-        return with_label(self._items[index], self._label)
+        return self.labelled(self._items[index])
 
 
 def with_label(item: Item, label: Callable[[Item], Any]) -> Item:
