@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import shutil
 import tarfile
@@ -185,6 +186,10 @@ def test_sources_that_only_this_process_can_open_are_refused(folder: Path) -> No
             clip_rows(source)
     with pytest.raises(InvalidArgumentError, match="Rename"):
         clip_rows([{"path": "a.mp4", "row": 3}])
+    rows = [{"path": "a.mp4", "start_seconds": 2.5}, {"path": "b.mp4", "start_seconds": math.nan}]
+    assert [row["start_seconds"] for row in clip_rows(rows)] == [2.5, None]
+    with pytest.raises(InvalidArgumentError, match=r"a\.mp4 has a column 'start_seconds'.*Rename"):
+        clip_rows(as_items(rows, kind="video", segments=False))
     with pytest.raises(InvalidArgumentError, match="'label'"):
         clip_rows(folder / "classes", label=[1, 2, 3, 4])
 

@@ -18,6 +18,7 @@ from ..._engine.sources.source import PathSource, Source, SpanSource
 from ...errors import InvalidArgumentError, SourceNotFoundError, SourceTypeError
 from . import manifests
 from .items import (
+    SEGMENT_COLUMNS,
     Item,
     LabelledItems,
     ListedItems,
@@ -41,7 +42,7 @@ from .parquet import (
     items_of_parquet,
     items_of_parquet_shards,
 )
-from .rows import Columns, TableItems, item_of_row, media_source
+from .rows import Columns, TableItems, is_empty_cell, item_of_row, media_source
 from .tar_format import TarMember
 from .tar_shards import TarItems, shard_names
 
@@ -349,19 +350,22 @@ def item_alone(items: Sequence[Item], number: int) -> Item:
 
 
 def _columns_of(item: Item) -> dict[str, Any]:
-    reserved = _RESERVED_COLUMNS if item.label is None else _RESERVED_COLUMNS | {"label"}
+    reserved = set(_RESERVED_COLUMNS)
+    if item.label is not None:
+        reserved.add("label")
+    bounds = {name: getattr(item, name) for name in SEGMENT_COLUMNS}
+    # With ``segments=False``, such a column has no bound, but the other machine would take it for one.
+    reserved.update(name for name, bound in bounds.items() if bound is None and not is_empty_cell(item.extra.get(name)))
     conflicts = sorted(reserved & item.extra.keys())
     if conflicts:
         raise InvalidArgumentError(
-            f"{item.name} has a column {conflicts[0]!r}, a name that is reserved for the place or the label of the "
-            "file. Rename the column in the source."
+            f"{item.name} has a column {conflicts[0]!r}, a name that is reserved for the place, the segment or the "
+            "label of the file. Rename the column in the source."
         )
     columns = {**place_of(item), **({} if item.label is None else {"label": item.label}), **item.extra}
-    for name in ("start_seconds", "end_seconds"):
-        if (seconds := getattr(item, name)) is not None:
-            columns[name] = seconds  # the parsed value
-        elif columns.get(name) == "":
-            columns[name] = None  # an empty field in a column of numbers of a manifest
+    for name, bound in bounds.items():
+        if bound is not None or name in columns:
+            columns[name] = bound  # the parsed value, or None for an empty field in a column of numbers
     return columns
 
 
