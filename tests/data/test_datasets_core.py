@@ -148,6 +148,23 @@ def test_a_spec_gives_the_same_anywhere(videos: list[Path]) -> None:
         assert (alone.row, alone.epoch, alone.source) == (row, 3, str(videos[row // 3]))
 
 
+def test_a_row_does_not_depend_on_the_types_of_its_numbers(videos: list[Path]) -> None:
+    rows = VideoClips(videos, num_frames_per_clip=2, seed=np.int16(5))
+    row, epoch, visit = np.int64(1), np.int32(2), np.uint8(3)
+    starts = [
+        float(sample.frames.pts_seconds[0])
+        for sample in (
+            rows.spec(1, 2, 3).load(),
+            rows.spec(row, epoch, visit).load(),
+            rows[RowKey(row, epoch, visit)],  # type: ignore[arg-type]
+        )
+    ]
+    assert len(set(starts)) == 1
+    for wrong in ((1, -1), (1, 0.5), (1, 0, -1)):
+        with pytest.raises(InvalidArgumentError, match="must be a whole number"):
+            rows.spec(*wrong)  # type: ignore[arg-type]
+
+
 def test_reading_leaves_the_generators_alone(videos: list[Path]) -> None:
     rows = dataset(videos)
 

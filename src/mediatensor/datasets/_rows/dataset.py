@@ -196,7 +196,9 @@ class MediaDataset(Dataset[Sample | Skipped]):
         index %= len(self)
         file = int(np.searchsorted(self._row_ends, index, side="right"))
         part = index - (int(self._row_ends[file - 1]) if file else 0)
-        epoch = self.epoch if epoch is None else epoch
+        # Plain integers, because the random numbers depend on their text.
+        epoch = self.epoch if epoch is None else checked_epoch(epoch)
+        visit = whole_number("visit", visit, at_least=0)
         return RowSpec(self.items[file], part, self.recipe, self.seed, epoch, index, visit=visit)
 
     def _substitute(self, spec: RowSpec, attempt: int) -> RowSpec:
