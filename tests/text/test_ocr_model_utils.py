@@ -6,7 +6,9 @@ import copy
 import hashlib
 import importlib.util
 import itertools
+import logging
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,6 +172,44 @@ def test_nearest_letters_ignore_marks_and_scripts() -> None:
             model.linear.bias.data.zero_()
             model.linear.bias.data[model.vocab.index(char)] = 5.0
             assert read(model, 1) == [target]
+
+
+def test_nearest_characters_have_the_same_ascii_form() -> None:
+    # What docTR 1.1.0 returns: "€" is EUR, "ß" is ss, "ж" is zh and "Γ" is G in ASCII.
+    closest = {"€": "E", "ß": "s", "ж": "z", "Γ": "g", "“": '"', "³": "3", "a": "ä"}
+    model = small_crnn('eEsSzg"3ä' + "".join(closest) + "ф")
+    with add_whitelist(model, 'eEsSzg"3ä', strategy="nearest"):
+        model.linear.weight.data.zero_()
+        for char, target in closest.items():
+            model.linear.bias.data.zero_()
+            model.linear.bias.data[model.vocab.index(char)] = 5.0
+            assert read(model, 1) == [target]
+
+
+def test_ascii_forms_need_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anyascii", None)
+    with pytest.raises(ImportError, match=r"mediatensor\[ocr\]"):
+        add_whitelist(small_crnn(), "ab", strategy="nearest")
+    with add_whitelist(small_crnn(), "ab", strategy="nearest", mapping="weights"), add_whitelist(small_crnn(), "ab"):
+        pass
+
+
+def test_restrictions_are_logged_on_request() -> None:
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("mediatensor")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        for verbose in (False, True):
+            add_whitelist(small_crnn(), "ab", strategy="nearest", verbose=verbose)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+    assert messages == [
+        "CRNN: 2 of 9 characters are allowed, 7 are forbidden, and 2 of these are passed to another character"
+    ]
 
 
 def test_nearest_weights_have_the_same_direction() -> None:

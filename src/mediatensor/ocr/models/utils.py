@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import functools
 import importlib.util
+import logging
 import os
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -20,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 from ..._engine.common.checks import shown
 from ..._engine.sources.output_files import writing
 from ...errors import InvalidArgumentError, MissingDependencyError
+from ..utils._scores import to_ascii
 from ._networks.blocks import conv_sequence_pt
 from ._networks.transfers import uncompiled_module
 from ._networks.weights import load_pretrained_params
@@ -33,9 +32,10 @@ __all__ = [
     "set_device_and_dtype",
 ]
 
+logger = logging.getLogger(__name__)
+
 _STRATEGIES = ("mask", "nearest")
 _MAPPINGS = ("anyascii", "weights")
-_LETTER_WITH_MARK = re.compile(r"(?:LATIN|CYRILLIC) (SMALL|CAPITAL) LETTER (?:DOTLESS )?(\w+)(?: WITH .+)?")
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -103,6 +103,7 @@ def add_whitelist(
     *,
     strategy: str = "mask",
     mapping: str | Mapping[str, str] | None = None,
+    verbose: bool = False,
 ) -> WhitelistHandle:
     """Restrict a recogniser to some of the characters of its vocabulary.
 
@@ -120,9 +121,11 @@ def add_whitelist(
         strategy: With ``"mask"``, the model returns the allowed character with the highest score. With ``"nearest"``,
             each forbidden character first passes its score to the closest allowed character, so that the model returns
             ``a`` for ``ä``.
-        mapping: How ``"nearest"`` finds the closest character. ``"anyascii"`` (or ``None``) compares letters without
-            their accents. ``"weights"`` compares the directions of their weights in the last layer. A dict maps
-            forbidden to allowed characters; letters that it lacks are compared without accents.
+        mapping: How ``"nearest"`` finds the closest character. ``"anyascii"`` (or ``None``) compares the ASCII forms of
+            characters. If none is equal, the form in lower case is compared, then its first letter. ``"weights"``
+            compares the directions of their weights in the last layer. A dict maps forbidden to allowed characters;
+            ASCII forms are compared for characters that it lacks.
+        verbose: Log how many characters are allowed, forbidden, and passed to another character.
 
     Returns:
         A `WhitelistHandle` that removes the restriction: call ``remove()``, or use it in a ``with`` statement.
@@ -130,6 +133,7 @@ def add_whitelist(
     Raises:
         InvalidArgumentError: ``strategy`` or ``mapping`` is invalid, the model is not a recogniser, or none of the
             allowed characters is in its vocabulary.
+        MissingDependencyError: ``mapping`` needs ASCII forms, and anyascii is not installed.
 
     Example::
 
@@ -160,6 +164,12 @@ def add_whitelist(
     else:
         closest = _find_closest_letters(vocab, allowed) | (dict(mapping) if isinstance(mapping, Mapping) else {})
     restriction = _make_restriction(vocab, allowed, closest, layer.out_features, offset)
+    if verbose:
+        num_forbidden, num_moved = int(restriction.forbidden.sum()), len(restriction.sources)
+        logger.info(
+            "%s: %d of %d characters are allowed, %d are forbidden, and %d of these are passed to another character",
+            *(type(recognizer).__name__, len(vocab) - num_forbidden, len(vocab), num_forbidden, num_moved),
+        )
     return WhitelistHandle([layer.register_forward_hook(restriction)])
 
 
@@ -197,32 +207,25 @@ def _make_restriction(
 
 
 def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]:
-    """Map each character of ``vocab`` that is not allowed to the allowed character with the same base letter.
+    """Map each character of ``vocab`` that is not allowed to the allowed character with the same ASCII form.
 
-    Characters without such a counterpart are left out.
+    As in docTR, the lower case and the first letter of the form are tried next. Characters without such a counterpart
+    are left out.
     """
-    by_letter: dict[str, str] = {}
+    by_form: dict[str, str] = {}
     for char in vocab:
-        # The base letter is preferred to its accented forms; otherwise the first allowed form is used.
-        if char in allowed and (_bare_letter(char) == char or _bare_letter(char) not in by_letter):
-            by_letter[_bare_letter(char)] = char
+        # An ASCII character is preferred to others of its form; otherwise the first allowed one is used.
+        if char in allowed and (char.isascii() or to_ascii(char) not in by_form):
+            by_form[to_ascii(char)] = char
     closest = {}
     for char in vocab:
-        bare = _bare_letter(char)
-        target = by_letter.get(bare) or by_letter.get(bare.lower())
-        if char not in allowed and target is not None:
+        if char in allowed:
+            continue
+        form = to_ascii(char)
+        target = by_form.get(form) or by_form.get(form.lower()) or by_form.get(form[:1])
+        if target is not None:
             closest[char] = target
     return closest
-
-
-@functools.lru_cache(maxsize=4096)
-def _bare_letter(char: str) -> str:
-    """Remove accents and strokes from a letter, and convert Cyrillic letters to the Latin letter with the same name."""
-    base = unicodedata.normalize("NFKD", char)[:1]
-    named = _LETTER_WITH_MARK.fullmatch(unicodedata.name(base, ""))
-    if named is None or len(named[2]) > 1:
-        return base
-    return named[2].lower() if named[1] == "SMALL" else named[2]
 
 
 def _find_closest_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:

@@ -319,11 +319,12 @@ def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
     """
     if word1 == word2:
         return True, True, True, True
-    plain1, plain2 = _to_ascii(word1), _to_ascii(word2)
+    plain1, plain2 = to_ascii(word1), to_ascii(word2)
     return False, word1.lower() == word2.lower(), plain1 == plain2, plain1.lower() == plain2.lower()
 
 
-def _to_ascii(text: str) -> str:
+def to_ascii(text: str) -> str:
+    """Return the ASCII form of a text, such as "EUR" for "€", or raise an error if anyascii is not installed."""
     if text.isascii():
         return text
     try:
