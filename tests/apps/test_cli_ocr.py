@@ -324,6 +324,15 @@ def test_stored_pages_are_loaded_once(
     assert (tmp_path / "scan.txt").read_text().split() == ["level", "10", "level", "20", "level", "30"]
 
 
+def test_other_files_in_the_folder_of_pages_stay(tmp_path: Path, predictor: FakePredictor) -> None:
+    source, folder = write_tiff(tmp_path / "scan.tif", [10, 20]), tmp_path / ".scan.pages"
+    folder.mkdir()
+    for name in ("mine.pdf", "old.page"):
+        (folder / name).write_bytes(b"mine")
+    assert run(source, "-o", tmp_path) == 0
+    assert names(folder) == ["mine.pdf", "old.page"]
+
+
 def test_stored_page_without_its_picture_is_read_again(tmp_path: Path, seeing_predictor: FakePredictor) -> None:
     source, out = write_tiff(tmp_path / "scan.tif", [100, 150, 200]), tmp_path / "out"
     options = (source, "-o", out, "--format", "pdf", "--redact-region", "0.1,0.2,0.2,0.4")

@@ -267,7 +267,9 @@ class PageStore:
 
     def clear(self) -> None:
         if self._folder.is_dir():
-            for path in [self._folder / _KEY_FILE, *self._folder.glob("*.page"), *self._folder.glob("*.pdf")]:
+            number = "[0-9]" * 8
+            stored = [*self._folder.glob(f"{number}.page"), *self._folder.glob(f"{number}.pdf")]
+            for path in [self._folder / _KEY_FILE, *stored]:
                 path.unlink(missing_ok=True)
             with suppress(OSError):  # keep the folder if it has other files
                 self._folder.rmdir()
