@@ -24,6 +24,7 @@ from mediatensor.ocr import DocumentFile, models
 from mediatensor.ocr.io import Block, Document, Line, Page, Word
 from ocr_pages import render_text
 from places import file_size_limit, in_child, needs_fork
+from range_server import serve
 
 FORMATS = ("txt", "json", "md", "html", "hocr", "alto", "tsv")
 #: The record of how the outputs of a folder were made.
@@ -360,6 +361,26 @@ def test_pages_that_were_kept_for_something_else_are_not_used(
     predictor.levels_read.clear()
     assert run(source, "-o", tmp_path, *(["--rotated"] if change == "option" else [])) == 0
     assert predictor.levels_read == [11 if change == "source" else 10, 20]
+
+
+def test_remote_document_is_read_again_if_it_has_changed(tmp_path: Path, predictor: FakePredictor) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "web").mkdir()
+    with serve(tmp_path / "web") as server:
+        url = f"{server.url}/scan.tif"
+        write_tiff(tmp_path / "web" / "scan.tif", [10, 20])
+        predictor.failing[20] = KeyboardInterrupt()
+        assert run(url, "-o", out) == 130
+        predictor.failing.clear()
+        write_tiff(tmp_path / "web" / "scan.tif", [30, 20, 40])
+        assert run(url, "-o", out) == 0
+        assert (out / "scan.txt").read_text().split()[1::2] == ["30", "20", "40"]
+        predictor.levels_read.clear()
+        assert run(url, "-o", out) == 0
+        assert not predictor.levels_read
+        server.fault = "other tag"
+        assert run(url, "-o", out) == 0
+        assert predictor.levels_read == [30, 20, 40]
 
 
 def test_a_complete_document_is_read_again_only_when_asked(

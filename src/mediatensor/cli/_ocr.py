@@ -238,7 +238,7 @@ class _Run:
         """Return the source of a task, and all options that affect its outputs. If it changes, they are outdated."""
         if task.is_video:
             return self._videos.key(task, path)
-        return source_key(task.source, path) | {"options": self._options, "pages": self._args.pages}
+        return source_key(task, path) | {"options": self._options, "pages": self._args.pages}
 
     def _is_again(self, task: Task) -> bool:
         """Return whether an interrupted run has read pages of this document. All outputs are then written again."""
@@ -409,7 +409,7 @@ class LineExporter:
                 "Lines are cut out of pages: read frames of a video as pages with --every SECONDS."
             )
         name = shown_name(task.source)
-        key = source_key(task.source, path) | {"options": self._options, "pages": self._args.pages}
+        key = source_key(task, path) | {"options": self._options, "pages": self._args.pages}
         if not self._args.overwrite and self._is_complete(task.source, key):
             emit(f"kept the lines of {name}: they are complete (--overwrite reads it again)", self._messages)
             return 0

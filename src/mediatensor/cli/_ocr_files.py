@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._engine.common.devices import checked_device
+from .._engine.common.locks import cached_property
 from .._engine.common.messages import counted, json_bytes
 from .._engine.images.formats import NUM_SNIFFED_BYTES, sniff
+from .._engine.sources.source import remote_version
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
 from . import _text
@@ -155,6 +157,11 @@ class Task:
     stem: str
     formats: tuple[str, ...] = ("txt",)
     is_video: bool = False
+
+    @cached_property
+    def remote_version(self) -> str | None:
+        """The version of a file behind a URL; ``None`` if its server states none, and for all other sources."""
+        return remote_version(self.source) if "://" in self.source else None
 
     def output(self, kind: str) -> Path:
         return self.folder / f"{self.stem}{(FORMATS | VIDEO_FORMATS)[kind]}"

@@ -41,12 +41,13 @@ _STATE_TYPES = {
 }  # fmt: skip
 
 
-def source_key(source: str, path: str) -> dict[str, Any]:
+def source_key(task: Task, path: str) -> dict[str, Any]:
     """Return the part of a key that identifies the source: its name and the state of its file.
 
     The state is the file's size and time of change; for standard input, it is a hash of the content, which is read from
-    ``path``.
+    ``path``; for a URL, it is the version that the server states, or ``None``.
     """
+    source = task.source
     state: list[Any] | None = None
     if source == STANDARD:
         with open(path, "rb") as file:
@@ -54,12 +55,15 @@ def source_key(source: str, path: str) -> dict[str, Any]:
     elif os.path.exists(source):
         status = os.stat(source)
         source, state = os.path.abspath(source), [status.st_size, status.st_mtime_ns]
+    elif task.remote_version is not None:
+        state = [task.remote_version]
     return {"source": source, "state": state}
 
 
 def source_of(task: Task) -> str:
     """Return the source of a task as `source_key` stores it. If it is an existing file, its path is absolute."""
-    return STANDARD if task.source == STANDARD else str(source_key(task.source, task.source)["source"])
+    is_file = task.source != STANDARD and os.path.exists(task.source)
+    return os.path.abspath(task.source) if is_file else task.source
 
 
 def _seal(data: bytes) -> bytes:

@@ -81,7 +81,7 @@ class VideoWriter:
 
     def key(self, task: Task, path: str) -> dict[str, Any]:
         """Return the source of a video and all options that affect its outputs."""
-        return source_key(task.source, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
+        return source_key(task, path) | {"options": self._reader.options() | {"kinds": self._args.kinds}}
 
     def write(self, task: Task, path: str) -> int:
         key, overwrite = self.key(task, path), self._args.overwrite
@@ -89,7 +89,7 @@ class VideoWriter:
         if not missing:
             return 0
         name = shown_name(os.path.basename(task.source))
-        store = ProgressStore(task, {**source_key(task.source, path), "options": self._reader.options()})
+        store = ProgressStore(task, {**source_key(task, path), "options": self._reader.options()})
         if overwrite:
             store.clear()
         with self._reader.read(path, name, store) as reading:

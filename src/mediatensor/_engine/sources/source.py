@@ -418,18 +418,25 @@ def stamp_of(file: str | int) -> tuple[int, int] | None:
 def remote_version(url: str) -> str | None:
     """Return a text that changes when a remote file changes; ``None`` if the server does not state a version.
 
-    The text has the size of the file and, if the server states it, its tag or the time of its last change. A file that
-    cannot be opened, or only by FFmpeg, has no version.
+    The text has the size of the file and, if the server states it, its tag or the time of its last change. A URL that
+    only FFmpeg can open has no version, and neither has a file that cannot be opened.
     """
     try:
         source = make_source(url)
-        opened = source.open()
+        if isinstance(source, FsspecSource):
+            source.open().close()
+            return str(source._version)
     except MediaTensorError:
         return None
-    if isinstance(opened, str):
+    if not isinstance(source, UrlSource) or not is_plain_http(url):
         return None
-    opened.close()
-    return str(source._version) if isinstance(source, _RemoteSource) else None
+    server = HttpRanges(url)
+    try:
+        server.fetch(0, 1)
+    except HttpError:
+        return None
+    server.close()
+    return str(server.version)
 
 
 def _digest(data: bytes) -> bytes:
