@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import sound
 from audio_exactness import Truth, assert_range, assert_same, find_truth, samples_of_range
 from media_audio import DAMAGED_CLIPS, SOUND_CLIPS
+from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import OutOfRangeError
 
 _GAPS = [name for name in SOUND_CLIPS if name.startswith("gap_")]
@@ -203,6 +204,13 @@ def test_ranges_of_streams_with_gaps(name: str, sound_folder: Path) -> None:
         across = decoder.get_samples_played_in_range(left - 0.1, back + 0.1).data.numpy()
         assert abs(across.shape[1] - 0.2 * rate) <= 2 * tick, "missing samples do not count"
         assert decoder.get_samples_played_in_range(left + 0.1, back - 0.1).data.shape[1] == 0
+        (after, in_several) = decoder.get_samples_played_in_ranges([(left + 0.1, back + 0.1), (back, back + 0.1)])
+        assert after.pts_seconds == pytest.approx(back, abs=tick / rate), "the time of the first sample"
+        assert after.data.shape[1] == pytest.approx(0.1 * rate, abs=tick)
+        assert abs(after.data.shape[1] - in_several.data.shape[1]) <= tick
+        with AudioDecoder(truth.path, sample_rate=rate * 2 // 3) as resampled:
+            later = resampled.get_samples_played_in_range(left + 0.1, back + 0.1)
+        assert later.pts_seconds == pytest.approx(back, abs=2 * tick / rate)
         edges = np.linspace(linear.begin_seconds, linear.begin_seconds + linear.num_samples / rate + 0.6, 9)
         tiles = [
             decoder.get_samples_played_in_range(start, stop).data.numpy() for start, stop in pairwise(edges.tolist())

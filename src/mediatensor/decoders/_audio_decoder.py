@@ -166,7 +166,8 @@ class AudioDecoder(Closing):
                 If it equals the start, the result is empty.
 
         Returns:
-            `AudioSamples`: ``data`` float32 (channels, samples) in [-1, 1], and the time of the first sample.
+            `AudioSamples`: ``data`` float32 (channels, samples) in [-1, 1], and the time of the first sample, which is
+            later than the start if the range starts before the stream or in a gap of the time stamps.
 
         Raises:
             InvalidArgumentError: if a time is not finite, or start > stop.
@@ -284,7 +285,9 @@ class AudioDecoder(Closing):
         if plan.first == plan.last:
             data = torch.empty((output.num_channels, 0), dtype=torch.float32, device="cpu")
         else:
-            data = handle.read(plan, self.metadata.duration_seconds)
+            data, first = handle.read(plan, self.metadata.duration_seconds)
+            if first > plan.first:  # the range starts in a gap
+                pts_seconds = begin + first / output.sample_rate
             if data.shape[1] == 0 and start is not None and handle.is_at_end:
                 raise no_samples_error(start, stop, self.metadata.end_stream_seconds)
         return AudioSamples(data, pts_seconds, data.shape[1] / output.sample_rate, output.sample_rate)
@@ -324,7 +327,7 @@ class AudioDecoder(Closing):
                 start = begin + number * step
                 with stages.DECODE, decoder._pool.borrow() as handle:
                     try:
-                        chunk = decoder._samples(handle, start, start + seconds)
+                        chunk = replace(decoder._samples(handle, start, start + seconds), pts_seconds=start)
                     except OutOfRangeError:  # the previous chunk ended with the stream
                         return
                     is_last = handle.is_at_end

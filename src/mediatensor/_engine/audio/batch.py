@@ -38,18 +38,26 @@ _QUEUE_LENGTH = 1 << 15
 _MAX_LEAPS = 1000
 
 
-def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Tensor:
+def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> tuple[Tensor, int]:
     """Convert decoded frames to the rate and the channels of the output, and join them to one float32 tensor.
 
     ``slices`` are the decoded frames, in order. Together they have the samples [plan.start, plan.stop) of the stream.
-    Return the samples [plan.first, plan.last) of the output, as (channels, samples). ``expected_length`` is an estimate
-    of the number of decoded samples, for allocating memory.
+    Return the samples [plan.first, plan.last) of the output, as (channels, samples), and the number of the first one,
+    which is greater than ``plan.first`` after a gap. ``expected_length`` is an estimate of the number of decoded
+    samples, for allocating memory.
     """
-    parts = [run.part(plan.first, plan.last) for run in _runs(slices, plan, expected_length)]
+    parts: list[NDArray[np.float32]] = []
+    first = plan.first
+    for run in _runs(slices, plan, expected_length):
+        part = run.part(plan.first, plan.last)
+        if part.shape[1]:
+            if not parts:
+                first = max(first, run.output_begin)
+            parts.append(part)
     if len(parts) == 1:
-        return torch.from_numpy(parts[0])
+        return torch.from_numpy(parts[0]), first
     empty_part = np.empty((plan.output.num_channels, 0), np.float32)
-    return torch.from_numpy(np.concatenate([empty_part, *parts], axis=1))
+    return torch.from_numpy(np.concatenate([empty_part, *parts], axis=1)), first
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
@@ -273,12 +281,12 @@ class AudioHandle:
         self.idle_since = 0.0
         self._may_have_threads = num_threads is None and has_frame_threads(self.stream.codec)
 
-    def read(self, plan: SamplePlan, duration_seconds: float | None) -> Tensor:
+    def read(self, plan: SamplePlan, duration_seconds: float | None) -> tuple[Tensor, int]:
         """Decode the samples that a plan selects, as float32 of shape (channels, samples).
 
-        The result is shorter than planned if the stream ends early. ``duration_seconds`` is the stream's duration
-        according to the file's header. Raises `DecodeError` if a packet that contains samples of the range cannot be
-        decoded.
+        Return them, and the number of the first one in the output. There are fewer samples than planned if the stream
+        ends early, or its time stamps have a gap. ``duration_seconds`` is the stream's duration according to the file's
+        header. Raises `DecodeError` if a packet that contains samples of the range cannot be decoded.
         """
         start = plan.start or 0
         if plan.stop is None:
@@ -292,7 +300,7 @@ class AudioHandle:
         stream = self.stream
         while True:
             try:
-                samples = samples_of(stream.slices(plan), plan, length)
+                found = samples_of(stream.slices(plan), plan, length)
             except UnknownPositionError:
                 # A second stream with its own reader decodes this range. The first stream can still seek for later
                 # ranges, so that their samples do not depend on this call.
@@ -303,7 +311,7 @@ class AudioHandle:
                 continue
             else:
                 self.is_at_end = stream.is_at_end
-                return samples
+                return found
 
     def _take_threads(self) -> None:
         self.lease = lease_threads(reclaim_threads)
