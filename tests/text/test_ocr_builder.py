@@ -74,6 +74,17 @@ def test_lines_do_not_depend_on_the_turn_of_the_page(angle: float) -> None:
     assert lines_of(DocumentBuilder()(**arguments_of(words.quads(angle), words.texts, shape))) == expected
 
 
+@pytest.mark.parametrize("angle", [2, 12, -25, 93])
+@pytest.mark.parametrize("name", PAGES)
+def test_straight_boxes_do_not_change_the_lines_of_rotated_words(name: str, angle: float) -> None:
+    """Where docTR computes lines from the straight boxes: 55 lines instead of 25 for two columns that slope by 5."""
+    words = PAGES[name]()
+    arguments = arguments_of(words.quads(angle), words.texts)
+    lines = [lines_of(DocumentBuilder(export_as_straight_boxes=straight)(**arguments)) for straight in (False, True)]
+    assert lines[0] == lines[1]
+    assert sum(map(len, lines[1])) == len(set(words.lines.tolist()))
+
+
 def test_upside_down_words_do_not_turn_the_page() -> None:
     words = one_column()
     quads = words.quads(180)
