@@ -17,8 +17,9 @@ import os
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ MAX_FRAMES_PER_CALL = 1 << 20
 MAX_SAMPLES_PER_CALL = 1 << 31
 
 F = TypeVar("F", bound=Callable[..., Any] | None)
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _SHORT = reprlib.Repr()
@@ -191,6 +193,58 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
     if is_series and not isinstance(values, (str, bytes, bytearray)):
         return list(values)
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
+
+
+def number_array(name: str, value: Any) -> NDArray[Any]:
+    """Return an array of numbers, or a list of numbers as an array. Raise for all other values."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # lists of different lengths; tensors on a device
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "biuf" or array.ndim == 0:
+        raise InvalidArgumentError(f"{name} must be an array of numbers (got {shown(value)}).")
+    return array
+
+
+def image_size(name: str, value: Any) -> tuple[float, float]:
+    """Return ``value`` as a tuple (height, width). Raise unless it has two numbers."""
+    size = finite_numbers(value)
+    if len(size) != 2:
+        raise InvalidArgumentError(f"{name} must be (height, width) (got {shown(value)}).")
+    return size[0], size[1]
+
+
+def checked(**checks: Callable[[str, Any], Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a function so that arguments are checked and converted before each call.
+
+    Each item of ``checks`` is for the parameter of that name. It is a function such as `finite_number`, which takes the
+    name and the value, and returns the value to pass on, or raises an error.
+
+    >>> @checked(angle=finite_number)
+    ... def doubled(angle: float) -> float:
+    ...     return 2 * angle
+    >>> doubled(1)
+    2.0
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        names = list(inspect.signature(function).parameters)
+        positions = [(names.index(name), name, check) for name, check in checks.items()]
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            given: list[Any] = list(args)
+            named: dict[str, Any] = dict(kwargs)
+            for position, name, check in positions:
+                if position < len(given):
+                    given[position] = check(name, given[position])
+                elif name in named:
+                    named[name] = check(name, named[name])
+            return function(*given, **named)
+
+        return call
+
+    return decorate
 
 
 def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._engine.common.checks import items_of, shown
 from ...errors import InvalidArgumentError
 from ..utils.reconstitution import synthesize_kie_page, synthesize_page
 from ..utils.visualization import visualize_kie_page, visualize_page
@@ -183,6 +184,8 @@ class KIEPage(KIEPageExportsMixin):
         unread: Sequence[UnreadLine] = (),
         fields: Sequence[Field] = (),
     ) -> None:
+        if not isinstance(predictions, Mapping):
+            raise InvalidArgumentError(f"predictions must be a dict from classes to lists (got {shown(predictions)}).")
         shared = page, page_idx, dimensions, orientation, language, error, unread, fields
         super().__init__(*shared, predictions=predictions, layout=[] if layout is None else layout)
 
@@ -228,7 +231,7 @@ class Document(DocumentExportsMixin):
     pages: list[Any]
 
     def __init__(self, pages: Sequence[PageBase]) -> None:
-        super().__init__(pages=list(pages))
+        super().__init__(pages=items_of("pages", pages, of="pages"))
 
     def show(self, **kwargs: Any) -> None:
         """Show the pages one after the other with matplotlib. See `Page.show` for the arguments."""

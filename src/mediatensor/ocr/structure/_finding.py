@@ -12,6 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._engine.common.checks import items_of, shown
+from ...errors import InvalidArgumentError
 from ._field_rules import FieldRule
 from ._fields_asked import extract_fields
 from ._fields_pairs import find_fields
@@ -236,7 +238,18 @@ def join_tables(
         last. A part is a tuple (page index, index of the table on the page, index of the first row to use). The first
         row is above 0 if the page repeats head rows, so that they are skipped. A table that does not continue on
         another page has one part.
+
+    Raises:
+        InvalidArgumentError: ``pages`` has items of another type.
     """
+    pages = items_of("pages", pages, of="pairs (content, tables)")
+    for item in pages:
+        if not (isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], PageContent)):
+            raise InvalidArgumentError(
+                f"pages must be pairs of a PageContent and a list of tables (got {shown(item)})."
+            )
+        if not isinstance(item[1], Sequence) or not all(isinstance(table, FoundTable) for table in item[1]):
+            raise InvalidArgumentError(f"the tables of a page must be a list of FoundTable (got {shown(item[1])}).")
     joined: list[list[tuple[int, int, int]]] = []
     for page, (content, tables) in enumerate(pages):
         for number, table in enumerate(tables):

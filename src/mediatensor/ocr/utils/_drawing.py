@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError, SourceNotFoundError
 from .fonts import Font, get_font
 from .geometry import boxes_to_polygons, reading_geometry
@@ -37,6 +38,8 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
         pixels = image.detach().cpu()
         pixels = pixels.permute(1, 2, 0) if pixels.ndim == 3 and pixels.shape[0] in (1, 3) else pixels
         image = (pixels.float() if pixels.dtype == torch.bfloat16 else pixels).numpy()
+    if not isinstance(image, np.ndarray):
+        raise InvalidArgumentError(f"the image of a page must be an array or a tensor (got {shown(image)})")
     if image.ndim == 2:
         image = image[..., None]
     if image.ndim != 3 or image.shape[2] not in (1, 3) or 0 in image.shape:
@@ -48,6 +51,13 @@ def as_picture(image: NDArray[Any] | torch.Tensor) -> NDArray[np.uint8]:
     if image.dtype != np.uint8:
         raise InvalidArgumentError(f"a page must be uint8, or floats in [0, 1], got {image.dtype}")
     return np.broadcast_to(image, (*image.shape[:2], 3))
+
+
+def exported_page(name: str, value: Any) -> Mapping[str, Any]:
+    """Return the result of `Page.export`. Raise for all values that are not a mapping."""
+    if not isinstance(value, Mapping):
+        raise InvalidArgumentError(f"{name} must be a dict, the result of export() of a page (got {shown(value)}).")
+    return value
 
 
 def pixel_quad(geometry: Any, size: tuple[int, int]) -> NDArray[np.float64]:

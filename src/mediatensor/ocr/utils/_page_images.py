@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
+from ..._engine.common.checks import checked, finite_number, image_size, number_array, shown
 from ...errors import InvalidArgumentError, MissingDependencyError
 
 # Outputs are computed in tiles of this size, so that a whole page is never held as floats.
@@ -141,6 +142,14 @@ def _span(positions: NDArray[np.float64], size: int) -> tuple[int, int]:
 Array = NDArray[Any]
 
 
+def _image(name: str, value: Any) -> Array:
+    image = number_array(name, value)
+    if image.ndim < 2:
+        raise InvalidArgumentError(f"{name} must be an image, an array (H, W) or (H, W, C) (got {shown(value)}).")
+    return image
+
+
+@checked(img_shape=image_size, angle=finite_number)
 def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[float, float]:
     """Return the size of the smallest upright rectangle that contains a rotated image.
 
@@ -160,6 +169,7 @@ def compute_expanded_shape(img_shape: tuple[int, int], angle: float) -> tuple[fl
     return float(width * sine + height * cosine), float(width * cosine + height * sine)
 
 
+@checked(image=_image, angle=finite_number)
 def rotate_image(image: Array, angle: float, expand: bool = False, preserve_origin_shape: bool = False) -> Array:
     """Rotate an image about its centre, counter-clockwise on screen.
 
@@ -211,6 +221,7 @@ def _about(x: float, y: float, angle: float) -> Matrix:
     return translation(x, y) @ rotation(-angle) @ translation(-x, -y)
 
 
+@checked(image=_image)
 def remove_image_padding(image: Array) -> Array:
     """Cut off the rows and columns at the border of an image that are entirely black.
 
@@ -232,6 +243,7 @@ def remove_image_padding(image: Array) -> Array:
     return image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
 
 
+@checked(page=_image, angle=finite_number)
 def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float64]]:
     """Rotate a page into the smallest image that contains all of it, and return a matrix that reverses this.
 
@@ -256,6 +268,7 @@ def straighten_page(page: Array, angle: float) -> tuple[Array, NDArray[np.float6
     return warp(page, back, (tall, wide)), back
 
 
+@checked(img=_image, boxes=number_array)
 def extract_crops(img: Array, boxes: Array) -> list[Array]:
     """Cut axis-aligned boxes out of an image.
 
@@ -291,6 +304,7 @@ def extract_crops(img: Array, boxes: Array) -> list[Array]:
     return [np.ascontiguousarray(img[top:bottom, left:right]) for left, top, right, bottom in pixels.tolist()]
 
 
+@checked(img=_image, polys=number_array)
 def extract_rcrops(
     img: Array, polys: Array, dtype: DTypeLike = np.float32, assume_horizontal: bool = False
 ) -> list[Array]:

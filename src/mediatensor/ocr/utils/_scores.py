@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._engine.common.checks import checked, number_array, real_number, shown
 from ...errors import InvalidArgumentError, MissingDependencyError
 from .geometry import boxes_around
 
@@ -36,6 +37,7 @@ class Overlaps(NamedTuple):
     iou: Floats
 
 
+@checked(boxes_1=number_array, boxes_2=number_array)
 def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
     """Return the intersection over union (IoU) of each box in ``boxes_1`` with each box in ``boxes_2``.
 
@@ -59,6 +61,7 @@ def box_iou(boxes_1: NDArray[Any], boxes_2: NDArray[Any]) -> NDArray[Any]:
     return _fill(matrix, overlaps(boxes_1, boxes_2))
 
 
+@checked(polys_1=number_array, polys_2=number_array)
 def polygon_iou(polys_1: NDArray[Any], polys_2: NDArray[Any]) -> NDArray[np.float32]:
     """Return the intersection over union (IoU) of each polygon in ``polys_1`` with each polygon in ``polys_2``.
 
@@ -191,6 +194,7 @@ def _clip(path: Floats, start: Floats, end: Floats) -> Floats:
     return np.stack([inside, crossing], axis=2).reshape(len(path), -1, 2)
 
 
+@checked(boxes=number_array, thresh=real_number)
 def nms(boxes: NDArray[Any], thresh: float = 0.5) -> list[int]:
     """Drop boxes that overlap a box with a better score (non-maximum suppression).
 
@@ -234,7 +238,7 @@ class Matches(NamedTuple):
 
 def check_threshold(iou_thresh: float) -> float:
     """Return ``iou_thresh``, or raise `InvalidArgumentError` if it is not in (0, 1]."""
-    if not 0 < iou_thresh <= 1:
+    if not 0 < real_number("iou_thresh", iou_thresh) <= 1:
         raise InvalidArgumentError(f"iou_thresh must be in (0, 1], got {iou_thresh}")
     return iou_thresh
 
@@ -299,6 +303,13 @@ def _best_of(pairs: Overlaps, group: Indices) -> Indices:
     return taken[taken >= 0]
 
 
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} must be a string (got {shown(value)}).")
+    return value
+
+
+@checked(word1=_text, word2=_text)
 def string_match(word1: str, word2: str) -> tuple[bool, bool, bool, bool]:
     """Compare two strings in four ways, from strict to lenient.
 
@@ -341,6 +352,8 @@ def _check_pairs(gt: Sequence[str], pred: Sequence[str]) -> None:
     for name, texts in (("gt", gt), ("pred", pred)):
         if isinstance(texts, str):
             raise InvalidArgumentError(f"{name} must be a list of strings, got the string {texts[:20]!r}: [{name}]?")
+        if not isinstance(texts, Sequence | np.ndarray) or not all(isinstance(text, str) for text in texts):
+            raise InvalidArgumentError(f"{name} must be a list of strings (got {shown(texts)}).")
     if len(gt) != len(pred):
         raise InvalidArgumentError(f"gt and pred must be of one length, got {len(gt)} and {len(pred)} strings")
 
@@ -400,6 +413,13 @@ class TextMatch:
         self.raw = self.caseless = self.anyascii = self.unicase = self.total = 0
 
 
+def _units(name: str, value: Any) -> Any:
+    if not isinstance(value, Sequence):
+        raise InvalidArgumentError(f"{name} must be a string or a list (got {shown(value)}).")
+    return value
+
+
+@checked(one=_units, other=_units)
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     """Return the minimum number of insertions, deletions and replacements between two sequences (Levenshtein).
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from PIL import ImageFont
 
+from ..._engine.common.checks import checked, finite_number, path_text
 from ...errors import InvalidArgumentError, SourceNotFoundError
 
 __all__ = ["Font", "get_font"]
@@ -13,6 +15,16 @@ __all__ = ["Font", "get_font"]
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
+def _family(name: str, value: Any) -> str | None:
+    return None if value is None else path_text(name, value)
+
+
+def _size(name: str, value: Any) -> Any:
+    finite_number(name, value)
+    return value
+
+
+@checked(font_family=_family, font_size=_size)
 @lru_cache(maxsize=512)
 def get_font(font_family: str | None = None, font_size: int = 13) -> Font:
     """Return a font for drawing.

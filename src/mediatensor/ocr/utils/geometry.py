@@ -13,6 +13,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._engine.common.checks import (
+    checked,
+    finite_number,
+    image_size,
+    items_of,
+    number_array,
+    real_number,
+    shown,
+)
 from ...errors import InvalidArgumentError, MissingDependencyError
 from ._page_images import (
     compute_expanded_shape,
@@ -58,6 +67,44 @@ _FEW = 9
 Array: TypeAlias = NDArray[Any]
 
 
+def _points(name: str, value: Any) -> list[Any]:
+    try:
+        points = [(x, y) for x, y in value]
+    except (TypeError, ValueError):
+        points = []
+    if not points:
+        raise InvalidArgumentError(f"{name} must be at least one point (x, y) (got {shown(value)}).")
+    return points
+
+
+def _two_points(name: str, value: Any) -> Any:
+    points = _points(name, value)
+    if len(points) != 2:
+        raise InvalidArgumentError(f"{name} must be ((xmin, ymin), (xmax, ymax)) (got {shown(value)}).")
+    return points
+
+
+def _boxes(name: str, value: Any) -> Any:
+    """Return an array of boxes as it is, and other boxes as a list of pairs of points."""
+    if isinstance(value, np.ndarray):
+        return number_array(name, value)
+    return [_two_points(name, box) for box in items_of(name, value, of="boxes")]
+
+
+def _scored_boxes(name: str, value: Any) -> list[Array]:
+    pages = [number_array(name, page) for page in items_of(name, value, of="arrays")]
+    for page in pages:
+        if page.ndim not in (2, 3):
+            raise InvalidArgumentError(f"{name} must be arrays (N, 5) or (N, 5, 2) (got {shown(page)}).")
+    return pages
+
+
+def _page_shape(name: str, value: Any) -> tuple[float, float]:
+    """Return the first two items of the shape of a page, its height and width."""
+    return image_size(name, value[:2] if isinstance(value, Sequence | np.ndarray) else value)
+
+
+@checked(bbox=_two_points)
 def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
     """Return the corners of an axis-aligned box, in docTR's order: top left, top right, BOTTOM LEFT, bottom right.
 
@@ -77,6 +124,7 @@ def bbox_to_polygon(bbox: BoundingBox) -> Polygon4P:
     return (left, top), (right, top), (left, bottom), (right, bottom)
 
 
+@checked(polygon=_points)
 def polygon_to_bbox(polygon: Sequence[Point2D]) -> BoundingBox:
     """Return the smallest axis-aligned box around a polygon with any number of points.
 
@@ -111,6 +159,7 @@ def reading_geometry(geometry: Any, turn: object) -> Any:
     return (*corners[first:], *corners[:first])
 
 
+@checked(boxes=number_array)
 def boxes_to_polygons(boxes: Array) -> Array:
     """Return the corners of axis-aligned boxes as an array (N, 4, 2), clockwise from the top left, of the same dtype.
 
@@ -156,6 +205,7 @@ def to_quad(geometry: Any) -> NDArray[np.float64]:
     return quad
 
 
+@checked(pts=number_array)
 def order_points(pts: Array) -> Array:
     """Sort corners into the order top left, top right, bottom right, bottom left.
 
@@ -191,6 +241,7 @@ def order_points(pts: Array) -> Array:
     return np.take_along_axis(quads, order[..., None], axis=1).reshape(points.shape)
 
 
+@checked(boxes=_scored_boxes)
 def detach_scores(boxes: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """Split the output of a detector into boxes and scores, page by page.
 
@@ -256,6 +307,7 @@ class MinAreaRect(NamedTuple):
         )
 
 
+@checked(points=number_array)
 def min_area_rect(points: ArrayLike) -> MinAreaRect:
     """Return the smallest rectangle, at any angle, that contains all points.
 
@@ -336,6 +388,7 @@ def _best(hull: NDArray[np.float64], axes: NDArray[np.float64]) -> MinAreaRect:
     return MinAreaRect(center, axis + 0.0, width, height)
 
 
+@checked(bboxes=_boxes)
 def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox | Array:
     """Return the smallest axis-aligned box that contains all of the given axis-aligned boxes.
 
@@ -355,6 +408,7 @@ def resolve_enclosing_bbox(bboxes: Sequence[BoundingBox] | Array) -> BoundingBox
     return polygon_to_bbox([point for box in bboxes for point in box])
 
 
+@checked(rbboxes=number_array, intermed_size=real_number)
 def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int = 1024) -> NDArray[np.float64]:
     """Return the smallest rectangle, at any angle, that contains all of the given rotated boxes.
 
@@ -385,6 +439,7 @@ def resolve_enclosing_rbbox(rbboxes: Sequence[Array] | Array, intermed_size: int
     return order_points(corners)
 
 
+@checked(points=number_array, angle=finite_number)
 def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
     """Rotate points about the origin. The rotation is counter-clockwise if the y axis points up.
 
@@ -408,6 +463,7 @@ def rotate_abs_points(points: Array, angle: float = 0.0) -> Array:
     return turned.astype(np.result_type(points.dtype, np.float32))
 
 
+@checked(geoms=number_array, angle=finite_number, img_shape=image_size)
 def rotate_abs_geoms(
     geoms: Array, angle: float, img_shape: tuple[int, int], expand: bool = True
 ) -> NDArray[np.float32]:
@@ -437,6 +493,7 @@ def rotate_abs_geoms(
     return placed.clip(0, [wide, tall]).astype(np.float32)
 
 
+@checked(loc_preds=number_array, orig_shape=image_size, dest_shape=image_size)
 def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple[int, int]) -> Array:
     """Convert relative boxes to coordinates of an image that was padded or cropped equally on opposite sides.
 
@@ -459,15 +516,13 @@ def remap_boxes(loc_preds: Array, orig_shape: tuple[int, int], dest_shape: tuple
         >>> remap_boxes(box, (100, 100), (200, 200))[0, 0].round(3).tolist()
         [0.35, 0.35]
     """
-    for name, shape in (("orig_shape", orig_shape), ("dest_shape", dest_shape)):
-        if len(shape) != 2:
-            raise InvalidArgumentError(f"{name} must be (height, width), got {shape}")
     old = np.array(orig_shape[::-1])
     new = np.array(dest_shape[::-1])
     remapped: Array = (loc_preds * old + (new - old) / 2) / new
     return remapped.astype(np.result_type(loc_preds.dtype, np.float32))
 
 
+@checked(loc_preds=number_array, angle=finite_number, orig_shape=_page_shape, min_angle=real_number)
 def rotate_boxes(
     loc_preds: Array,
     angle: float,
@@ -501,8 +556,6 @@ def rotate_boxes(
     polygons = boxes_to_polygons(loc_preds) if loc_preds.ndim == 2 else loc_preds.copy()
     if abs(angle) < min_angle or abs(angle) > 90 - min_angle:
         return polygons
-    if len(orig_shape) < 2:
-        raise InvalidArgumentError(f"orig_shape must be (height, width), got {orig_shape}")
     height, width = orig_shape[:2]
     size = np.array([width, height])
     offsets = polygons * size - size / 2
@@ -513,6 +566,7 @@ def rotate_boxes(
     return result.astype(np.result_type(loc_preds.dtype, np.float32))
 
 
+@checked(polys=number_array)
 def estimate_page_angle(polys: Array) -> float:
     """Estimate by how much a page is rotated, as the median angle of its lines or words.
 
@@ -539,6 +593,7 @@ def estimate_page_angle(polys: Array) -> float:
         return float(np.median(np.rad2deg(np.arctan(-down / across))))
 
 
+@checked(geoms=number_array, img_shape=image_size)
 def convert_to_relative_coords(geoms: Array, img_shape: tuple[int, int]) -> NDArray[np.float32]:
     """Convert coordinates in pixels to relative coordinates, by dividing them by the size of the image.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._engine.common.checks import checked, items_of, number_array, real_number, shown, whole_number
 from ...errors import InvalidArgumentError
 from ._scores import (
     MATCHES,
@@ -47,6 +48,19 @@ __all__ = [
 _RECALLS = np.linspace(0, 1, 101)
 
 
+def _series(name: str, value: Any) -> Any:
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
+        raise InvalidArgumentError(
+            f"{name} must be a list or an array, with one item for each box (got {shown(value)})."
+        )
+    return value
+
+
+def _share(name: str, value: Any) -> float | None:
+    return None if value is None else real_number(name, value)
+
+
+@checked(recall=_share, precision=_share)
 def hmean(recall: float | None, precision: float | None) -> float | None:
     """Return the harmonic mean of recall and precision (F1).
 
@@ -120,6 +134,7 @@ class LocalizationConfusion(_BoxMetric):
     >>> metric.reset()
     """
 
+    @checked(gts=number_array, preds=number_array)
     def update(self, gts: NDArray[Any], preds: NDArray[Any]) -> None:
         """Add the boxes of one page to the counts.
 
@@ -165,6 +180,7 @@ class OCRMetric(_BoxMetric):
     (1.0, 0.5, 0.24)
     """
 
+    @checked(gt_boxes=number_array, pred_boxes=number_array, gt_labels=_series, pred_labels=_series)
     def update(
         self,
         gt_boxes: NDArray[Any],
@@ -226,6 +242,7 @@ class DetectionMetric(_BoxMetric):
     (1.0, 0.5, 0.24)
     """
 
+    @checked(gt_boxes=number_array, pred_boxes=number_array, gt_labels=_series, pred_labels=_series)
     def update(
         self,
         gt_boxes: NDArray[Any],
@@ -275,6 +292,7 @@ class TableCellMetric(_BoxMetric):
     {'recall': 1.0, 'precision': 1.0, 'f1': 1.0, 'structure_acc': 0.5}
     """
 
+    @checked(gt_cells=number_array, gt_logic=number_array, pred_cells=number_array, pred_logic=number_array)
     def update(
         self, gt_cells: NDArray[Any], gt_logic: NDArray[Any], pred_cells: NDArray[Any], pred_logic: NDArray[Any]
     ) -> None:
@@ -350,12 +368,21 @@ class ObjectDetectionMetric:
         use_polygons: bool = False,
     ) -> None:
         self.iou_thresholds = (
-            np.round(np.arange(10) * 0.05 + 0.5, 2) if iou_thresholds is None else list(iou_thresholds)
+            np.round(np.arange(10) * 0.05 + 0.5, 2)
+            if iou_thresholds is None
+            else [check_threshold(value) for value in items_of("iou_thresholds", iou_thresholds, of="numbers")]
         )
-        self.num_classes = num_classes
+        self.num_classes = None if num_classes is None else whole_number("num_classes", num_classes, at_least=0)
         self.use_polygons = use_polygons
         self.reset()
 
+    @checked(
+        gt_boxes=number_array,
+        pred_boxes=number_array,
+        gt_labels=_series,
+        pred_labels=_series,
+        pred_scores=number_array,
+    )
     def update(
         self,
         gt_boxes: NDArray[Any],

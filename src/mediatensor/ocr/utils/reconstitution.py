@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from ..._engine.common.checks import checked
 from ..._engine.common.messages import warn_user
 from ...errors import InvalidArgumentError
-from ._drawing import Color, Lettering, confidence_color, corners, pixel_quad, place
+from ._drawing import Color, Lettering, confidence_color, corners, exported_page, pixel_quad, place
 
 __all__ = ["synthesize_kie_page", "synthesize_page"]
 
@@ -21,6 +22,7 @@ _MAX_PIXELS = 200_000_000
 _Exported = Mapping[str, Any]
 
 
+@checked(page=exported_page)
 def synthesize_page(
     page: _Exported,
     draw_proba: bool = False,
@@ -75,6 +77,7 @@ def synthesize_page(
     return _draw(page, [*lines, *cells], draw_proba, font, background_color, text_color, draw_placeholders)
 
 
+@checked(page=exported_page)
 def synthesize_kie_page(
     page: _Exported,
     draw_proba: bool = False,

@@ -14,8 +14,19 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from ..._engine.common.checks import checked, image_size, number_array, whole_number
 from ...errors import InvalidArgumentError, MissingDependencyError
-from ._drawing import Lettering, Placed, as_picture, confidence_color, corners, draw_structure, pixel_quad, place
+from ._drawing import (
+    Lettering,
+    Placed,
+    as_picture,
+    confidence_color,
+    corners,
+    draw_structure,
+    exported_page,
+    pixel_quad,
+    place,
+)
 from .geometry import boxes_to_polygons
 from .reconstitution import synthesize_kie_page, synthesize_page
 
@@ -69,6 +80,7 @@ def _points(geometry: Any, count: int, dimensions: tuple[int, int], preserve_asp
     return pixels
 
 
+@checked(page_dimensions=image_size)
 def rect_patch(
     geometry: Any,
     page_dimensions: tuple[int, int],
@@ -110,6 +122,7 @@ def rect_patch(
     return rectangle
 
 
+@checked(page_dimensions=image_size)
 def polygon_patch(
     geometry: Any,
     page_dimensions: tuple[int, int],
@@ -171,6 +184,7 @@ def create_obj_patch(geometry: Any, page_dimensions: tuple[int, int], **kwargs: 
     return polygon_patch(geometry, page_dimensions, **kwargs)
 
 
+@checked(num_colors=whole_number)
 def get_colors(num_colors: int) -> list[Rgb]:
     """Return colors that are easy to distinguish. Every call returns the same colors.
 
@@ -258,6 +272,7 @@ class _Shape(NamedTuple):
     caption: str | None = None
 
 
+@checked(page=exported_page)
 def visualize_page(
     page: Mapping[str, Any],
     image: NDArray[Any] | torch.Tensor,
@@ -319,6 +334,7 @@ def visualize_page(
     return _figure(as_picture(image), shapes, scale, interactive, add_labels, kwargs)
 
 
+@checked(page=exported_page)
 def visualize_kie_page(
     page: Mapping[str, Any],
     image: NDArray[Any] | torch.Tensor,
@@ -407,6 +423,7 @@ def _figure(
     return figure
 
 
+@checked(boxes=number_array)
 def draw_boxes(
     boxes: NDArray[Any],
     image: NDArray[Any] | torch.Tensor,
@@ -491,9 +508,9 @@ def overlay(
     """
     if text not in get_args(OverlayText):
         raise InvalidArgumentError(f"text must be one of {get_args(OverlayText)}, got {text!r}")
-    if line_width is not None and line_width < 1:
-        raise InvalidArgumentError(f"line_width must be at least 1, got {line_width}")
-    exported: Mapping[str, Any] = page if isinstance(page, Mapping) else page.export()
+    if line_width is not None:
+        line_width = whole_number("line_width", line_width, at_least=1, or_none=True)
+    exported = exported_page("page", page.export() if hasattr(page, "export") else page)
     image = getattr(page, "page", None) if image is None else image
     if image is None:
         raise InvalidArgumentError("an exported page has no pixels: give the image of the page as well")

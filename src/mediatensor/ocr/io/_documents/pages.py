@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...._engine.common.checks import items_of, shown
 from ...._engine.images.reading import read_bytes
 from ...._engine.sources.source import MemorySource, PathSource, make_source
 from ....errors import InvalidArgumentError, MissingDependencyError, OpenError, OutOfRangeError, PageError
@@ -210,7 +211,12 @@ class Pages(Sequence[NDArray[np.uint8]]):
     """
 
     def __init__(self, documents: Sequence[PageSource], numbers: range | tuple[int, ...] | None = None) -> None:
-        self._documents = tuple(documents)
+        self._documents = tuple(items_of("documents", documents, of="opened documents"))
+        for document in self._documents:
+            if not isinstance(document, PageSource):
+                raise InvalidArgumentError(
+                    f"documents must be opened documents (got {shown(document)}); use DocumentFile."
+                )
         self._starts = [0]
         for document in self._documents:
             self._starts.append(self._starts[-1] + document.num_pages)

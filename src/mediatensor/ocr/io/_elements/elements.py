@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...._engine.common.checks import items_of, shown
 from ....errors import InvalidArgumentError
 from ...utils.common_types import Nested
 from ...utils.geometry import box_around, resolve_enclosing_rbbox, to_corners, to_quad
@@ -110,7 +111,18 @@ class Element(Nested):
         for name, children in kwargs.items():
             if name not in self._children_names:
                 raise KeyError(f"{type(self).__name__} has no children named {name!r}; it has {self._children_names}.")
-            setattr(self, name, children)
+            setattr(self, name, self._check_children(name, children))
+
+    @classmethod
+    def _check_children(cls, name: str, children: Any) -> Any:
+        """Return a list of elements, or a dictionary of such lists. Raise if an item is not an element."""
+        if isinstance(children, Mapping):
+            return {key: cls._check_children(f"{name}[{key!r}]", group) for key, group in children.items()}
+        listed = children if isinstance(children, list) else items_of(name, children, of="elements")
+        for child in listed:
+            if not isinstance(child, Element):
+                raise InvalidArgumentError(f"{name} of a {cls.__name__} must be elements (got {shown(child)}).")
+        return listed
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
         """Export the element and its descendants as nested dictionaries of plain types.
@@ -362,7 +374,7 @@ class Word(TextElement):
         self.geometry = geometry
         self.objectness_score = objectness_score
         self.crop_orientation = crop_orientation
-        self.characters = tuple(characters)
+        self.characters = tuple(items_of("characters", characters, of="characters"))
 
     def export(self, *, characters: bool = False) -> dict[str, Any]:
         """Return the word as a dictionary of plain types, which ``json.dumps`` accepts and ``from_dict`` reads.
@@ -500,9 +512,9 @@ class Line(Element):
         self, words: list[Word], geometry: Geometry | None = None, objectness_score: float | None = None
     ) -> None:
         super().__init__(words=words)
-        self.geometry = enclosing_geometry([word.geometry for word in words]) if geometry is None else geometry
+        self.geometry = enclosing_geometry([word.geometry for word in self.words]) if geometry is None else geometry
         self.objectness_score = (
-            mean_score(word.objectness_score for word in words) if objectness_score is None else objectness_score
+            mean_score(word.objectness_score for word in self.words) if objectness_score is None else objectness_score
         )
 
     @property
@@ -555,7 +567,9 @@ class Block(Element):
         geometry: Geometry | None = None,
         objectness_score: float | None = None,
     ) -> None:
-        super().__init__(lines=list(lines), artefacts=list(artefacts))
+        super().__init__(
+            lines=items_of("lines", lines, of="lines"), artefacts=items_of("artefacts", artefacts, of="artefacts")
+        )
         words = [word for line in self.lines for word in line.words]
         if geometry is None:
             members = [word.geometry for word in words] + [artefact.geometry for artefact in self.artefacts]
