@@ -13,6 +13,7 @@ import pytest
 from mediatensor.datasets import DataLoader, Item, Skipped, TarSamples
 from mediatensor.datasets._rows.tar_samples import GivenRows
 from mediatensor.errors import InvalidArgumentError
+from places import in_child, needs_fork
 from tar_files import TextRecipe, number_shards, tar_bytes, texts
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -211,6 +212,17 @@ def test_resuming_reads_the_rest_of_a_shard_that_was_damaged_in_an_earlier_epoch
     assert (state["epoch"], given) == (1, ["0", "1", "2", "3"])
     resumed = make_loader([path], shuffle_buffer=None, state=state)
     assert texts(resumed) == ["4", "5", "6", "7", "8"]
+
+
+@needs_fork
+def test_a_forked_process_has_a_position_of_its_own(shards: list[Path], tmp_path: Path) -> None:
+    loader = make_loader(shards)
+
+    def epochs_of_rows() -> tuple[set[int], int]:
+        return {sample.epoch for batch in loader for sample in batch}, loader.epoch
+
+    assert [in_child(tmp_path, epochs_of_rows) for _ in range(2)] == [({0}, 1)] * 2
+    assert epochs_of_rows() == ({0}, 1)
 
 
 def test_a_finished_epoch_has_nothing_left(shards: list[Path]) -> None:

@@ -279,6 +279,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         reader = copy.copy(self)
         # torch's loader does not allow setting these attributes.
         if isinstance(position.batches, StreamProgress):
+            position.batches.stream._share_position()
             vars(reader)["dataset"] = position.batches.stream
         else:
             vars(reader)["batch_sampler"] = position.batches

@@ -177,11 +177,14 @@ class TarSamples(IterableDataset[Sample | Skipped]):
         self._now[1] += 1
 
     def __copy__(self) -> Self:
-        """Return a stream of the same rows, which has its own epoch and position."""
+        """Return a stream of the same rows, which has its own epoch and position, also in a forked process."""
         own = object.__new__(type(self))
-        vars(own).update(vars(self), _now=shared_numbers((2,), 0), _has_own_seed=True)
-        own.take_position(self)
+        vars(own).update(vars(self), _now=self._now.clone(), _has_own_seed=True)
         return own
+
+    def _share_position(self) -> None:
+        """Let workers that start from now on see the epochs that are set later."""
+        self._now = shared_numbers((2,), 0).copy_(self._now)
 
     def take_position(self, other: TarSamples) -> None:
         """Let the next iteration start at the epoch and position of ``other``, a `TarSamples` of the same rows."""
