@@ -130,11 +130,17 @@ def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], w
                 signal.raise_signal(signal.SIGINT)
         return trace
 
+    # Python loses an exception that comes while an object is finalised, so no garbage of other tests may be collected.
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         with traced(trace):
             work()
     except KeyboardInterrupt:
         return True
+    finally:
+        if was_enabled:
+            gc.enable()
     assert left > 0, f"the interrupt at line {number} was lost"
     return False
 
