@@ -299,6 +299,15 @@ def test_indexed_rows_of_other_shards_are_not_read(tmp_path: Path) -> None:
     assert [item.extra["n"] for shard in range(4) for item in TarItems(tmp_path / f"{shard}.tar")] == list(range(7))
 
 
+def test_tables_are_refused_with_advice(tmp_path: Path) -> None:
+    pyarrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    columns = {"n": [1, 2]}
+    for table, advice in ((pandas.DataFrame(columns), "to_dict"), (pyarrow.table(columns), "to_pylist")):
+        with pytest.raises(InvalidArgumentError, match=f"a table of type {type(table).__name__}.*{advice}"):
+            write_shards(table, tmp_path / "{}.tar")
+    assert not list(tmp_path.iterdir())
+
+
 def test_rows_that_are_none_do_not_end_the_rows(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="row 2 is of type NoneType"):
         write_shards([{"n": 0}, {"n": 1}, None, {"n": 3}], tmp_path / "{}.tar", rows_per_shard=2)

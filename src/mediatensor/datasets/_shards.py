@@ -24,6 +24,7 @@ from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyEr
 from ._audio_clips import AudioRecipe, VideoAudioRecipe
 from ._rows.dataset import ColumnDataset, MediaDataset, rank_and_number
 from ._rows.shard_contents import RowContents, contents_of, plain_columns
+from ._sources.dispatch import table_error
 from ._sources.items import Item, MediaKind, integer_of
 from ._sources.parquet import parquet_file
 from ._sources.tar_format import TarReader
@@ -234,6 +235,8 @@ class _Rows:
                 f"source must be a dataset or an ordered iterable of rows (got {shown(source)}). For a folder, a "
                 "manifest or shards, pass as_items(source, kind='video')."
             )
+        if hasattr(source, "columns"):  # an index of a table is a column
+            raise table_error(source)
         is_indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
         self.num_rows: int | None = len(source) if is_indexed else None
         self._source = source if is_indexed else iter(source)

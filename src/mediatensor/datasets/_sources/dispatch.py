@@ -228,15 +228,19 @@ def _check_is_collection(source: Any) -> None:
     if isinstance(source, set | frozenset):
         raise InvalidArgumentError("The source is a set, whose order differs between runs: pass sorted(source).")
     if not isinstance(source, Sequence) and (hasattr(source, "columns") or hasattr(source, "column_names")):
-        raise InvalidArgumentError(
-            f"The source is a table of type {kind}. Pass its rows as mappings, such as source.to_dict('records') for a "
-            "pandas.DataFrame or source.to_pylist() for a pyarrow.Table."
-        )
+        raise table_error(source)
     if not isinstance(source, Iterable):
         raise SourceTypeError(
             f"The source is of type {kind}; it must be a folder, a manifest, a Hugging Face dataset, or an iterable of "
             f"paths, URLs, bytes, mappings or items (got {shown(source)})."
         )
+
+
+def table_error(source: Any) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"The source is a table of type {type(source).__name__}. Pass its rows as mappings, such as "
+        "source.to_dict('records') for a pandas.DataFrame or source.to_pylist() for a pyarrow.Table."
+    )
 
 
 def _items_of_iterable(source: Iterable[Any], columns: Columns) -> list[Item]:
