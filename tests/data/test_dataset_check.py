@@ -790,6 +790,19 @@ def test_remote_file_is_checked_again_only_if_it_has_changed(tmp_path: Path) -> 
         assert check() == (14, 1)
 
 
+def test_file_of_another_file_system_is_checked_again_if_it_has_changed(tmp_path: Path) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    state = tmp_path / "state"
+    for num_results, count in ((1, 12), (2, 14)):
+        memory.pipe_file("/checked.mp4", write(tmp_path / "a.mp4", moving(count)).read_bytes())
+        for _ in range(2):
+            report = check_dataset(["memory://checked.mp4"], decode=False, num_workers=0, state_file=state)
+            assert report.files[0].facts.num_frames == count
+        _, *results = state.read_text().splitlines()
+        assert len(results) == num_results
+    memory.rm("/checked.mp4")
+
+
 @pytest.mark.slow
 def test_worker_processes_check_media_in_a_remote_table(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
