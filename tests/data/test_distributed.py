@@ -14,7 +14,7 @@ import torch
 import media
 from mediatensor.datasets import Item, VideoClips, write_shards
 from mediatensor.decoders import VideoDecoder
-from mediatensor.distributed import ClipDecoder, clip_rows
+from mediatensor.distributed import ClipDecoder, ListColumn, clip_rows
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.samplers import clips_at_random_timestamps
 from mediatensor.transforms import RandomResizedCrop
@@ -167,6 +167,11 @@ def test_numbers_of_a_column_with_gaps_are_floats(videos: list[str]) -> None:
     gaps = decoder({"path": videos[:3], "row": np.array([5, 6, np.nan])})
     assert gaps["error"].tolist() == [""] * 3
     assert all(map(np.array_equal, gaps["pts_seconds"], [*whole["pts_seconds"], *unnumbered["pts_seconds"]]))
+
+
+def test_lists_may_come_as_arrays() -> None:
+    column = ListColumn("numbers").gather([np.array([1, 2]), None, [], (3,), {"a": 1}])
+    assert column.tolist() == [[1, 2], [], [], [3], {"a": 1}]
 
 
 # Opening

@@ -307,7 +307,8 @@ class ListColumn:
 
     def gather(self, values: Sequence[Any]) -> NDArray[Any]:
         """Combine the lists of all rows into a 1-D object array. ``None`` is a row without a value."""
-        return _object_array([value if isinstance(value, dict) else list(value or ()) for value in values])
+        rows = ([] if value is None else value for value in values)
+        return _object_array([row if isinstance(row, dict) else list(row) for row in rows])
 
 
 def _object_array(values: Sequence[Any]) -> NDArray[Any]:
