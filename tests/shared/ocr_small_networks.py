@@ -55,7 +55,7 @@ class SmallFeatures(nn.Module):
 
 
 def small_viptr(**kwargs: Any) -> VIPTR:
-    return VIPTR(SmallFeatures(False), VOCAB, 24, **kwargs)
+    return VIPTR(SmallFeatures(False), VOCAB, embedding_units=24, **kwargs)
 
 
 def small_sar(**kwargs: Any) -> SAR:

@@ -22,6 +22,9 @@ from mediatensor.ocr.models import (
     ocr_predictor,
     recognition_predictor,
 )
+from mediatensor.ocr.models.kie_predictor import KIEPredictor
+from mediatensor.ocr.models.predictor import OCRPredictor
+from mediatensor.ocr.models.recognition.predictor import RecognitionPredictor
 from ocr_onnx_sessions import require_weights
 from ocr_reading import LINES, geometries, reader, text_page, words_of
 
@@ -307,6 +310,21 @@ def test_doctr_detectors_and_recognisers_run_separately() -> None:
     alone = [read([crop])[0] for crop in crops]
     assert [text for text, _ in alone] == [text for text, _ in together]
     np.testing.assert_allclose([one for _, one in alone], [one for _, one in together], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [OCRPredictor, KIEPredictor])
+def test_predictors_are_made_of_parts_with_the_arguments_of_doctr(kind: Any) -> None:
+    parts = detection_predictor(detector(), preserve_aspect_ratio=False), recognition_predictor(recogniser())
+    made = kind(*parts, preserve_aspect_ratio=False, symmetric_pad=True, detect_language=False, resolve_blocks=True)
+    assert made.doc_builder.resolve_blocks
+    assert len(made([PAGE]).pages) == 1
+    with pytest.raises(InvalidArgumentError, match=rf"{kind.__name__}\(\).*'resolve_block'"):
+        kind(*parts, resolve_block=True)
+
+
+def test_a_recogniser_of_words_needs_a_preprocessor() -> None:
+    with pytest.raises(InvalidArgumentError, match="pre_processor is None: CRNN recognises words"):
+        RecognitionPredictor(None, recogniser())
 
 
 @pytest.mark.parametrize(("keep", "symmetric"), [(True, True), (True, False), (False, True)])

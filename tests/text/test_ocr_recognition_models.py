@@ -10,6 +10,7 @@ import torch
 from mediatensor.ocr.models import classification, recognition
 from mediatensor.ocr.models.recognition.core import RecognitionModel
 from ocr_records import read_record
+from ocr_small_networks import SmallFeatures
 from ocr_weights import assert_summary, describe_state, fill, formula_input
 
 RECORDED: dict[str, dict[str, Any]] = read_record("recognition_networks")
@@ -74,3 +75,11 @@ def test_factories_record_their_arguments() -> None:
     assert (model.cfg["num_classes"], model.cfg["classes"], model.cfg["input_shape"]) == expected
     reader = recognition.viptr_tiny(vocab="abc", input_shape=(3, 64, 64))
     assert (reader.cfg["vocab"], reader.cfg["input_shape"]) == ("abc", (3, 64, 64))
+
+
+def test_networks_take_the_positional_arguments_of_docTR() -> None:
+    cfg = {"input_shape": (3, 16, 64)}
+    model = recognition.VIPTR(SmallFeatures(False), "abc", (3, 16, 64), True, cfg, embedding_units=24)
+    assert (model.input_shape, model.exportable, model.cfg) == ((3, 16, 64), True, cfg)
+    transformer = classification.VisionTransformer(24, 1, 2, 2, (4, 8), (3, 16, 64), 0.0, 5, True, cfg)
+    assert (transformer.cfg, transformer(torch.zeros(1, 3, 16, 64)).shape) == (cfg, (1, 5))

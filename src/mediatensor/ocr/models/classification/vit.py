@@ -89,6 +89,7 @@ class VisionTransformer(nn.Sequential, Classifier):
         num_classes: Number of classes.
         include_top: Whether to include the classification layer, which returns scores (N, classes). Otherwise the
             network returns the features of the class token and all patches, (N, 1 + patches, d_model).
+        cfg: Dictionary of preprocessing settings that predictors use, such as ``mean``, ``std`` and ``input_shape``.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class VisionTransformer(nn.Sequential, Classifier):
         dropout: float = 0.0,
         num_classes: int = 1000,
         include_top: bool = True,
+        cfg: dict[str, Any] | None = None,
     ) -> None:
         layers: list[nn.Module] = [
             PatchEmbedding(input_shape, d_model, patch_size),
@@ -110,6 +112,8 @@ class VisionTransformer(nn.Sequential, Classifier):
         if include_top:
             layers.append(ClassifierHead(d_model, num_classes))
         super().__init__(*layers)
+        if cfg is not None:
+            self.cfg = cfg
 
 
 def _vit(arch: str, pretrained: bool, d_model: int, num_heads: int, kwargs: dict[str, Any]) -> VisionTransformer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
-from ...._engine.common.checks import check_choice, finite_number, shown
+from ...._engine.common.checks import check_choice, finite_number, refuse_unknown, shown
 from ...._engine.common.messages import warn_user
 from ....errors import InvalidArgumentError, PageError
 from ....frames import Frame
@@ -109,6 +110,8 @@ class TextPredictor(nn.Module):
         layout_predictor: A network that finds the regions of pages; if None, rules find them.
         table_predictor: A network that finds the cells of the tables found by ``layout_predictor``; if None, rules find
             them.
+        preserve_aspect_ratio, symmetric_pad: Accepted for compatibility with docTR, without effect: the detection
+            predictor knows how it scales and pads pages.
         **builder_options: Arguments of `DocumentBuilder`, which arranges the words of pages.
     """
 
@@ -143,9 +146,12 @@ class TextPredictor(nn.Module):
         on_error: Literal["report", "raise"] = "report",
         unreadable_scripts: Literal["report", "read"] = "report",
         script_readers: Mapping[str, str | os.PathLike[str] | nn.Module | None] | None = None,
+        preserve_aspect_ratio: bool = True,
+        symmetric_pad: bool = True,
         **builder_options: Any,
     ) -> None:
         super().__init__()
+        refuse_unknown(type(self).__name__, builder_options, inspect.signature(self.builder_type).parameters)
         check_choice("on_error", on_error, ("report", "raise"))
         check_choice("unreadable_scripts", unreadable_scripts, ("report", "read"))
         if not 0 <= finite_number("min_confidence", min_confidence) <= 1:

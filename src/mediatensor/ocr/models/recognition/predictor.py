@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ....errors import InvalidArgumentError
 from ...utils._page_images import resized
 from .._lines.cutting import LineBatch, padded_width, to_float
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
@@ -60,6 +61,11 @@ class RecognitionPredictor(nn.Module):
         self.model: Any = check_network(model).eval()
         self.split_wide_crops = split_wide_crops
         self.batch_size = batch_size
+        if pre_processor is None and not self.reads_lines:
+            raise InvalidArgumentError(
+                f"pre_processor is None: {type(uncompiled_module(model)).__name__} recognises words and needs a "
+                "PreProcessor, as recognition_predictor creates it."
+            )
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the network in place, for crops of all widths. Takes the arguments of ``torch.compile``."""
@@ -101,8 +107,9 @@ class RecognitionPredictor(nn.Module):
         return self._read_lines(images) if self.reads_lines else self._read_words(images, kwargs)
 
     def _read_words(self, images: Sequence[Tensor], kwargs: dict[str, Any]) -> list[tuple[str, float]]:
-        if not images or self.pre_processor is None:
+        if not images:
             return []
+        assert self.pre_processor is not None  # see the constructor
         parts, pieces = list(images), None
         if self.split_wide_crops:
             parts, pieces = split_crops(images, self.critical_ar, self.target_ar, self.overlap_ratio)

@@ -29,8 +29,8 @@ class VIPTR(CTCModel):
 
     Args:
         feature_extractor: The backbone, which maps images (N, 3, H, W) to ``{"features": (N, T, D)}``.
-        embedding_units: Width D of the features.
         input_shape: Channels, height and width of the images; other sizes are accepted.
+        embedding_units: Width D of the features.
 
     Example:
         >>> import torch
@@ -43,10 +43,11 @@ class VIPTR(CTCModel):
         self,
         feature_extractor: nn.Module,
         vocab: str,
-        embedding_units: int = 192,
         input_shape: tuple[int, int, int] = (3, 32, 128),
         exportable: bool = False,
         cfg: dict[str, Any] | None = None,
+        *,
+        embedding_units: int = 192,
     ) -> None:
         super().__init__(vocab, exportable, cfg)
         self.input_shape = input_shape
