@@ -42,7 +42,7 @@ _Result = TypeVar("_Result")
 # Number of frames that are decoded at once, before conversion to RGB.
 _PICTURES_AT_A_TIME = 8
 
-# A span with a gap is halved, at most this many times, until each part lacks at most this much.
+# A span with a gap is halved, at most this many times, until each part lacks at most this much, as from resampling.
 _MAX_MISSING_SECONDS = 0.001
 _MAX_NUM_SPLITS = 100
 
@@ -83,23 +83,24 @@ def sample_grid(decoder: SoundDecoder) -> SampleGrid:
     return SampleGrid(begin_seconds, nothing.sample_rate, len(nothing.data))
 
 
-def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return the samples [first, last) of each span as (channels, samples). Spans must have 0 <= first <= last.
+def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tuple[int, int]]) -> list[AudioSamples]:
+    """Return the samples [first, last) of each span. Spans must have 0 <= first <= last.
 
     A result is shorter than its span if the stream has a gap in the span, or ends there (perhaps earlier than its
     header states).
     """
     ranges = [(grid.seconds(first), grid.seconds(last)) for first, last in spans]
     try:
-        return [samples.data for samples in decoder.get_samples_played_in_ranges(ranges)]
+        return decoder.get_samples_played_in_ranges(ranges)
     except OutOfRangeError:
         if len(ranges) > 1:
-            return [data for span in spans for data in existing_samples(decoder, grid, [span])]
-        return [torch.empty(grid.num_channels, 0, dtype=torch.float32, device="cpu")]
+            return [samples for span in spans for samples in existing_samples(decoder, grid, [span])]
+        nothing = torch.empty(grid.num_channels, 0, dtype=torch.float32, device="cpu")
+        return [AudioSamples(nothing, ranges[0][0], 0.0, grid.sample_rate)]
 
 
 def with_silence(
-    decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor
+    decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: AudioSamples
 ) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
     """Extend ``samples`` to all samples [first, last), with silence where the stream has no samples.
 
@@ -107,10 +108,10 @@ def with_silence(
     Return a tensor (channels, last - first), and the ranges [begin, end) of this tensor that are silent.
     """
     count = last - first
-    if samples.shape[1] == count:
-        return samples, ()
+    if samples.data.shape[1] == count:
+        return samples.data, ()
     checks.check_samples(grid.num_channels * count, f"A range of {count / grid.sample_rate} seconds")
-    data = torch.zeros(grid.num_channels, count, dtype=samples.dtype, device=samples.device)
+    data = torch.zeros(grid.num_channels, count, dtype=samples.data.dtype, device=samples.data.device)
     silent_spans = []
     end = 0
     for position, run in _runs(decoder, grid, max(0, first), max(0, last), samples):
@@ -124,12 +125,14 @@ def with_silence(
     return data, tuple(silent_spans)
 
 
-def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: Tensor) -> list[tuple[int, Tensor]]:
+def _runs(
+    decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: AudioSamples
+) -> list[tuple[int, Tensor]]:
     """Divide the samples of a span at gaps: return (number of its first sample, samples) for each part, in order.
 
     ``samples`` are the existing samples of [first, last). A decoder returns the samples before and after a gap as one
-    tensor, so the place of the gap is unknown. If samples are missing, the two halves of the span are read separately,
-    then the halves of these, until the gap is found.
+    tensor, with the time of the first sample only. If samples are missing after it, the two halves of the span are read
+    separately, then the halves of these, until each gap is at the start or the end of a part.
     """
     max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
     runs: dict[int, Tensor] = {}
@@ -137,15 +140,17 @@ def _runs(decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, sample
     num_splits = 0
     while open_spans:
         first, last, samples = open_spans.popleft()
-        num_missing = last - first - samples.shape[1]
-        if samples.shape[1] == 0:
+        if samples.data.shape[1] == 0:
             continue
+        position = max(first, grid.offset(samples.pts_seconds))
+        num_missing = last - position - samples.data.shape[1]
         if (
             num_missing <= max_missing
             or num_splits == _MAX_NUM_SPLITS
-            or not existing_samples(decoder, grid, [(last - num_missing, last)])[0].shape[1]  # the stream ends early
+            # The gap is at the end of the span, or the stream ends early.
+            or not existing_samples(decoder, grid, [(last - num_missing, last)])[0].data.shape[1]
         ):
-            runs[first] = samples[:, : last - first]
+            runs[position] = samples.data[:, : last - position]
             continue
         num_splits += 1
         middle = (first + last) // 2

@@ -53,7 +53,7 @@ class _AudioPlan(NamedTuple):
         pieces = existing_samples(decoder, grid, [(first, first + length) for first in firsts])
         data = torch.zeros(len(self.starts), grid.num_channels, length, dtype=torch.float32, device="cpu")
         num_valid = [
-            _write_clip(clip, samples, seconds, self.policy)
+            _write_clip(clip, samples.data, seconds, self.policy)
             for clip, samples, seconds in zip(data, pieces, self.starts, strict=True)
         ]
         durations = [length / grid.sample_rate] * len(self.starts)
