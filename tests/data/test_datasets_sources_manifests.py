@@ -15,7 +15,7 @@ import torch
 
 from manifests import write_manifest
 from mediatensor._engine.pyav.encoding import write_test_pattern
-from mediatensor.datasets import VideoClips, as_items
+from mediatensor.datasets import CheckedFile, DatasetReport, Item, VideoClips, as_items
 from mediatensor.datasets._sources import manifests, parquet
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, ReadError
@@ -180,6 +180,19 @@ def test_pipes_do_not_block(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
         with pytest.raises(InvalidArgumentError, match="not an ordinary file"):
             as_items(tmp_path / name, kind="video")
+
+
+@pytest.mark.parametrize("name", ["good.csv", "good.jsonl"])
+def test_saved_manifests_keep_the_text_of_every_column(name: str, tmp_path: Path) -> None:
+    notes = ["a\rb", "a\nb", "\r\n", "\r", ' "quoted", ', "\u2028é", "\0", "", "=1"]
+    items = [Item(f"{tmp_path}/{number}.mp4", extra={"note": note}) for number, note in enumerate(notes)]
+    report = DatasetReport(tuple(CheckedFile(item.name) for item in items), items=items)
+    assert report.save_manifest(tmp_path / name) == len(notes)
+    assert [item.extra["note"] for item in as_items(tmp_path / name, kind="video")] == notes
+    items[1].extra["note"] = "x" * (csv.field_size_limit() + 1)  # type: ignore[index]
+    if name == "good.csv":
+        with pytest.raises(InvalidArgumentError, match=r"column 'note' has a value of 131073 .*Write a \.jsonl"):
+            report.save_manifest(tmp_path / name, overwrite=True)
 
 
 def test_lines_that_a_user_sees_are_those_of_an_editor(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import stat
@@ -14,7 +13,7 @@ from ..._engine.common.checks import path_text
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, ReadError
 from .items import MEDIA_EXTENSIONS, Item, MediaKind, check_are_classes, with_coded_labels
-from .rows import CAPTIONS_COLUMN, Columns, item_of_row
+from .rows import Columns, item_of_row
 
 #: Maximum number of files in a source. It stops endless iterables, and manifests made to fill the memory.
 MAX_ITEMS = 10_000_000
@@ -286,24 +285,38 @@ def write_rows(path: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[s
 
 def csv_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:
     columns = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
-    longest = max((len(str(row.get(CAPTIONS_COLUMN, ""))) for row in rows), default=0)
-    if longest > csv.field_size_limit():
-        raise InvalidArgumentError(
-            f"Captions have {longest} characters, more than the {csv.field_size_limit()} that a field of a .csv can "
-            "have. Write a .jsonl."
-        )
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    limit = csv.field_size_limit()
+    for row in rows:
+        for name, value in row.items():
+            if (length := len(str(value))) > limit:
+                raise InvalidArgumentError(
+                    f"The column {name!r} has a value of {length} characters, more than the {limit} that a field of a "
+                    ".csv can have. Write a .jsonl."
+                )
+    lines = _CsvLines()
+    # With this line terminator, the writer quotes fields that contain a carriage return, which readers require.
+    writer = csv.DictWriter(lines, columns, restval="", lineterminator="\r\n")
     writer.writeheader()
     writer.writerows(rows)
+    text = "".join(lines.lines)
     try:
-        return text.getvalue().encode()
+        return text.encode()
     except UnicodeEncodeError as error:
-        character = text.getvalue()[error.start]
+        character = text[error.start]
         name = next(value for row in rows for value in map(str, row.values()) if character in value)
         raise InvalidArgumentError(
             f"A .csv is written in UTF-8, which cannot encode {name!r}. Write a .jsonl."
         ) from None
+
+
+class _CsvLines:
+    """Collects the lines of a ``csv.writer``. They end with a line feed only, as in other text files."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        self.lines.append(line.removesuffix("\r\n") + "\n")
 
 
 def _as_json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
