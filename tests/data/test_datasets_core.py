@@ -160,6 +160,8 @@ def test_a_row_does_not_depend_on_the_types_of_its_numbers(videos: list[Path]) -
         )
     ]
     assert len(set(starts)) == 1
+    counts = np.arange(len(videos), dtype=np.uint8)
+    assert len(VideoClips(videos, rows_per_file=counts)) == counts.sum()  # type: ignore[arg-type]
     for wrong in ((1, -1), (1, 0.5), (1, 0, -1)):
         with pytest.raises(InvalidArgumentError, match="must be a whole number"):
             rows.spec(*wrong)  # type: ignore[arg-type]

@@ -284,7 +284,7 @@ def _row_ends(rows_per_file: int | Sequence[int], num_files: int) -> NDArray[np.
     counts = np.asarray(rows_per_file)
     if counts.ndim == 0:
         counts = np.full(num_files, counts)
-    if len(counts) != num_files or counts.dtype.kind != "i" or counts.min() < 0 or counts.sum() < 1:
+    if len(counts) != num_files or counts.dtype.kind not in "iu" or counts.min() < 0 or counts.sum() < 1:
         raise InvalidArgumentError(
             f"rows_per_file must be a positive whole number, or one for each of the {num_files} files "
             f"(got {rows_per_file!r})."
