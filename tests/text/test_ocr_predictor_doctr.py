@@ -240,8 +240,12 @@ def test_a_box_that_a_hook_makes_is_read_by_the_default_predictor() -> None:
 def test_key_information_has_two_classes() -> None:
     read = kie_predictor(detector(True, "amount", "date"), recogniser(), preserve_aspect_ratio=False)
     seen = []
+    # As in docTR, the hook gets a list of pages for each class.
     read.add_hook(
-        lambda pages: (seen.append([{name: len(boxes) for name, boxes in page.items()} for page in pages]), pages)[1]
+        lambda classes: (
+            seen.append({name: [len(page) for page in pages] for name, pages in classes.items()}),
+            classes,
+        )[1]
     )
     document = read([PAGE, PAGE])
     assert isinstance(document, KIEDocument)
@@ -250,15 +254,33 @@ def test_key_information_has_two_classes() -> None:
         (date,) = page.predictions["date"]
         np.testing.assert_allclose(np.array(date.geometry).ravel(), BOXES[1], atol=0.06)
         assert date.objectness_score == pytest.approx(SCORES[1], abs=0.05)
-    assert seen == [[{"amount": 2, "date": 1}] * 2]
+    assert seen == [{"amount": [2, 2], "date": [1, 1]}]
 
 
 def test_a_hook_may_empty_a_class() -> None:
     read = kie_predictor(detector(True, "amount", "date"), recogniser(), preserve_aspect_ratio=False)
-    read.add_hook(lambda pages: [{**page, "date": page["date"][:0]} for page in pages])
+    read.add_hook(lambda classes: {**classes, "date": [page[:0] for page in classes["date"]]})
     (page,) = read([PAGE]).pages
     assert page.predictions["date"] == []
     assert len(page.predictions["amount"]) == 2
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        lambda classes: None,
+        lambda classes: [classes] * 2,
+        lambda classes: {"date": classes["date"]},
+        lambda classes: {**classes, "date": classes["date"][:1]},
+        lambda classes: {**classes, "date": [page[:, :3] for page in classes["date"]]},
+    ],
+    ids=["nothing", "a list", "a class less", "a page less", "three numbers"],
+)
+def test_hook_results_of_other_classes_are_rejected(returned: Any) -> None:
+    read = kie_predictor(detector(True, "amount", "date"), recogniser(), preserve_aspect_ratio=False)
+    read.add_hook(returned)
+    with pytest.raises(InvalidArgumentError, match="in which it got them, a dictionary of amount, date"):
+        read([PAGE, PAGE])
 
 
 @pytest.mark.parametrize("straight", [True, False])

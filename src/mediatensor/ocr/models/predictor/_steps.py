@@ -109,21 +109,26 @@ def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
 def apply_hooks(hooks: Sequence[Hook], pages: Sequence[Located], *, by_class: bool, straight: bool) -> list[Located]:
     """Pass the boxes of all pages to each hook in turn, and return the resulting boxes with scores.
 
-    Hooks get the boxes of each page without scores: a dictionary by class if ``by_class``, otherwise the array of the
-    only class. If ``straight``, they get upright boxes instead of quads.
+    As in docTR, hooks get a list with the boxes of each page, without scores. If ``by_class``, they get a dictionary of
+    such lists by class; otherwise there is only one class. If ``straight``, they get upright boxes instead of quads.
     """
     places = [{name: _boxes_for_hooks(boxes, straight) for name, boxes in page.boxes.items()} for page in pages]
+    names = list(places[0]) if places else []
     # Hooks may change boxes in place, so they get copies.
-    changed: Any = [{name: boxes.copy() for name, boxes in page.items()} for page in places]
-    if not by_class:
-        changed = [next(iter(page.values())) for page in changed]
+    by_name: Any = {name: [page[name].copy() for page in places] for name in names}
+    changed = by_name if by_class else next(iter(by_name.values()), [])
     for hook in hooks:
         changed = _check_boxes(hook(changed), changed)
-    if not by_class:
-        changed = [dict.fromkeys(page, boxes) for page, boxes in zip(places, changed, strict=True)]
+    by_name = changed if by_class else dict.fromkeys(names, changed)
     return [
-        Located({name: _add_scores(np.asarray(new[name]), offered[name], page.boxes[name]) for name in new}, None)
-        for new, offered, page in zip(changed, places, pages, strict=True)
+        Located(
+            {
+                name: _add_scores(np.asarray(by_name[name][index]), places[index][name], boxes)
+                for name, boxes in page.boxes.items()
+            },
+            None,
+        )
+        for index, page in enumerate(pages)
     ]
 
 
@@ -137,24 +142,28 @@ def _check_boxes(changed: Any, offered: Any) -> Any:
 
     ``offered`` are the boxes that were passed to the hook.
     """
-    problem = InvalidArgumentError(
-        f"a hook returned {_describe(changed)}: it must return the boxes of all {len(offered)} pages in the form in "
-        "which it got them, as finite arrays of shape (N, 4) or (N, 4, 2)."
+    if _has_form_of(changed, offered):
+        return changed
+    raise InvalidArgumentError(
+        f"a hook returned {_describe(changed)}: it must return the boxes of all pages in the form in which it got "
+        f"them, {_describe(offered)}, as finite arrays of shape (N, 4) or (N, 4, 2)."
     )
-    if not isinstance(changed, Sequence) or isinstance(changed, str) or len(changed) != len(offered):
-        raise problem
-    for page, before in zip(changed, offered, strict=True):
-        if isinstance(before, dict) != isinstance(page, dict) or (isinstance(page, dict) and set(page) != set(before)):
-            raise problem
-        pairs = [(page[name], before[name]) for name in before] if isinstance(before, dict) else [(page, before)]
-        for boxes, old in pairs:
-            fits = isinstance(boxes, np.ndarray) and np.issubdtype(boxes.dtype, np.number)
-            if not fits or boxes.shape[1:] != old.shape[1:] or not np.isfinite(boxes).all():
-                raise problem
-    return changed
+
+
+def _has_form_of(changed: Any, offered: Any) -> bool:
+    if isinstance(offered, dict):
+        has_same_names = isinstance(changed, Mapping) and set(changed) == set(offered)
+        return has_same_names and all(_has_form_of(changed[name], offered[name]) for name in offered)
+    if isinstance(offered, list):
+        has_same_length = isinstance(changed, list | tuple) and len(changed) == len(offered)
+        return has_same_length and all(map(_has_form_of, changed, offered))
+    is_numeric = isinstance(changed, np.ndarray) and np.issubdtype(changed.dtype, np.number)
+    return is_numeric and changed.shape[1:] == offered.shape[1:] and bool(np.isfinite(changed).all())
 
 
 def _describe(changed: Any) -> str:
+    if isinstance(changed, Mapping):
+        return f"a dictionary of {', '.join(map(str, changed))}"
     if isinstance(changed, (list, tuple)):
         kinds = [str(getattr(item, "shape", type(item).__name__)) for item in changed[:3]]
         return f"{len(changed)} items ({', '.join(kinds)})"

@@ -223,9 +223,9 @@ class TextPredictor(nn.Module):
         Args:
             hook: A function that is called once for each document. Its argument is a list with the boxes of each page,
                 relative to the page and without scores. From an `OCRPredictor`, each item is an array: (N, 4), as xmin,
-                ymin, xmax, ymax, or four corners (N, 4, 2). From a `KIEPredictor`, each item is a dictionary that maps
-                each class name to such an array. The hook can remove, move or add boxes, and must return all boxes in
-                the same structure.
+                ymin, xmax, ymax, or four corners (N, 4, 2). From a `KIEPredictor`, the argument is a dictionary that
+                maps each class name to such a list. The hook can remove, move or add boxes, and must return all boxes
+                in the same structure.
 
         Raises:
             InvalidArgumentError: The hook is not callable.
