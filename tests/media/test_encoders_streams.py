@@ -97,6 +97,19 @@ def test_video_that_starts_within_a_frame_keeps_its_offset(extension: str, tmp_p
     assert AudioDecoder(path).metadata.begin_stream_seconds == 0.0
 
 
+def test_offset_that_the_container_cannot_store_is_a_warning(tmp_path: Path) -> None:
+    encoder = Encoder()
+    video = encoder.add_video(height=64, width=64, frame_rate=25, codec="mpeg4")
+    audio = encoder.add_audio(sample_rate=RATE, num_channels=1, codec="pcm_s16le")
+    path = tmp_path / "video.avi"
+    with encoder.open_file(path):
+        video.add_frames(batch(5.5))  # 12.5 frames later
+        with pytest.warns(UserWarning, match=r"Stream 0 starts 0\.500 seconds after the others, but avi"):
+            audio.add_samples(samples(5.0))
+    steps = VideoDecoder(path).frame_index.pts_seconds.diff()
+    assert steps[1:].tolist() == pytest.approx([0.04] * 8)
+
+
 def test_data_without_times_starts_at_time_zero(tmp_path: Path) -> None:
     path = tmp_path / "video.mov"
     encoder = Encoder()

@@ -67,8 +67,9 @@ class Encoder(WritesToFile):
 
     **Time.** Data without times start at time zero of the file. If several streams have times (`FrameBatch`,
     `AudioSamples`), the earliest stream starts at time zero of the file, and other streams keep their offset to it. So
-    streams that were decoded together stay in sync. While one stream has less data than another, the encoder keeps
-    packets in memory. To save memory, alternate between the streams, and add short chunks.
+    streams that were decoded together stay in sync. In avi, mxf and rm files, which store no start times, all streams
+    start at time zero, and a warning names a stream that should start later. While one stream has less data than
+    another, the encoder keeps packets in memory. To save memory, alternate between the streams, and add short chunks.
 
     **Colours.** RGB is converted to BT.709 for frames of at least 1280 columns or 577 lines, and to BT.601 for smaller
     frames, in limited range. The codec and the container are tagged accordingly. If neither has such tags (MPEG-4 in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Sequence
@@ -34,6 +35,9 @@ _FINE_DENOMINATOR = 100_000
 _MAX_FRAME_RATE = 100_000
 # Larger times are mistakes, and would overflow the integers that files store.
 MAX_SECONDS = 1e9
+# FFmpeg's names of containers whose streams all start at time zero, and the largest offset that viewers do not notice.
+_WITHOUT_START_TIMES = frozenset(("avi", "mxf", "mxf_d10", "mxf_opatom", "rm"))
+_MAX_LOST_OFFSET_SECONDS = 0.04
 
 
 def frame_rate_fraction(frame_rate: Any) -> Fraction:
@@ -95,6 +99,11 @@ def even_frame_rate(pts: NDArray[np.float64], durations: NDArray[np.float64]) ->
     expected = np.arange(len(pts)) / float(rate)
     off = max(np.abs(pts - pts[0] - expected).max(), abs(durations[-1] - 1 / float(rate)))
     return rate if off <= float(FINE_TIME_BASE) else None
+
+
+def _nearest(value: Fraction) -> int:
+    """Return the nearest whole number. Halves are rounded up, so that times that are a whole number apart stay so."""
+    return math.floor(value + Fraction(1, 2))
 
 
 def mean_frame_rate(pts: NDArray[np.float64]) -> Fraction:
@@ -196,6 +205,8 @@ class Session:
         self.timeline = Timeline(0)
         self._held: list[tuple[int, Any]] = []
         self._failure: str | None = None
+        self._container = ""
+        self._warns_of_offset = False
         self._process = os.getpid()
         self._finalizer: weakref.finalize[..., Session] | None = None
 
@@ -236,6 +247,7 @@ class Session:
                 muxer.abandon()
             raise
         self._target, self._muxer = target, muxer
+        self._container, self._warns_of_offset = container, container in _WITHOUT_START_TIMES
         self.timeline = Timeline(len(self.settings))
         self._process = os.getpid()
         self._finalizer = weakref.finalize(self, _give_up, target, muxer, self._process)
@@ -286,11 +298,18 @@ class Session:
         """Shift a packet's times by the offset of its stream in the file, and return the packet."""
         offset = Fraction(self.timeline.offset_seconds(stream))
         if offset:
+            if self._warns_of_offset and offset > _MAX_LOST_OFFSET_SECONDS:
+                self._warns_of_offset = False
+                warn_user(
+                    f"Stream {stream} starts {float(offset):.3f} seconds after the others, but {self._container} files "
+                    "store no start times, so it will start with them. Use mp4, mov or mkv, or add data from the same "
+                    "time on."
+                )
             # The encoder's unit can be a whole frame. The file's unit is finer, unless it stores only frame numbers.
             unit, file_unit = packet.time_base, packet.stream.time_base
-            packet.pts = None if packet.pts is None else round((packet.pts * unit + offset) / file_unit)
-            packet.dts = None if packet.dts is None else round((packet.dts * unit + offset) / file_unit)
-            packet.duration, packet.time_base = round(packet.duration * unit / file_unit), file_unit
+            packet.pts = None if packet.pts is None else _nearest((packet.pts * unit + offset) / file_unit)
+            packet.dts = None if packet.dts is None else _nearest((packet.dts * unit + offset) / file_unit)
+            packet.duration, packet.time_base = _nearest(packet.duration * unit / file_unit), file_unit
         return packet
 
     # Finishing and failing
