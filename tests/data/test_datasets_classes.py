@@ -220,6 +220,14 @@ def test_blank_labels_are_missing_labels(source_of: Callable[[Path, list[str]], 
         ]
 
 
+def test_blank_label_of_a_sample_in_a_shard_is_a_missing_label(tmp_path: Path) -> None:
+    members = [("a.mp4", b"x"), ("a.cls", b" \n"), ("b.mp4", b"x"), ("b.cls", b"run\n"), ("c.mp4", b"x")]
+    (tmp_path / "rows.tar").write_bytes(tar_bytes(members))
+    assert [item.label for item in TarItems(tmp_path / "rows.tar")] == [None, "run", None]
+    items = as_items(tmp_path / "rows.tar", kind="video", classes=CLASSES)
+    assert [item.label for item in items] == [None, 2, None]
+
+
 @pytest.mark.parametrize("classes", [[], ["a", "a"], "run", [1, 2], {"run": 0}])
 def test_bad_classes_are_refused(classes: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="classes must be a list of different names"):

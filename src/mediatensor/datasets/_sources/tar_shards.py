@@ -260,7 +260,7 @@ def _column(name: str, suffix: str, part: Any) -> Any:
     if suffix == "cls":
         label = text.strip()
         number = integer_of(label)
-        return label if number is None else number
+        return (label or None) if number is None else number
     return value
 
 
