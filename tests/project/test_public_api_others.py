@@ -47,12 +47,9 @@ DIFFERENT = {
     "doctr.models.*KIEPredictor": "made by kie_predictor; options by name",
     "doctr.models.*TextNet": "made by the functions of its sizes",
     "doctr.models.*VIPNet": "made by the functions of its sizes",
-    "doctr.models.*VIPTR": "made by viptr_tiny; options by name",
-    "doctr.models.*VisionTransformer": "made by the functions of its sizes",
     "doctr.models.*compute_loss": "constants are not arguments",
     "doctr.models.*.decode": "a step inside",
     "doctr.models.*FAST": "cfg: None is the same as {}",
-    "doctr.models.utils.add_whitelist": "does not print",
     "doctr.models.utils.conv_sequence_pt": "activation: created for each layer",
     "doctr.models.utils.load_pretrained_params": "weights must be named",
 }
