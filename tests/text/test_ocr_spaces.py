@@ -95,6 +95,23 @@ def test_lines_drawn_in_fonts_keep_their_spaces(text: str, name: str, size: int,
     assert [len(word) for word in found.split()] == [len(word) for word in text.split()], found
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "size", "tracking"),
+    [
+        ("THE LAST HARBOUR", "cmss10", 32, 0.8),
+        ("Six months later", "STIXGeneral", 32, 0.8),
+        ("NIGHT OVER OSLO", "cmr10", 32, 0.8),
+        ("A B C D E F G", "DejaVuSans", 16, 0.0),  # a list is not letterspaced
+    ],
+)
+def test_words_of_letterspaced_lines_are_separated_by_wider_gaps(
+    text: str, name: str, size: int, tracking: float
+) -> None:
+    require_weights()
+    ((found, _),) = recognition_predictor(pretrained=True)([line_of(text, name, size, tracking)])
+    assert [len(word) for word in found.split()] == [len(word) for word in text.split()], found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["DejaVuSans", "DejaVuSerif-Italic", "STIXGeneral"])
 @pytest.mark.parametrize("tracking", [0.0, 0.08])

@@ -28,7 +28,15 @@ from .._networks.transfers import download, mark_open_sizes, spread, spreads, un
 from .characters import BLANK, SURE_PROBABILITY, CtcCharacters, correct_spelling, ctc_best_path, replace_zeros
 from .cutting import LineBatch, line_cuts, network_input
 from .ink import ink_of_line, inks_of_lines
-from .words import LineCharacters, LineWord, find_missing_spaces, leaves_ink_over, sort_words, split_line
+from .words import (
+    LineCharacters,
+    LineWord,
+    find_letterspaced_spaces,
+    find_missing_spaces,
+    leaves_ink_over,
+    sort_words,
+    split_line,
+)
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
 FILE = Path(__file__).with_name("scripts.npz")
@@ -314,8 +322,16 @@ def _to_reading(
     step = model.step_pixels / width
     starts, stops = np.minimum(found.start_steps * step, 1.0), np.minimum(found.stop_steps * step, 1.0)
     confidences = found.confidences.astype(np.float64)
-    # Insert spaces after the spelling correction, because a wrong space would cut an uncertain letter from its word.
-    missing = find_missing_spaces(values, found.peak_steps, (starts + stops) / 2 * width, spaces, ink)
+    middles = (starts + stops) / 2 * width
+    missing = find_letterspaced_spaces(values, found.peak_steps, middles, spaces, len(ink))
+    if missing is not None:
+        kept = [index for index, value in enumerate(values) if not value.isspace()]
+        values = [values[index] for index in kept]
+        starts, stops, confidences = starts[kept], stops[kept], confidences[kept]
+    else:
+        # Insert spaces after the spelling correction, because a wrong space would cut an uncertain letter from its
+        # word.
+        missing = find_missing_spaces(values, found.peak_steps, middles, spaces, ink)
     if missing:
         places = [space.index for space in missing]
         steps = np.array([space.step for space in missing])

@@ -10,6 +10,9 @@ characters. Its inputs are the greatest probability of a space between them and 
 that probability rarely exceeds 0.001. The gap is scaled so that 0 is the line's usual gap between letters and 1 its
 usual gap between words. The weights were fitted on rendered lines in fourteen languages and about fifty fonts.
 
+In letterspaced lines, recognisers find spaces between some letters of a word. Their words are separated by the
+distances between letters; see `find_letterspaced_spaces`.
+
 The confidence of a word is computed from its characters. Networks are overconfident (Guo et al., "On Calibration of
 Modern Neural Networks", 2017, https://arxiv.org/abs/1706.04599). Therefore a second logistic function computes
 the probability that a word is correct from the confidences of its characters (Platt, "Probabilistic Outputs for Support
@@ -29,6 +32,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from .characters import is_east_asian
 from .ink import ink_band, remove_rules, runs_of_true
 
 # For the effect of each number and predicate, see benchmarks/results/ocr_rules.md.
@@ -82,6 +86,19 @@ USUAL_SPACE_WEIGHT = 2
 """The usual space is averaged with the line's gaps as if it were this many gaps."""
 LEAST_SPACE = 2.0
 """Least difference between gaps of words and gaps of letters, in pixels."""
+LEAST_LETTER_GAP = 0.3
+"""Least median gap between adjacent letters of letterspaced text, as a share of the font size."""
+FEWEST_LETTERS, FEWEST_UNSPACED = 6, 0.2
+"""Least number of letters of letterspaced text, and least share of its letters that recognisers do not separate by a
+space from the next letter. Lists of single letters have spaces everywhere.
+"""
+EM = 0.7
+"""Usual font size, as a share of the image's height."""
+POSITION_ERROR = 0.06
+"""Usual error of the distance between two letters, as a share of the image's height."""
+NARROW, WIDE = frozenset("Iijlft1.,:;!|'\u2019()[]"), frozenset("MWmw@%&\u2014")
+NARROW_WIDTH, LETTER_WIDTH, CAPITAL_WIDTH, WIDE_WIDTH = 0.32, 0.54, 0.68, 0.88
+"""Usual widths of characters, as shares of the font size."""
 WEIGHTS = (-0.8, 1.05, 4.5, -2.1)
 """Logistic weights of a constant, a space's log probability, the ink gap, and a position inside a number."""
 LEAST_GAP, GREATEST_GAP = -0.5, 1.25
@@ -367,9 +384,7 @@ def find_missing_spaces(
     if len(letters) < 3:
         return []
     before, behind = letters[:-1], letters[1:]
-    # The segments at even indices extend from the peak of one letter to the peak of the next letter, inclusive.
-    edges = np.stack([peaks[before], peaks[behind] + 1], axis=1).ravel()
-    best = np.maximum.reduceat(np.append(spaces, 0.0), edges)[::2]
+    best = _greatest_between(spaces, peaks[before], peaks[behind])
     is_space = behind > before + 1
     doubtful = np.flatnonzero(~is_space & (best > LEAST_PROBABILITY))
     if not len(doubtful):
@@ -394,9 +409,52 @@ def find_missing_spaces(
         in_number = left in IN_NUMBERS and right in IN_NUMBERS
         evidence = np.dot(WEIGHTS, (1.0, np.log(best[place]), gap, in_number))
         if evidence > 0:
-            step = int(peaks[before[place]] + np.argmax(spaces[edges[2 * place] : edges[2 * place + 1]]))
+            start, stop = peaks[before[place]], peaks[behind[place]] + 1
+            step = int(start + np.argmax(spaces[start:stop]))
             found.append(MissingSpace(int(behind[place]), step, float(1 / (1 + np.exp(-evidence)))))
     return found
+
+
+def find_letterspaced_spaces(
+    values: Sequence[str], peaks: IntArray, middles: FloatArray, spaces: npt.NDArray[np.floating], height: int
+) -> list[MissingSpace] | None:
+    """Find all spaces of a letterspaced line. Return ``None`` if the line is not letterspaced.
+
+    Recognisers find spaces between some of the letters of such lines, and none between some of the words. Therefore
+    mainly the distances between letters decide. The arguments are those of `find_missing_spaces`; ``height`` is the
+    height of the image. The indices of the result count only letters.
+    """
+    letters = np.array([index for index, value in enumerate(values) if not value.isspace()], dtype=np.int64)
+    distances, is_space = np.diff(middles[letters]), np.diff(letters) > 1
+    if len(letters) < FEWEST_LETTERS or (~is_space).sum() < FEWEST_UNSPACED * len(letters):
+        return None
+    widths = np.array([_usual_width(values[index]) for index in letters]) * EM * height
+    gaps = distances - (widths[1:] + widths[:-1]) / 2
+    if any(map(is_east_asian, values)) or np.median(gaps[~is_space]) < LEAST_LETTER_GAP * EM * height:
+        return None
+    letter_gap = float(np.median(gaps))
+    best = _greatest_between(spaces, peaks[letters[:-1]], peaks[letters[1:]])
+    # Between two words, there are a space and one more additional gap.
+    limit = 1.5 * letter_gap + USUAL_SPACE * EM * height / 2
+    is_start = gaps + np.where(is_space, POSITION_ERROR, -POSITION_ERROR) * height > limit
+    is_start &= is_space | (best > LEAST_PROBABILITY)
+    return [MissingSpace(index, int(peaks[letters[index]]), 1.0) for index in (np.flatnonzero(is_start) + 1).tolist()]
+
+
+def _greatest_between(spaces: npt.NDArray[np.floating], first: IntArray, last: IntArray) -> npt.NDArray[np.floating]:
+    """Return the greatest probability of a space from each step ``first[i]`` to step ``last[i]``, inclusive."""
+    greatest: npt.NDArray[np.floating] = np.maximum.reduceat(
+        np.append(spaces, 0.0), np.stack([first, last + 1], axis=1).ravel()
+    )[::2]
+    return greatest
+
+
+def _usual_width(character: str) -> float:
+    if character in NARROW:
+        return NARROW_WIDTH
+    if character in WIDE:
+        return WIDE_WIDTH
+    return CAPITAL_WIDTH if character.isupper() else LETTER_WIDTH
 
 
 def _gaps_between(ink: BoolArray, lefts: FloatArray, rights: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -12,23 +12,25 @@ objects, because they do not stay still, and still content, because it does not 
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from .._lines.characters import is_east_asian
+from .._lines.characters import BLANK, is_east_asian
 from .._lines.reading import LineRecognizer, read_lines
 from .._lines.words import LineWord
+from .._networks.transfers import is_compiled
 from ..detection.predictor import DetectionPredictor
 from ..recognition.predictor import RecognitionPredictor
 
@@ -69,7 +71,11 @@ FEWEST_SHARED_LETTERS = 4  # least number of letters that two readings of parts 
 # Width of a character, including its gap, in line heights: usual, and least of letterspaced text. Recognisers do not
 # find the spaces of letterspaced text.
 USUAL_PITCH, WIDE_PITCH = 0.45, 0.6
-NOTE_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line may be music notes
+NOTE_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line are left out
+# Music notes are common in captions but rare in the data of the recogniser, which rates them too low. This is added to
+# their log odds.
+NOTE_BONUS = 10.0
+NOTES = frozenset("\u266a\u266b")
 MOST_PIXELS = 520_000  # frames with more pixels are downscaled to this number before detection
 
 
@@ -357,7 +363,7 @@ class FrameReader:
         script_readers: Mapping[str, LineRecognizer],
         size: tuple[int, int],
     ) -> None:
-        self._detector, self._recogniser = detector, recogniser
+        self._detector, self._recogniser = detector, _favour_notes(recogniser.model)
         self._tallest = TALLEST_LINE * size[0]
         self._scale = min(1.0, math.sqrt(MOST_PIXELS / max(size[0] * size[1], 1)))
         self._script_readers = script_readers
@@ -441,11 +447,12 @@ class FrameReader:
         read = []
         for box in boxes:
             reading = self._read_line(picture, box, stretch)
-            pitch = (box[2] - box[0]) / ((box[3] - box[1]) * max(len(reading.text), 1))
-            if reading.text and pitch > WIDE_PITCH and not any(map(is_east_asian, reading.text)):
+            if (pitch := pitch_of(box, reading.text)) > WIDE_PITCH:
                 closer = self._read_line(picture, box, stretch * USUAL_PITCH / pitch)
                 if closer.text.replace(" ", "") == reading.text.replace(" ", ""):
-                    reading = reading._replace(text=max(closer.text, reading.text, key=len))
+                    # The letters were read twice with the same result, and the spaces may be missing in one reading.
+                    confidence = max(closer.confidence, reading.confidence)
+                    reading = reading._replace(text=max(reading.text, closer.text, key=len), confidence=confidence)
             read.append(reading)
         return read
 
@@ -457,21 +464,35 @@ class FrameReader:
             wider = functional.interpolate(line[None].float(), size=(height, width), mode="bicubic")[0]
             line = wider.round().clamp(0, 255).to(torch.uint8)
         quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
-        (found,) = read_lines(self._recogniser.model, line, quad)
+        (found,) = read_lines(self._recogniser, line, quad)
         if (reader := self._script_readers.get(found.script or "")) is not None:
             (other,) = read_lines(reader, line, quad)
             # Busy backgrounds may look like accents of another script.
             found = other if other.num_right >= found.num_right else replace(found, script=None)
-        words = _without_notes(found.words)
-        odds = math.prod(word.confidence for word in words) if words else 0.0
+        words = _without_specks(found.words)
+        odds = math.prod(word.confidence for word in words if word.value not in NOTES) if words else 0.0
         return Reading(" ".join(word.value for word in words), odds, bool(words) and not found.script, found.script)
 
 
-def _without_notes(words: Sequence[LineWord]) -> Sequence[LineWord]:
-    """Leave out uncertain single characters at the ends of a line of several words: music notes look like letters."""
+def _favour_notes(model: Any) -> Any:
+    """Return a recogniser that shares the weights of ``model``, but rates music notes higher by `NOTE_BONUS`."""
+    notes = [number for number, character in enumerate(model.characters, BLANK + 1) if character in NOTES]
+    if not notes or is_compiled(model):
+        return model
+    favouring, head = copy.copy(model), copy.copy(model.head)
+    bias = model.head.bias.detach().clone()
+    bias[notes] += NOTE_BONUS
+    head._parameters = {**head._parameters, "bias": nn.Parameter(bias, requires_grad=False)}
+    favouring._modules = {**favouring._modules, "head": head}
+    return favouring
+
+
+def _without_specks(words: Sequence[LineWord]) -> Sequence[LineWord]:
+    """Leave out uncertain single characters at the ends of a line of several words, except music notes."""
     kept = list(words)
     for end in (0, -1):
-        if len(kept) > 2 and len(kept[end].value) == 1 and kept[end].confidence < NOTE_CONFIDENCE:
+        value = kept[end].value if kept else ""
+        if len(kept) > 2 and len(value) == 1 and value not in NOTES and kept[end].confidence < NOTE_CONFIDENCE:
             del kept[end]
     return kept
 
@@ -492,6 +513,15 @@ def join_pieces(first: str, second: str) -> str:
 def union(*boxes: Box) -> Box:
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def pitch_of(box: Box, text: str) -> float:
+    """Return the distance between adjacent letters of a line, in line heights; 0 for East Asian text, which is wide."""
+    height = box[3] - box[1]
+    if any(map(is_east_asian, text)):
+        return 0.0
+    # The box is wider than the distance from the first to the last letter: by one letter and two margins.
+    return (box[2] - box[0] - height) / (height * max(len(text) - 1, 1))
 
 
 def lines_overlap(one: Box, other: Box) -> bool:
