@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import wave
 from collections.abc import Callable
@@ -18,7 +19,14 @@ import media_audio
 from audio_oracles import ffmpeg_samples
 from mediatensor.cli import main
 from mediatensor.datasets import AudioClips, VideoAudioClips
-from mediatensor.decoders import AudioConverter, AudioDecoder, AudioVideoDecoder, Demuxer
+from mediatensor.decoders import (
+    AudioConverter,
+    AudioDecoder,
+    AudioStreamHeaderMetadata,
+    AudioVideoDecoder,
+    Demuxer,
+    get_container_metadata,
+)
 from mediatensor.distributed import AudioReader
 from mediatensor.encoders import AudioEncoder, Encoder
 from mediatensor.errors import InvalidArgumentError
@@ -165,3 +173,40 @@ def test_an_encoder_of_streams_mixes_to_the_mean(tmp_path: Path) -> None:
     with encoder.open_file(tmp_path / "stream.m4a"):
         sound.add_samples(_loud(2))
     assert float(_decoded(tmp_path / "stream.m4a").abs().max()) < 1.05
+
+
+@pytest.fixture(scope="module")
+def listed_channels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two mp4 files that list their eight channels: in the usual order, and in another one."""
+    folder = tmp_path_factory.mktemp("listed")
+    encoder = Encoder()
+    sound = encoder.add_audio(sample_rate=8_000, num_channels=8, codec="pcm_s16le")
+    with encoder.open_file(folder / "usual.mp4"):
+        sound.add_samples(_LEVELS[:, None].expand(8, 4_000))
+    content = (folder / "usual.mp4").read_bytes()
+    box = content.index(b"chnl")
+    listed = bytes([1, 0, 1, 0, 3, 2, 5, 4, 7, 6])  # there are channels, the position of each is listed
+    (folder / "unusual.mp4").write_bytes(content[: box + 8] + listed + content[box + 8 + len(listed) :])
+    return folder
+
+
+_LEVELS = (torch.arange(8) + 1) / 16
+
+
+@pytest.mark.parametrize(("name", "layout"), [("usual", "7.1"), ("unusual", None)])
+def test_files_that_list_their_channels_are_read_again_and_again(
+    listed_channels: Path, name: str, layout: str | None
+) -> None:
+    # The process crashed, since PyAV frees the list of channels that FFmpeg frees as well.
+    path = listed_channels / f"{name}.mp4"
+    for _ in range(20):
+        with Demuxer(path, streams="audio") as demuxer:
+            packets = demuxer.streams[0].make_decoder()
+            blocks = [raw.data for packet in demuxer for raw in packets.decode(packet)]
+        assert torch.equal(torch.cat(blocks, 1).float() / 2**15, _LEVELS[:, None].expand(8, 4_000))
+        stream = get_container_metadata(path).streams[0]
+        assert isinstance(stream, AudioStreamHeaderMetadata)
+        assert (stream.num_channels, stream.channel_layout) == (8, layout)
+        assert torch.equal(_decoded(path), _LEVELS[:, None].expand(8, 4_000))
+        assert _decoded(path, num_channels=2).shape == (2, 4_000)
+        gc.collect()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import av
@@ -476,6 +476,9 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
         if container.format.name in _TEXT_FORMATS:  # possible only for URLs, which have no whitelist
             container.close()
             raise OpenError(f"Could not open input file: {source.describe()}. It is text, and not media.")
+        for stream in container.streams.audio:
+            if stream.codec_context is not None:
+                _replace_listed_layout(stream.codec_context)
         if container.format.name == "wav":
             beginning = beginning or _first_bytes_of(reader)
             if not beginning and container.size > 0:  # not a pipe or a live stream, whose start is gone
@@ -493,6 +496,31 @@ def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
             raise SourceNotFoundError(fault) from error
         advice = _advice(source, beginning)
         raise OpenError(f"{fault} It must be a complete file of media that FFmpeg can read.{advice}") from error
+
+
+# FFmpeg's names of channels in the order in which a layout has them, unless it lists its channels.
+_CHANNELS = (
+    " FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2 TSL TSR BFC BFL BFR "
+    "SSL SSR TTL TTR "
+)
+
+
+def _replace_listed_layout(context: Any) -> None:
+    """Replace a channel layout that lists its channels by a layout without a list.
+
+    PyAV frees the list, and FFmpeg frees it again, which would crash the process. FFmpeg makes a list if a file (CAF,
+    MOV, MP4) states each channel. If the channels are in an unusual order, the new layout states only their number.
+    """
+    layout = context.layout
+    if not layout.nb_channels or layout.name.endswith(" channels"):  # there is no list
+        return
+    names = [channel.name for channel in layout.channels]
+    places = [_CHANNELS.find(f" {name} ") for name in names]
+    is_in_order = all(before < place for before, place in pairwise([-1, *places]))
+    if is_in_order or layout.name.startswith("ambisonic"):
+        context.layout = "+".join(names) if layout.name.endswith(")") and "channels" in layout.name else layout.name
+    else:
+        context.layout = f"{layout.nb_channels} channels"
 
 
 def read_container_info(source: Source, *, reads_orientation: bool = False) -> ContainerInfo:
