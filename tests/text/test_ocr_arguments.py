@@ -130,6 +130,12 @@ def test_lists_and_tensors_are_taken_as_arrays() -> None:
     """docTR takes lists in some of these functions."""
     expected = utils.box_iou(BOXES, BOXES)
     np.testing.assert_array_equal(utils.box_iou(BOXES.tolist(), torch.from_numpy(BOXES)), expected)
+    metric = utils.DetectionMetric()
+    metric.update(torch.from_numpy(BOXES), BOXES.tolist(), torch.tensor([0, 1]), [0, 2])
+    assert metric.summary()[0] == 0.5
+    words = utils.TextMatch()
+    words.update(np.array(TEXTS), dict.fromkeys(TEXTS).keys())  # type: ignore[arg-type]
+    assert words.summary()["raw"] == 1
     crops = utils.extract_crops(torch.from_numpy(PICTURE), BOXES.tolist())
     assert [crop.shape for crop in crops] == [crop.shape for crop in utils.extract_crops(PICTURE, BOXES)]
 

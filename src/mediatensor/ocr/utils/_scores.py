@@ -7,7 +7,7 @@ words, and by error rates of characters and words.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -352,7 +352,7 @@ def _check_pairs(gt: Sequence[str], pred: Sequence[str]) -> None:
     for name, texts in (("gt", gt), ("pred", pred)):
         if isinstance(texts, str):
             raise InvalidArgumentError(f"{name} must be a list of strings, got the string {texts[:20]!r}: [{name}]?")
-        if not isinstance(texts, Sequence | np.ndarray) or not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts, Collection) or not all(isinstance(text, str) for text in texts):
             raise InvalidArgumentError(f"{name} must be a list of strings (got {shown(texts)}).")
     if len(gt) != len(pred):
         raise InvalidArgumentError(f"gt and pred must be of one length, got {len(gt)} and {len(pred)} strings")

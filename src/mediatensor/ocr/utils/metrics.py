@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ _RECALLS = np.linspace(0, 1, 101)
 
 
 def _series(name: str, value: Any) -> Any:
-    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
+    if isinstance(value, str) or not isinstance(value, Collection) or np.ndim(value) == 0:
         raise InvalidArgumentError(
             f"{name} must be a list or an array, with one item for each box (got {shown(value)})."
         )
