@@ -250,13 +250,3 @@ def test_hardest_background_is_chosen_three_to_one() -> None:
     chosen = hard_negative_mask(probabilities, text, known)
     # One known pixel of text, so three of background: the last ones.
     assert chosen.flatten().nonzero().flatten().tolist() == [0, 9, 10, 11]
-
-
-def test_convolutions_of_linknet_start_as_in_doctr() -> None:
-    """They start with the variance 2 / fan-out, transposed ones as well."""
-    model = detection.linknet_resnet18()
-    for part in (model.fpn, model.classifier):
-        for layer in part.modules():
-            if isinstance(layer, torch.nn.Conv2d | torch.nn.ConvTranspose2d) and layer.weight.numel() > 2000:
-                fan_out = layer.weight[:, 0].numel()
-                assert layer.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)

@@ -311,8 +311,3 @@ def test_parseq_never_sees_the_character_it_predicts() -> None:
             torch.testing.assert_close(scores[:, position], other[:, position], rtol=0, atol=0)
             seers = [row for row in range(4) if visible[row, position + 1]]
             assert all(not torch.equal(scores[:, row], other[:, row]) for row in seers)
-
-
-def test_attention_of_sar_starts_as_in_doctr() -> None:
-    weight = SAR(SmallFeatures(True), VOCAB, 24, 24, 64).decoder.attention_module.feat_conv.weight
-    assert weight.std().item() == pytest.approx((2 / weight[:, 0].numel()) ** 0.5, rel=0.1)

@@ -226,14 +226,13 @@ def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
     return [layer for module in modules for layer in module.modules() if isinstance(layer, _WITH_PARAMETERS)]
 
 
-def initialize_convolutions(network: nn.Module, zero_bias: bool = False, has_transposed: bool = False) -> None:
+def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None:
     """Initialise the weights of all convolutions in a network, with the method of He et al. (2015) for ReLU.
 
-    If ``zero_bias`` is true, also set their biases to zero. Transposed convolutions are included only if
-    ``has_transposed`` is true.
+    If ``zero_bias`` is true, also set their biases to zero.
     """
     for module in network.modules():
-        if isinstance(module, nn.Conv2d) or (has_transposed and isinstance(module, nn.ConvTranspose2d)):
+        if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
             if zero_bias and module.bias is not None:
                 nn.init.zeros_(module.bias)

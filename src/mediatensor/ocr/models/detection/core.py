@@ -233,11 +233,14 @@ class SegmentationDetector(Detector):
         """Load the parameters of this network from a file, with `load_pretrained_params`."""
         load_pretrained_params(self, path_or_url, **kwargs)
 
-    def _initialize_all_but_backbone(self, has_transposed: bool = False) -> None:
-        """Initialise the convolutions of all parts except the backbone with `initialize_convolutions`."""
+    def _initialize_all_but_backbone(self) -> None:
+        """Initialise the convolutions of all parts except the backbone, but not the transposed convolutions.
+
+        Weights are drawn as in He et al. (2015) for ReLU, and biases are zero.
+        """
         for name, part in self.named_children():
             if name != "feat_extractor":
-                initialize_convolutions(part, zero_bias=True, has_transposed=has_transposed)
+                initialize_convolutions(part, zero_bias=True)
 
 
 def detector_cfg(

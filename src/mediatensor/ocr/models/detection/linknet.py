@@ -116,7 +116,7 @@ class LinkNet(SegmentationDetector):
             *conv_sequence_pt(head_chans, head_chans, True, True, kernel_size=3, padding=1),
             nn.ConvTranspose2d(head_chans, len(self.class_names), 2, 2),
         )
-        self._initialize_all_but_backbone(has_transposed=True)
+        self._initialize_all_but_backbone()
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """Return the decoder's output, (N, C, H / 4, W / 4), for images (N, 3, H, W)."""

@@ -12,7 +12,6 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...datasets import encode_sequences
-from .._networks.blocks import initialize_convolutions
 from ..classification.resnet import resnet31
 from .core import (
     RESNET31_LAYERS,
@@ -181,7 +180,6 @@ class SAR(RecognitionModel):
         self.decoder = SARDecoder(
             rnn_units, self.max_length, len(vocab), embedding_units, attention_units, rnn_units, dropout_prob
         )
-        initialize_convolutions(self.decoder)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
         return self.decoder.output_dense, 0
