@@ -49,7 +49,7 @@ _RECALLS = np.linspace(0, 1, 101)
 
 
 def _series(name: str, value: Any) -> Any:
-    if isinstance(value, str) or not isinstance(value, Collection) or np.ndim(value) == 0:
+    if isinstance(value, str) or not isinstance(value, Collection) or getattr(value, "ndim", 1) == 0:
         raise InvalidArgumentError(
             f"{name} must be a list or an array, with one item for each box (got {shown(value)})."
         )
