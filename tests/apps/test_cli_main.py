@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,59 @@ def test_closed_streams_are_no_crash(
     printed = capsys.readouterr()
     assert "error" not in printed.out
     assert "AttributeError" not in printed.err
+
+
+needs_full_device = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
+
+
+@needs_full_device
+@pytest.mark.parametrize(
+    "arguments", [["probe", "--no-scan", "{clip}", "{clip}"], ["extract", "{clip}", "--frames", "0", "-o", "-"]]
+)
+def test_full_standard_output_ends_the_run_with_its_name(
+    arguments: list[str], clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", full)
+        assert main([argument.format(clip=clip) for argument in arguments]) == 2
+    with suppress(OSError):
+        full.close()
+    reason = os.strerror(errno.ENOSPC)
+    assert capsys.readouterr().err == f"mediatensor: error: Could not write to standard output: {reason}.\n"
+
+
+@needs_full_device
+def test_full_standard_error_does_not_change_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", full)
+        assert main(["probe", "missing.mp4"]) == 2
+    with suppress(OSError):
+        full.close()
+
+
+def test_names_of_files_do_not_control_the_terminal(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "red\x1b[31m\x07.mp4"
+    path.write_bytes(clip.read_bytes())
+    assert main(["probe", "--no-scan", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert r"red\x1b[31m\x07.mp4" in printed
+    assert not {"\x1b", "\x07"} & set(printed)
+
+
+def test_state_of_check_stays_a_link_if_its_target_is_replaced(clip: Path, tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("another file\n")
+    link.symlink_to(target)
+    arguments = ["check", str(clip), "--state", str(link), "--no-decode", "--workers", "0"]
+    assert main(arguments) == 2
+    assert target.read_text() == "another file\n"
+    assert main([*arguments, "--overwrite"]) in (0, 1)
+    assert link.is_symlink()
+    assert clip.name in target.read_text()
 
 
 COMMANDS_ON_A_FILE = [

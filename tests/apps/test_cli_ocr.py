@@ -431,6 +431,45 @@ def test_what_was_edited_or_is_not_known_is_not_replaced(
     assert output.read_text() == "level 10\n"
 
 
+def test_edits_of_an_incomplete_document_are_not_replaced(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = write_tiff(tmp_path / "scan.tif", [10, 20]), tmp_path / "scan.txt"
+    predictor.failing[20] = PageError("not now")
+    assert run(source, "-o", tmp_path) == 2
+    output.write_text("level ten, and a page that was typed by hand\n")
+    capsys.readouterr()
+    assert run(source, "-o", tmp_path) == 2
+    assert output.read_text() == "level ten, and a page that was typed by hand\n"
+    assert "--overwrite" in capsys.readouterr().err
+
+
+def test_output_that_is_a_link_to_a_missing_file_needs_overwrite(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "scan.txt"
+    link.symlink_to("elsewhere.txt")
+    assert run(scan, "-o", tmp_path) == 2
+    assert capsys.readouterr().err == f"mediatensor: error: '{link}' exists already; --overwrite replaces it.\n"
+    assert run(scan, "-o", tmp_path, "--overwrite") == 0
+    assert (tmp_path / "elsewhere.txt").read_text() == "level 10\n"
+
+
+def test_messages_are_not_mixed_into_standard_output_if_standard_error_is_closed(
+    scan: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", None)  # as Python sets it if the shell has closed the stream
+        assert run(scan, "-o", "-") == 0
+    assert capfd.readouterr().out == "level 10\n"
+
+
+def test_long_names_are_shortened_to_what_the_file_system_accepts(tmp_path: Path, predictor: FakePredictor) -> None:
+    source = write_tiff(tmp_path / f"{'文' * 83}.tif", [10])
+    assert run(source, "-o", tmp_path / "out", "--format", "alto", "--overlay") == 0
+    assert len(names(tmp_path / "out")) == 3
+
+
 def test_several_formats_are_read_once(
     tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,8 +53,7 @@ def _run(args: argparse.Namespace) -> int:
             code: int = module.run(args)
         return code
     except KeyboardInterrupt as stop:
-        if sys.stderr is not None:
-            emit("; ".join(["mediatensor: interrupted", *getattr(stop, "__notes__", [])]), sys.stderr)
+        emit("; ".join(["mediatensor: interrupted", *getattr(stop, "__notes__", [])]), "stderr")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # Python flushes stdout again at exit. This must not raise a second error.

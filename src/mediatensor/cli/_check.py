@@ -96,4 +96,4 @@ def _check_outputs(args: argparse.Namespace, dataset: ListedDataset) -> None:
     if args.fix is not None:
         check_manifest(Path(args.fix), files)
     if args.state is not None and os.path.isfile(args.state) and not is_check_state(args.state):
-        os.unlink(args.state)
+        os.unlink(os.path.realpath(args.state))  # keep a symbolic link

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 from urllib.parse import urlsplit
 
 from .._engine.common.messages import counted, progress, to_json, without_bars
@@ -31,28 +31,61 @@ EXIT_ERROR = 2
 #: The file name that means standard input (as an input) or standard output (as an output).
 STANDARD = "-"
 
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+# Outputs add up to 50 bytes to the stem, and file systems accept names of 255 bytes.
 _MAX_STEM_LENGTH = 100
+_MAX_STEM_BYTES = 200
 # Number of source lines that the message of an unexpected error shows.
 _NUM_CALLS_SHOWN = 4
 
 
-def emit(text: str, stream: TextIO | None = None) -> None:
-    """Print a line. Characters that the terminal cannot encode are escaped."""
-    stream = stream or sys.stdout
-    if stream is None:  # the shell closed it
+class StopError(MediaTensorError):
+    """An error after which the command stops, without processing the remaining files."""
+
+
+#: The name of an output stream in `sys`. The stream itself is ``None`` if the shell has closed it.
+StreamName = Literal["stdout", "stderr"]
+
+
+def emit(text: str, stream: StreamName = "stdout") -> None:
+    """Print a line. Control characters, and characters that the terminal cannot encode, are escaped.
+
+    Raise `StopError` if standard output cannot be written, for example on a full disk. If this happens to standard
+    error, the line is lost.
+    """
+    file: TextIO | None = getattr(sys, stream)
+    if file is None:
         return
-    encoding = stream.encoding or "utf-8"
-    with without_bars():
-        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+    encoding = file.encoding or "utf-8"
+    # File names may contain codes that change the terminal.
+    text = _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    try:
+        with without_bars():
+            print(text.encode(encoding, "backslashreplace").decode(encoding), file=file, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if stream == "stdout":
+            raise _output_error(error) from error
 
 
 def emit_bytes(data: bytes) -> None:
-    """Write bytes to standard output; raise `InvalidArgumentError` if standard output is closed."""
+    """Write bytes to standard output. Raise `InvalidArgumentError` if it is closed, `StopError` if it is full."""
     if sys.stdout is None:
         raise InvalidArgumentError("Standard output is closed; name a file with -o.")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _output_error(error) from error
+
+
+def _output_error(error: OSError) -> StopError:
+    return StopError(f"Could not write to standard output: {error.strerror}.")
 
 
 # For each library argument that messages mention: the option of the running command.
@@ -117,8 +150,7 @@ def in_command_words(message: str) -> str:
 
 def emit_error(message: str) -> None:
     """Print an error to stderr as one line. Names of library arguments are replaced by the command's options."""
-    if sys.stderr is not None:
-        emit(f"mediatensor: error: {one_line(in_command_words(message))}", sys.stderr)
+    emit(f"mediatensor: error: {one_line(in_command_words(message))}", "stderr")
 
 
 @contextmanager
@@ -129,9 +161,9 @@ def showing_warnings() -> Iterator[None]:
     def show(message: Warning | str, category: type[Warning], *arguments: Any, **options: Any) -> None:
         if not issubclass(category, UserWarning):  # such as a DeprecationWarning
             default_show(message, category, *arguments, **options)
-        elif sys.stderr is not None:
+        else:
             text = in_command_words(str(message).partition(". Frames are given")[0])
-            emit(f"mediatensor: warning: {one_line(text)}", sys.stderr)
+            emit(f"mediatensor: warning: {one_line(text)}", "stderr")
 
     warnings.showwarning = show
     try:
@@ -197,10 +229,6 @@ def reading(file: str) -> Iterator[str]:
         yield copy.name
 
 
-class StopError(MediaTensorError):
-    """An error after which the command stops, without processing the remaining files."""
-
-
 def for_each_file(files: Sequence[str], work: Callable[[str, str], int], *, noun: str = "file") -> int:
     """Call ``work`` for every file; return the highest exit code. After an error, continue with the next file.
 
@@ -238,7 +266,7 @@ def output_stem(file: str) -> str:
     path = urlsplit(file).path if "://" in file else file
     stem = os.path.splitext(os.path.basename(path))[0]
     safe_stem = re.sub(r"[^\w .,()+=@~\[\]-]", "_", stem).strip(" .")[:_MAX_STEM_LENGTH]
-    return safe_stem or "media"
+    return safe_stem.encode()[:_MAX_STEM_BYTES].decode(errors="ignore") or "media"
 
 
 def output_stems(files: Sequence[str]) -> list[str]:

@@ -32,6 +32,7 @@ from ._arguments import grid_frames
 from ._console import (
     EXIT_ERROR,
     STANDARD,
+    StopError,
     emit,
     emit_bytes,
     emit_error,
@@ -310,6 +311,8 @@ def run(args: argparse.Namespace) -> int:
                 _extract_to_standard_output(args, path)
             else:
                 _extract(args, path)
+    except StopError:
+        raise
     except (MediaTensorError, OSError) as error:
         emit_error(file_error(args.file, path, error))
         return EXIT_ERROR

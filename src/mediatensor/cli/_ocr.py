@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import sys
 import tempfile
 import uuid
 import warnings
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -24,7 +23,7 @@ from .._engine.common.messages import counted
 from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, PageError, RedactionError
 from ._arguments import Region
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, for_each_file, shown_name, write_picture
+from ._console import EXIT_ERROR, STANDARD, StreamName, emit, emit_bytes, for_each_file, shown_name, write_picture
 from ._ocr_files import (
     JOINED_FORMATS,
     OpenPages,
@@ -164,13 +163,13 @@ def run(args: argparse.Namespace) -> int:
         refuse_document_options(args)
         tasks = plan_tasks(files, args.export_lines, [], args.every)
         check_options(args, tasks)
-        run = _Run(args, args.export_lines, sys.stdout)
+        run = _Run(args, args.export_lines, "stdout")
         run.check_outputs(tasks, files)
         return run.read_all(tasks)
     tasks = plan_tasks(files, args.output, formats, args.every)
     check_options(args, tasks)
     if str(args.output) != STANDARD:
-        run = _Run(args, args.output, sys.stdout)
+        run = _Run(args, args.output, "stdout")
         run.check_outputs(tasks, files)
         return run.read_all(tasks)
     if len(formats) > 1 or args.overlay:
@@ -181,7 +180,7 @@ def run(args: argparse.Namespace) -> int:
         )
     with tempfile.TemporaryDirectory(prefix="mediatensor-") as folder:
         tasks = [replace(task, folder=Path(folder)) for task in tasks]
-        code = _Run(args, Path(folder), sys.stderr).read_all(tasks)
+        code = _Run(args, Path(folder), "stderr").read_all(tasks)
         for output in (task.output(task.formats[0]) for task in tasks):
             if output.exists():  # otherwise an error was printed earlier
                 emit_bytes(output.read_bytes())
@@ -199,7 +198,7 @@ def _redacted_texts(args: argparse.Namespace) -> list[str | re.Pattern[str]]:
 class _Run:
     """One run of the command: its options, its OCR models, and the record of outputs that the command has written."""
 
-    def __init__(self, args: argparse.Namespace, folder: Path, messages: TextIO) -> None:
+    def __init__(self, args: argparse.Namespace, folder: Path, messages: StreamName) -> None:
         self._args = args
         self._messages = messages
         self._options = _page_options(args)
@@ -225,7 +224,7 @@ class _Run:
                 return True
             if output in overlays:
                 task = overlays[output]
-                return self._is_again(task) or self._written.is_of(existing, source_of(task))
+                return self._written.is_of(existing, source_of(task), self._is_again(task))
             task = task_of[output]
             if task.source == STANDARD:  # checked later, when the content of standard input is known
                 return True
@@ -372,7 +371,7 @@ class LineExporter:
     """Cuts pictures of text lines out of documents. After an interruption, it resumes at the next page."""
 
     def __init__(
-        self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: TextIO
+        self, args: argparse.Namespace, options: Mapping[str, Any], reader: TextReader, messages: StreamName
     ) -> None:
         from ..ocr.training import LineFolder
 

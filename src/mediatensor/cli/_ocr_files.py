@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -194,9 +193,9 @@ def find_files(arguments: Sequence[str], outputs_in: Callable[[Path], Container[
             path for path in Path(argument).iterdir() if path.suffix.lower() in _SUFFIXES and not path.is_dir()
         )
         inside = [path for path in readable if path not in outputs]
-        if len(inside) < len(readable) and sys.stderr is not None:
+        if len(inside) < len(readable):
             left_out = counted(len(readable) - len(inside), "earlier output")
-            emit(f"{shown_name(argument)}: left out {left_out} of ocr; to read such a file, name it", sys.stderr)
+            emit(f"{shown_name(argument)}: left out {left_out} of ocr; to read such a file, name it", "stderr")
         if not inside:
             raise InvalidArgumentError(f"There are no images and no PDF files in the folder {argument!r}.")
         files += map(str, inside)

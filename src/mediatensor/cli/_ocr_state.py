@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from .._engine.common.messages import progress
 from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, MediaTensorError, PageError, ReadError, WriteError
 from . import _text
-from ._console import STANDARD, StopError, emit, emit_error, shown_name
+from ._console import STANDARD, StopError, StreamName, emit, emit_error, shown_name
 
 if TYPE_CHECKING:
     from ._ocr_files import Task
@@ -129,17 +129,22 @@ class WrittenOutputs:
         """Return whether this command has written a file in the folder, and the file has not changed since."""
         if not isinstance(path, Path) or not path.is_file():
             return False
-        return self._entry(path.name).get("state") == _file_state(path)
+        return self._is_as_written(str(path))
 
-    def is_of(self, output: str, source: str) -> bool:
-        """Return whether this command has made an output from ``source``, and the file has not changed since."""
+    def is_of(self, output: str, source: str, is_again: bool) -> bool:
+        """Return whether this command has made an output from ``source``, and the file has not changed since.
+
+        ``is_again`` means that an interrupted run is repeated. It may have written an output without recording it.
+        """
         entry = self._entry(output)
-        return entry.get("state") == _file_state(Path(output)) and entry.get("key", {}).get("source") == source
+        is_made = self._is_as_written(output) and entry.get("key", {}).get("source") == source
+        return is_made or (is_again and not entry)
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
         """Return whether the command may replace an output: it made the file from the same source and it is unchanged.
 
-        ``is_again`` means that an interrupted run is repeated. An output of another source raises an error.
+        ``is_again`` means that an interrupted run is repeated. It may have written an output without recording it. An
+        output of another source raises an error.
         """
         entry = self._entry(output)
         source = entry.get("key", {}).get("source")
@@ -148,10 +153,10 @@ class WrittenOutputs:
                 f"{output!r} exists already, and was made from {shown_name(str(source))}; choose another folder with "
                 "-o, or replace it with --overwrite."
             )
-        return is_again or self._is_complete(output, key) or entry.get("state") == _file_state(Path(output))
+        return (is_again and not entry) or self._is_complete(output, key) or self._is_as_written(output)
 
     def missing(
-        self, task: Task, key: Mapping[str, Any], messages: TextIO | None, *, is_again: bool = False, overwrite: bool
+        self, task: Task, key: Mapping[str, Any], messages: StreamName, *, is_again: bool = False, overwrite: bool
     ) -> list[str]:
         """Return the formats of a task that have not been written yet; print a message for each that is complete.
 
@@ -169,8 +174,7 @@ class WrittenOutputs:
             if overwrite or is_again or not output.exists() or not self._is_complete(str(output), key):
                 missing_kinds.append(kind)
                 continue
-            is_as_written = self._entry(str(output)).get("state") == _file_state(output)
-            changed = "" if is_as_written else ", and was changed since"
+            changed = "" if self._is_as_written(str(output)) else ", and was changed since"
             emit(f"kept {output}: it is complete{changed} (--overwrite reads it again)", messages)
         return missing_kinds
 
@@ -179,6 +183,12 @@ class WrittenOutputs:
 
     def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
         return bool(self._entry(output).get("key") == json.loads(json.dumps(key)))
+
+    def _is_as_written(self, output: str) -> bool:
+        try:
+            return bool(self._entry(output).get("state") == _file_state(Path(output)))
+        except FileNotFoundError:  # a symbolic link to a missing file
+            return False
 
     def _entry(self, output: str) -> dict[str, Any]:
         return self._record[os.path.basename(output)]

@@ -5,19 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from .._engine.common.messages import counted
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from . import _text
 from ._arguments import Region
-from ._console import EXIT_ERROR, STANDARD, emit, emit_json, for_each_file, shown_name
+from ._console import EXIT_ERROR, STANDARD, StreamName, emit, emit_json, for_each_file, shown_name
 from ._ocr_files import Task, load_predictor, write_each
 from ._ocr_state import ProgressStore, WrittenOutputs, source_key
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
@@ -73,7 +72,7 @@ class VideoTextReader:
 
 
 class VideoWriter:
-    def __init__(self, args: argparse.Namespace, written: WrittenOutputs, messages: TextIO) -> None:
+    def __init__(self, args: argparse.Namespace, written: WrittenOutputs, messages: StreamName) -> None:
         self._args = args
         self._written = written
         self._messages = messages
@@ -165,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
         name, marks = shown_name(file), list[Mark]()
         for track in _load_reading(path) if _is_stored_reading(file) else reader.read_on(path):
             if isinstance(track, str):
-                emit(f"{name}: warning: {track}", sys.stderr)
+                emit(f"{name}: warning: {track}", "stderr")
             elif (not args.kinds or track.kind in args.kinds) and _is_in_region(track, args.region):
                 texts = [track.text, *(other.text for other in track.alternatives)]
                 number = next((number for number, text in enumerate(texts) if is_match(text)), None)
