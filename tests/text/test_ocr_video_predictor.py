@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
@@ -389,6 +389,11 @@ def test_names_in_a_corner_are_overlays(predictor: VideoTextPredictor, tmp_path:
     assert (track.text, track.kind) == ("Maria Lind", "overlay")
 
 
+def test_title_at_the_upper_edge_is_an_overlay(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    (track,) = predictor(film(tmp_path / "title.mp4", 60, ("notes.txt, edited", 10, 50, (0.5, 0.03)))).tracks
+    assert (track.text, track.kind) == ("notes.txt, edited", "overlay")
+
+
 def test_languages_keep_the_spaces_between_words(clip: Path) -> None:
     found = video_text_predictor(pretrained=True, languages=["german", "english"])(clip).captions
     assert [track.text for track in found] == [text for text, _, _ in CAPTIONS]
@@ -525,11 +530,33 @@ def test_each_rolling_line_is_a_caption(predictor: VideoTextPredictor, tmp_path:
     assert len(events) == sum(max(len(track.places), 1) for track in reading.tracks) > len(SAID)
 
 
+LOG = (
+    "Reading the files.",
+    "Nothing was changed.",
+    "Old copies removed.",
+    "Building the parser.",
+    "Linking libraries.",
+    "Seven tests passed.",
+    "Copying pictures.",
+    "Writing an index.",
+    "Archive is packed.",
+    "Checking signatures.",
+    "Sent to the server.",
+    "All jobs are done.",
+)
+
+
 @pytest.mark.slow
-def test_scrolling_screen_has_no_captions(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    lines = [f"{name} in {year} minutes" for name, year in zip("abcdefghijkl", range(31, 43), strict=True)]
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"{name} in {year} minutes" for name, year in zip("abcdefghijkl", range(31, 43), strict=True)],
+        LOG,  # sentences on the left of a film may be captions
+    ],
+)
+def test_scrolling_screen_has_no_captions(predictor: VideoTextPredictor, tmp_path: Path, lines: Sequence[str]) -> None:
     blank = np.full((SIZE[1], SIZE[0], 3), 20, np.uint8)
-    pictures = [on_the_left(blank, lines[: 1 + number // 8], SIZE[1] - 10) for number in range(8 * len(lines))]
+    pictures = [on_the_left(blank, list(lines[: 1 + number // 8]), SIZE[1] - 10) for number in range(8 * len(lines))]
     assert len(predictor(write(tmp_path / "build.mp4", pictures)).captions) == 0
 
 

@@ -31,6 +31,9 @@ LONGEST_CAPTION_SECONDS = 20.0
 MAX_OFF_CENTRE = 0.1
 # Captions have their center above the first or below the second limit, as shares of the frame's height.
 TOP, BOTTOM = 0.3, 0.6
+# Text with its center above this share of the height is an overlay, such as the title of a window. Captions stay within
+# the safe area of television, which has margins of 5 % (EBU R 95).
+TOP_EDGE = 0.04
 SPEECH_ENDS = (".", "!", "?", ",", ";", "…")
 # A text that is larger or smaller than all captions by this factor is not a caption, unless its confidence is high.
 MAX_HEIGHT_RATIO = 1.6
@@ -220,6 +223,8 @@ class KindJudge:
         left, top, right, bottom = group.box
         left, top, right, bottom = left + self._x, top + self._y, right + self._x, bottom + self._y
         x, y = (left + right) / 2 / self._width, (top + bottom) / 2 / self._height
+        stages = group.lines[0].stages
+        self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
         if group.legibility < LEAST_LEGIBILITY or group.num_letters < FEWEST_LETTERS:
             return None
         if any(line.places for line in group.lines):
@@ -229,14 +234,17 @@ class KindJudge:
         is_long = seconds > EVER_PRESENT_SECONDS and seconds > EVER_PRESENT_SHARE * self._total_seconds
         if is_long or seconds > LONGEST_CAPTION_SECONDS:
             return "overlay"
-        num_places = len({stage.box[1] for stage in group.lines[0].stages})
+        num_places = len({stage.box[1] for stage in stages})
         if group.has_rolled and seconds < SHORTEST_STAY_SECONDS * num_places:
             return "scene"
         if self._rolls(group):
             return "caption"
         near_side, near_end = min(left, self._width - right), min(top, self._height - bottom)
+        if y < TOP_EDGE:
+            return "overlay"
         # The lines of two speakers may be side by side, and some films align all captions at the left.
-        is_aside = abs(x - 0.5) > MAX_OFF_CENTRE and not (group.is_speech and y > BOTTOM and not is_cut)
+        may_be_aside = group.is_speech and y > BOTTOM and not is_cut and not self._scrolls
+        is_aside = abs(x - 0.5) > MAX_OFF_CENTRE and not may_be_aside
         if near_side < CORNER_MARGIN * self._width and near_end < CORNER_MARGIN * self._height and is_aside:
             return "overlay"
         if group.unsteadiness > (
@@ -265,7 +273,6 @@ class KindJudge:
         Either this text has rolled up, or it is at a position where recent roll-up captions appeared.
         """
         stages = group.lines[0].stages
-        self._scrolls |= group.has_rolled and len({stage.box[1] for stage in stages}) > MOST_ROWS
         middles = [((stage.box[1] + stage.box[3]) / 2 + self._y) / self._height for stage in stages]
         if self._scrolls or not (max(middles) < TOP or min(middles) > BOTTOM):
             return False
