@@ -86,12 +86,14 @@ USUAL_SPACE_WEIGHT = 2
 """The usual space is averaged with the line's gaps as if it were this many gaps."""
 LEAST_SPACE = 2.0
 """Least difference between gaps of words and gaps of letters, in pixels."""
-LEAST_LETTER_GAP = 0.3
+LEAST_LETTER_GAP = 0.4
 """Least median gap between adjacent letters of letterspaced text, as a share of the font size."""
 FEWEST_LETTERS, FEWEST_UNSPACED = 6, 0.2
 """Least number of letters of letterspaced text, and least share of its letters that recognisers do not separate by a
 space from the next letter. Lists of single letters have spaces everywhere.
 """
+LONGEST_FRAGMENT = 3
+"""Most letters of a fragment of a letterspaced word that a recogniser separates by a wrong space."""
 EM = 0.7
 """Usual font size, as a share of the image's height."""
 POSITION_ERROR = 0.06
@@ -426,7 +428,7 @@ def find_letterspaced_spaces(
     """
     letters = np.array([index for index, value in enumerate(values) if not value.isspace()], dtype=np.int64)
     distances, is_space = np.diff(middles[letters]), np.diff(letters) > 1
-    if len(letters) < FEWEST_LETTERS or (~is_space).sum() < FEWEST_UNSPACED * len(letters):
+    if sum(map(str.isalnum, values)) < FEWEST_LETTERS or (~is_space).sum() < FEWEST_UNSPACED * len(letters):
         return None
     widths = np.array([_usual_width(values[index]) for index in letters]) * EM * height
     gaps = distances - (widths[1:] + widths[:-1]) / 2
@@ -438,6 +440,9 @@ def find_letterspaced_spaces(
     limit = 1.5 * letter_gap + USUAL_SPACE * EM * height / 2
     is_start = gaps + np.where(is_space, POSITION_ERROR, -POSITION_ERROR) * height > limit
     is_start &= is_space | (best > LEAST_PROBABILITY)
+    # Wrong spaces separate fragments of words, not two long words.
+    sizes = np.bincount(np.cumsum([0, *is_space]))
+    is_start[is_space] |= np.minimum(sizes[1:], sizes[:-1]) > LONGEST_FRAGMENT
     return [MissingSpace(index, int(peaks[letters[index]]), 1.0) for index in (np.flatnonzero(is_start) + 1).tolist()]
 
 
