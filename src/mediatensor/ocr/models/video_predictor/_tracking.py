@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections import deque
@@ -72,7 +71,6 @@ FEWEST_LETTERS_TO_AGREE, MOSTLY_EQUAL = 10, 0.9
 MAX_READINGS = 2  # number of readings of a still text; one more reading uses its mean frame
 # Horizontal stretch of the line for each reading; readings that agree at different stretches are more reliable.
 STRETCH_FACTORS = (1.0, 1.15)
-WIDEST_SPACE = 2.0  # widest space between the boxes of two parts of a letterspaced line, in line heights
 SECOND_READING_SECONDS = 0.35
 KNOWN_CONFIDENCE = 0.8  # lines read with this confidence are neither read nor detected again while they are shown
 FEWEST_FOR_MEAN = 8  # least number of frames for a mean frame that is better to read than a single frame
@@ -624,17 +622,23 @@ class LineTracker:
             track.readings += reader.read([track.box], STRETCH_FACTORS[len(track.readings)])
             track.first_read = picture.frame if track.first_read is None else track.first_read
             track.read_seconds = picture.seconds
-        if due:
-            self._join_letterspaced(picture)
+        for track in due:
+            if pitch_of(track.box, track.readings[-1].text) > WIDE_PITCH and len(track.readings) == 1:
+                self._complete_letterspaced(track, picture, reader)
 
-    def _join_letterspaced(self, picture: Picture) -> None:
-        """Replace two tracks by one if they are parts of a letterspaced line, because detectors divide such lines."""
-        read = [track for track in self.active if track.readings and not track.num_missed and track.speed is None]
-        for one, other in itertools.combinations(read, 2):
-            if _are_letterspaced(one, other) and (track := self._begin_track(picture, union(one.box, other.box))):
-                self.active = [known for known in self.active if known is not one and known is not other]
-                self.active.append(track)
-                return  # with a third part, it is joined when it has been read
+    def _complete_letterspaced(self, part: LineTrack, picture: Picture, reader: FrameReader) -> None:
+        """Replace a part of a letterspaced line by the whole line, because detectors divide such lines."""
+        box = reader.find_letterspaced(part.box, pitch_of(part.box, part.text))
+        if box is None or box[2] - box[0] < part.box[2] - part.box[0] + part.box[3] - part.box[1]:
+            return
+        if any(track.speed is None and is_within(box, track.box) for track in self.active):
+            return
+        track = self._begin_track(picture, box)
+        if track is not None and track.speed is None:
+            self.active = [
+                known for known in self.active if not is_within(known.box, box) or not lines_overlap(known.box, box)
+            ]
+            self.active.append(track)
 
 
 @lru_cache(maxsize=4096)  # votes call this repeatedly with few texts
@@ -649,16 +653,6 @@ def _agree(one: str, other: str) -> bool:
     if min(len(one), len(other)) < FEWEST_LETTERS_TO_AGREE:
         return one == other
     return SequenceMatcher(None, one, other).ratio() >= MOSTLY_EQUAL
-
-
-def _are_letterspaced(one: LineTrack, other: LineTrack) -> bool:
-    """Return whether two lines that appeared together are parts of a line whose letters are far apart."""
-    left, right = sorted((one.box, other.box))
-    is_near = 0 <= right[0] - left[2] < WIDEST_SPACE * min(left[3] - left[1], right[3] - right[1])
-    if not is_near or not is_in_line(left, right) or abs(one.first_frame - other.first_frame) > MAX_GAP:
-        return False
-    pitches = [pitch_of(track.box, track.text) for track in (one, other) if len(track.text) > 1]
-    return bool(pitches) and min(pitches) > WIDE_PITCH
 
 
 def _read_mean(track: LineTrack, reader: FrameReader) -> None:

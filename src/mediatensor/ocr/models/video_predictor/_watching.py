@@ -409,6 +409,27 @@ class FrameReader:
         return boxes
 
     @torch.inference_mode()
+    def find_letterspaced(self, box: Box, pitch: float) -> Box | None:
+        """Detect the whole letterspaced line of which ``box`` is a part, in a frame that is compressed horizontally.
+
+        ``pitch`` is the distance between its letters, see `pitch_of`. Return None if the line is not found.
+        """
+        picture = self._seen()
+        height, width = picture.shape[1:]
+        top, bottom = max(2 * box[1] - box[3], 0), min(2 * box[3] - box[1], height)
+        factor = USUAL_PITCH / pitch
+        size = (bottom - top, max(round(width * factor), 1))
+        part = functional.interpolate(picture[None, :, top:bottom].float(), size=size, mode="bicubic", antialias=True)[
+            0
+        ]
+        found = [
+            (round(left / factor), upper + top, min(round(right / factor), width), lower + top)
+            for left, upper, right, lower in self._lines_in(part.round().clamp(0, 255).to(torch.uint8))
+        ]
+        own = [line for line in found if lines_overlap(line, box) and is_within(box, line)]
+        return own[0] if own else None
+
+    @torch.inference_mode()
     def read(self, boxes: Sequence[Box], stretch: float) -> list[Reading]:
         """Read the lines in ``boxes`` of the current frame, after stretching each line horizontally by a factor."""
         return self._read(self._seen(), boxes, stretch)
