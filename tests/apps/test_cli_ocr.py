@@ -422,7 +422,7 @@ def test_what_was_edited_or_is_not_known_is_not_replaced(
     elif change == "record lost":
         (tmp_path / RECORD).unlink()
     else:
-        (tmp_path / RECORD).write_bytes(b'{"output": "scan.txt"}\n{"outp\xff\n[1]\n')
+        (tmp_path / RECORD).write_bytes(b'{"output": "scan.txt", "key": 5}\n{"outp\xff\n[1]\n')
     content = output.read_text()
     assert run(source, "-o", tmp_path, "--straighten") == 2
     assert output.read_text() == content

@@ -136,9 +136,8 @@ class WrittenOutputs:
 
         ``is_again`` means that an interrupted run is repeated. It may have written an output without recording it.
         """
-        entry = self._entry(output)
-        is_made = self._is_as_written(output) and entry.get("key", {}).get("source") == source
-        return is_made or (is_again and not entry)
+        is_made = self._is_as_written(output) and self._source_of(output) == source
+        return is_made or (is_again and not self._entry(output))
 
     def is_own(self, output: str, key: Mapping[str, Any], is_again: bool) -> bool:
         """Return whether the command may replace an output: it made the file from the same source and it is unchanged.
@@ -146,14 +145,13 @@ class WrittenOutputs:
         ``is_again`` means that an interrupted run is repeated. It may have written an output without recording it. An
         output of another source raises an error.
         """
-        entry = self._entry(output)
-        source = entry.get("key", {}).get("source")
+        source = self._source_of(output)
         if source is not None and source != key["source"]:
             raise InvalidArgumentError(
                 f"{output!r} exists already, and was made from {shown_name(str(source))}; choose another folder with "
                 "-o, or replace it with --overwrite."
             )
-        return (is_again and not entry) or self._is_complete(output, key) or self._is_as_written(output)
+        return (is_again and not self._entry(output)) or self._is_complete(output, key) or self._is_as_written(output)
 
     def missing(
         self, task: Task, key: Mapping[str, Any], messages: StreamName, *, is_again: bool = False, overwrite: bool
@@ -183,6 +181,10 @@ class WrittenOutputs:
 
     def _is_complete(self, output: str, key: Mapping[str, Any]) -> bool:
         return bool(self._entry(output).get("key") == json.loads(json.dumps(key)))
+
+    def _source_of(self, output: str) -> Any:
+        key = self._entry(output).get("key")
+        return key.get("source") if isinstance(key, dict) else None
 
     def _is_as_written(self, output: str) -> bool:
         try:
