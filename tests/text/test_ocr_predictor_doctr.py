@@ -181,13 +181,17 @@ def test_boxes_that_a_hook_moves_and_adds() -> None:
     assert all(0 < word.objectness_score <= 1 for word in words)
 
 
+def _reader(make: str, straight: bool) -> Any:
+    """The default predictor, or one of docTR's networks."""
+    require_weights()
+    options = {"assume_straight_pages": straight}
+    return ocr_predictor(pretrained=True, shorter_side=192, **options) if make == "default" else predictor(**options)
+
+
 @pytest.mark.parametrize("straight", [True, False])
 @pytest.mark.parametrize("make", ["default", "docTR"])
 def test_boxes_that_a_hook_moves_a_little_keep_their_scores(make: str, straight: bool) -> None:
-    require_weights()
-    options = {"assume_straight_pages": straight}
-    default = make == "default"
-    read = ocr_predictor(pretrained=True, shorter_side=192, **options) if default else predictor(**options)
+    read = _reader(make, straight)
     top, *others = sorted({word.objectness_score for word in words_of(read([PAGE]))})
     assert len(others) == 2
     # The order changes as well, and the new box is where no text is.
@@ -365,10 +369,7 @@ def test_padding_is_taken_off_boxes(keep: bool, symmetric: bool) -> None:
 @pytest.mark.parametrize("straight", [True, False])
 @pytest.mark.parametrize("make", ["default", "docTR"])
 def test_a_hook_may_move_boxes_in_place(make: str, straight: bool) -> None:
-    require_weights()
-    options = {"assume_straight_pages": straight}
-    default = make == "default"
-    read = ocr_predictor(pretrained=True, shorter_side=192, **options) if default else predictor(**options)
+    read = _reader(make, straight)
 
     def narrowed(boxes: list[np.ndarray]) -> list[np.ndarray]:
         for page in boxes:

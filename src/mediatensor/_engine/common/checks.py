@@ -195,6 +195,10 @@ def items_of(name: str, values: Iterable[T], *, of: str) -> list[T]:
     raise InvalidArgumentError(f"{name} must be a series of {of} (got {shown(values)}).")
 
 
+def fits_int64(number: SupportsIndex) -> bool:
+    return -(2**63) <= operator.index(number) < 2**63
+
+
 def number_array(name: str, value: Any) -> NDArray[Any]:
     """Return an array of numbers, or a list of numbers as an array. Raise for all other values."""
     try:

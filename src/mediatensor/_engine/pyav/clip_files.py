@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import EncodeError
 from ..common.pictures import Orientation
-from .display_matrix import with_orientation
+from .display_matrix import store_orientation
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
 from .pixels import x264_luminance_options
@@ -110,7 +110,7 @@ def write_clip(
     if isinstance(video, EncodedTrack) and video.orientation.turns:
         if container not in _WITH_EDIT_LISTS:
             raise EncodeError(f"A {EXTENSIONS[container]} file cannot store the orientation of the frames.")
-        data = with_orientation(data, video.orientation)
+        data = store_orientation(data, video.orientation)
     return data
 
 

@@ -49,7 +49,7 @@ def stated_orientation(stream: Any) -> Orientation | None:
     return None
 
 
-def with_orientation(data: bytes, orientation: Orientation) -> bytes:
+def store_orientation(data: bytes, orientation: Orientation) -> bytes:
     """Return an mp4 or mov file whose first track has a display matrix; see `Orientation.from_display_matrix`."""
     file = memoryview(bytearray(data))
     header, position = _matrix_in(file)

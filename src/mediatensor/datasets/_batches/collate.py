@@ -17,7 +17,7 @@ from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from ..._engine.common import stages
-from ..._engine.common.checks import items_of, shown, whole_number
+from ..._engine.common.checks import fits_int64, items_of, shown, whole_number
 from ..._engine.common.devices import tensors_on_cpu
 from ..._engine.common.stages import collect_stages
 from ...errors import InvalidArgumentError
@@ -468,7 +468,7 @@ def _labels(labels: list[Any]) -> Tensor | list[Any]:
         return labels
     whole = {i: int(label) for i, label in enumerate(labels) if isinstance(label, numbers.Integral | np.bool_)}
     if len(whole) == len(labels):
-        is_int64 = all(-(2**63) <= number < 2**63 for number in whole.values())
+        is_int64 = all(map(fits_int64, whole.values()))
         return torch.tensor(list(whole.values()), dtype=torch.int64) if is_int64 else labels
     if all(isinstance(label, numbers.Real | np.bool_) for label in labels):
         try:

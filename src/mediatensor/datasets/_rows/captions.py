@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from torch import Tensor
 
-from ..._engine.common.checks import finite_number, function, is_integer, items_of, shown
+from ..._engine.common.checks import finite_number, fits_int64, function, is_integer, items_of, shown
 from ..._engine.common.messages import seconds_from_text
 from ..._engine.metadata import SubtitleStreamHeaderMetadata
 from ..._engine.sources.source import url_scheme
@@ -198,7 +198,7 @@ def _token_ids(given: Any) -> tuple[int, ...]:
     if isinstance(ids, Tensor | np.ndarray):
         ids = ids.tolist()
     is_list = isinstance(ids, Sequence) and not isinstance(ids, str)
-    if is_list and all(is_integer(value) and -(2**63) <= value < 2**63 for value in ids):
+    if is_list and all(is_integer(value) and fits_int64(value) for value in ids):
         return tuple(map(int, ids))
     raise InvalidArgumentError(
         "The tokenizer must return a list of token ids, or a mapping with this list as 'input_ids' "

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Never, SupportsIndex, get_args, overload
 from weakref import WeakValueDictionary
 
-from ..._engine.common.checks import finite_number, path_text, shown
+from ..._engine.common.checks import finite_number, fits_int64, path_text, shown
 from ..._engine.sources.source import Source
 from ...errors import InvalidArgumentError, OutOfRangeError, ReadError
 
@@ -207,11 +207,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+
 def integer_of(text: str) -> int | None:
     """Return the integer that is written in ``text``, or ``None`` if it is another text or does not fit into int64."""
     number = int(text) if _WHOLE.fullmatch(text) else None
-    return number if number is not None and _is_int64(number) else None
-
-
-def _is_int64(number: int) -> bool:
-    return -(2**63) <= number < 2**63
+    return number if number is not None and fits_int64(number) else None
 
 
 @dataclass(frozen=True)
@@ -241,7 +237,7 @@ class LabelCoding:
                 if label.strip():
                     texts.add(label)
             elif label is not None:
-                if isinstance(label, Integral) and not _is_int64(int(label)):
+                if isinstance(label, Integral) and not fits_int64(label):
                     raise _inexact_label_error(label)
                 other = label if other is None else other
         if texts and other is not None:
