@@ -37,10 +37,9 @@ if TYPE_CHECKING:
         decode_png,
         decode_webp,
     )
-    from ._motion_vectors import MotionVectors
     from ._packet_decoders import AudioPacketDecoder, Packet, RawAudioSamples, RawFrame, VideoPacketDecoder
     from ._subtitle_decoder import Subtitle, SubtitleDecoder
-    from ._video_decoder import SimpleVideoDecoder, VideoDecoder
+    from ._video_decoder import MotionVectors, SimpleVideoDecoder, VideoDecoder
 
 __all__ = [
     "AudioConverter",
@@ -104,13 +103,12 @@ __getattr__ = lazy_names(
         "FrameIndex": ".._engine.index.frame_index",
         **dict.fromkeys((name for name in __all__ if name.startswith("decode_")), "._image_decoders"),
         "ImageReadMode": ".._engine.images.channels",
-        "MotionVectors": "._motion_vectors",
         **dict.fromkeys(
             ("Chapter", "get_container_metadata", *(name for name in __all__ if name.endswith("Metadata"))),
             ".._engine.metadata",
         ),
         **dict.fromkeys(("Subtitle", "SubtitleDecoder"), "._subtitle_decoder"),
-        **dict.fromkeys(("SimpleVideoDecoder", "VideoDecoder"), "._video_decoder"),
+        **dict.fromkeys(("MotionVectors", "SimpleVideoDecoder", "VideoDecoder"), "._video_decoder"),
     },
 )
 

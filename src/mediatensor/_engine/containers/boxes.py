@@ -126,6 +126,17 @@ def find(data: memoryview | Boxes, *path: bytes) -> memoryview:
     return contents[0]
 
 
+# Offset of the display matrix in a track header, by version of the header (ISO 14496-12, 8.3.2).
+_MATRIX_AT = {0: 40, 1: 52}
+
+
+def display_matrix(file: memoryview) -> memoryview:
+    """Return the bytes of the display matrix of the first track of an mp4 or mov file: nine big-endian integers."""
+    header = find_all(file, b"moov", b"trak", b"tkhd")[0]
+    start = _MATRIX_AT[header[0]]
+    return header[start : start + 36]
+
+
 class Fields:
     """Reads the fields of a box one after another. A version and flags, which must come first, are read immediately."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import io
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...errors import EncodeError
 from ..common.pictures import Orientation
-from .display_matrix import store_orientation
+from ..containers.boxes import display_matrix
 from .encoding_video import WITHOUT_LOG
 from .opening import error_text
 from .pixels import x264_luminance_options
@@ -38,6 +39,7 @@ _ENCODERS = {"libx264": _X264, "libx264rgb": _X264, "ffv1": {"level": "3", "slic
 _PACKED_RGB = frozenset(("rgb24", "bgr24", "rgb0", "bgr0", "0rgb", "0bgr"))
 _PLANAR_RGB = "gbrp"
 _NOMINAL_RATE = Fraction(30)
+_ONE = 1 << 16  # in the fixed point of a display matrix
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,18 @@ def write_clip(
     if isinstance(video, EncodedTrack) and video.orientation.turns:
         if container not in _WITH_EDIT_LISTS:
             raise EncodeError(f"A {EXTENSIONS[container]} file cannot store the orientation of the frames.")
-        data = store_orientation(data, video.orientation)
+        data = _store_orientation(data, video.orientation)
     return data
+
+
+def _store_orientation(data: bytes, orientation: Orientation) -> bytes:
+    """Return an mp4 or mov file whose first track has a display matrix; see `Orientation.from_display_matrix`."""
+    file = bytearray(data)
+    sign = {False: _ONE, True: -_ONE}
+    along_row, along_column = sign[orientation.flipped_horizontally], sign[orientation.flipped_vertically]
+    a, b, c, d = (0, along_column, along_row, 0) if orientation.transposed else (along_row, 0, 0, along_column)
+    struct.pack_into(">9i", display_matrix(memoryview(file)), 0, a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    return bytes(file)
 
 
 def _add_copy(output: Any, template: Any) -> Any:

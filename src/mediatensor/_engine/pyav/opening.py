@@ -5,7 +5,9 @@ Two kinds of formats are rejected: formats that refer to other files, and format
 
 from __future__ import annotations
 
+import io
 import os
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,9 +23,9 @@ from ...errors import OpenError, ReadError, SourceNotFoundError, StreamError
 from ..common.checks import whole_number
 from ..common.interrupts import interrupts_kept
 from ..common.pictures import Orientation
+from ..containers.boxes import display_matrix
 from ..sources.readers import LOCAL_BLOCK_BYTES, MemoryReader, Reader
 from ..sources.source import Source
-from .display_matrix import stated_orientation
 
 # FFmpeg's names, by the numbers of H.273 that PyAV reports. 2 means "unspecified".
 PRIMARIES = {1: "bt709", 4: "bt470m", 5: "bt470bg", 6: "smpte170m", 7: "smpte240m", 8: "film", 9: "bt2020"}
@@ -45,6 +47,11 @@ MAX_TAG_CHARACTERS = 1 << 16
 MAX_NUM_CHAPTERS = 10_000
 
 _UNSET = -(1 << 63)  # AV_NOPTS_VALUE
+
+#: Container formats that can store a display matrix.
+FORMATS_THAT_TURN = frozenset(("mov", "mp4", "matroska", "webm"))
+# One of these muxers accepts any codec that is used with a display matrix, except VP8 and Theora.
+_MATRIX_MUXERS = ("mov", "mp4")
 
 
 @dataclass(frozen=True)
@@ -218,7 +225,32 @@ def stream_info(stream: Any) -> StreamInfo:
 
 def with_orientation(info: StreamInfo, stream: Any) -> StreamInfo:
     """Add the orientation that the container states for PyAV's ``stream``."""
-    return replace(info, orientation=stated_orientation(stream))
+    return replace(info, orientation=_stated_orientation(stream))
+
+
+def _stated_orientation(stream: Any) -> Orientation | None:
+    """Return the orientation that a container states for a stream; ``None`` if it states none, or it is unknown.
+
+    PyAV before version 19 hides the display matrix of a stream, but copies it with the stream. So FFmpeg writes the
+    header of another file with this stream to memory, and the matrix is read from there.
+    """
+    if (
+        stream.type != "video"
+        or stream.codec_context is None
+        or FORMATS_THAT_TURN.isdisjoint(stream.container.format.name.split(","))
+    ):
+        return None
+    for muxer in _MATRIX_MUXERS:
+        file = io.BytesIO()
+        try:
+            with av.open(file, "w", format=muxer, options={"movflags": "empty_moov"}) as output:
+                output.add_stream_from_template(stream, opaque=True)
+                output.start_encoding()
+        except (av.FFmpegError, ValueError):
+            continue
+        matrix = struct.unpack(">9i", display_matrix(file.getbuffer()))
+        return Orientation.from_display_matrix(struct.pack("=9i", *matrix))
+    return None
 
 
 def _video_info(stream: Any, context: Any) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from ..common.messages import warn_once
 from ..common.pictures import Orientation, PixelStep
 from ..index.index_file import SourceIdentity, identify
 from ..index.scan import first_frame
-from ..pyav.display_matrix import FORMATS_THAT_TURN
 from ..pyav.exports import ExportKind
+from ..pyav.opening import FORMATS_THAT_TURN
 from ..pyav.pixels import orientation_of, peak_luminance_of
 from ..pyav.reading import VideoReader
 from ..pyav.stated_colours import container_colours, states_colours
