@@ -542,6 +542,8 @@ def _replace_listed_layout(context: Any) -> None:
 
     PyAV frees the list, and FFmpeg frees it again, which would crash the process. FFmpeg makes a list if a file (CAF,
     MOV, MP4) states each channel. If the channels are in an unusual order, the new layout states only their number.
+    Frames need no such guard: of FFmpeg's decoders, only the one for xHE-AAC makes a list, and it replaces the list
+    before it returns a frame.
     """
     layout = context.layout
     if not layout.nb_channels or layout.name.endswith(" channels"):  # there is no list
