@@ -6,10 +6,11 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,27 @@ def test_a_video_that_is_complete_is_not_read_again_unless_options_change(
     assert main([*arguments, "--kinds", "scene"]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert (tmp_path / "out" / "talk.srt").read_text() == "corrected by hand"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
+def test_an_output_is_recorded_even_if_the_message_about_it_cannot_be_printed(
+    tmp_path: Path,
+    clip: Path,
+    predictor: _FakePredictor,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["ocr", str(clip), "-o", str(tmp_path)]
+    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", full)
+        assert main(arguments) == 2
+    with suppress(OSError):
+        full.close()
+    assert "Could not write to standard output" in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith(f"kept {tmp_path / 'talk.srt'}: it is complete (")
+    assert predictor.num_read == 1
 
 
 def test_without_slides_the_other_formats_are_written(

@@ -286,9 +286,10 @@ class _Run:
         if len(failures) < len(numbers):
 
             def write(kind: str) -> None:
-                self._write_output(task, kind, opened, numbers, store, failures)
+                message = self._write_output(task, kind, opened, numbers, store, failures)
                 # An output without all pages is recorded as the command's own, but the next run writes it again.
                 self._written.add(task.output(kind), {"source": key["source"]} if failures else key)
+                emit(message, self._messages)  # may fail, so the output must be recorded first
 
             name = shown_name(os.path.basename(task.source))
             unwritten = write_each(kinds, write, name)
@@ -334,7 +335,8 @@ class _Run:
         numbers: list[int],
         store: PageStore,
         failures: dict[int, str],
-    ) -> None:
+    ) -> str:
+        """Write an output of a document. Return the message about it."""
         from ..ocr.io._exports.tables import with_joined_tables
 
         document, output = _document(store, numbers, failures), task.output(kind)
@@ -364,7 +366,7 @@ class _Run:
         read = counted(len(numbers) - len(failures), "page")
         place = "standard output" if str(self._args.output) == STANDARD else output
         table_count = f", {counted(len(tables), 'table')}" if self._options["tables"] else ""
-        emit(f"wrote {place}: {read}, {counted(num_words, 'word')}{table_count}", self._messages)
+        return f"wrote {place}: {read}, {counted(num_words, 'word')}{table_count}"
 
 
 class LineExporter:
@@ -436,13 +438,12 @@ class LineExporter:
                 pages = self._without_repeats(pages)
         rows = [row for page in pages for row in page]
         self._folder.add(rows)
+        if not failures:
+            self._complete.add({"source": task.source, "key": key})
+            store.clear()
         written = f"{counted(len(pages), 'page')}, {counted(len(rows), 'line')}"
         emit(f"wrote {self._folder.file}: {written} of {name}", self._messages)
-        if failures:
-            return EXIT_ERROR
-        self._complete.add({"source": task.source, "key": key})
-        store.clear()
-        return 0
+        return EXIT_ERROR if failures else 0
 
     def _is_complete(self, source: str, key: Mapping[str, Any]) -> bool:
         entry = self._complete[source]

@@ -96,8 +96,9 @@ class VideoWriter:
             chosen = _select_kinds(reading, self._args.kinds)
 
             def save(name_of_format: str) -> None:
-                self._save(chosen, task.output(name_of_format), name_of_format)
+                message = self._save(chosen, task.output(name_of_format), name_of_format)
                 self._written.add(task.output(name_of_format), key)
+                emit(message, self._messages)  # may fail, so the output must be recorded first
 
             failures = write_each(missing, save, name)
         # If the video has no slides, repeating the command cannot write any, so drop the state.
@@ -107,7 +108,8 @@ class VideoWriter:
             emit(f"{name}: warning: {problem}", self._messages)
         return EXIT_ERROR if failures else 0
 
-    def _save(self, reading: VideoReading, output: Path, name: str) -> None:
+    def _save(self, reading: VideoReading, output: Path, name: str) -> str:
+        """Write an output of a video. Return the message about it."""
         if name in ("srt", "vtt", "ass"):
             captions = reading.of_kind(*(self._args.kinds or ("caption",)))
             captions.save(output, name)  # type: ignore[arg-type]
@@ -118,7 +120,7 @@ class VideoWriter:
             if name in ("json", "csv"):
                 contents = f"{counted(len(reading.tracks), 'text')}, {contents}"
         place = "standard output" if str(self._args.output) == STANDARD else output
-        emit(f"wrote {place}: {contents}", self._messages)
+        return f"wrote {place}: {contents}"
 
 
 def _select_kinds(reading: VideoReading, kinds: Sequence[str] | None) -> VideoReading:
