@@ -32,7 +32,7 @@ from mediatensor.cli._console import output_stem, to_json
 from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts, write_pdf
 from mediatensor.cli._extract import image_name, pcm16
 from mediatensor.cli._ocr_files import choose_pages
-from mediatensor.cli._probe import describe as probe_text
+from mediatensor.cli._probe import describe as probe_lines
 from mediatensor.cli._sheet import (
     Grid,
     Tile,
@@ -353,21 +353,19 @@ def test_plan_depends_on_the_seed_alone() -> None:
 
 
 def test_text_of_identical_videos() -> None:
-    assert describe(IDENTICAL) == "\n".join(
-        [
-            "talk.mp4, video stream 1",
-            "  linear decode  40 frames",
-            "  decoder        40 frames",
-            "  one by one     40 frames, all identical",
-            "  pairs          8 frames in 4 calls, all identical",
-            "identical: 48 fetched frames, bit for bit",
-        ]
-    )
+    assert describe(IDENTICAL) == [
+        "talk.mp4, video stream 1",
+        "  linear decode  40 frames",
+        "  decoder        40 frames",
+        "  one by one     40 frames, all identical",
+        "  pairs          8 frames in 4 calls, all identical",
+        "identical: 48 fetched frames, bit for bit",
+    ]
 
 
 def test_text_of_undetermined_frames() -> None:
     comparison = replace(IDENTICAL, checks=(CheckResult("one by one", 40, 40, 0, 3), CheckResult("pairs", 4, 8, 1, 2)))
-    assert describe(comparison).splitlines()[3:] == [
+    assert describe(comparison)[3:] == [
         "  one by one     40 frames, 3 undetermined",
         "  pairs          8 frames in 4 calls, 1 DIFFERENT, 2 undetermined",
         "undetermined: 5 fetched frames; data are missing there, and the codec leaves old memory in the gaps",
@@ -385,7 +383,7 @@ def test_text_of_differences() -> None:
         checks=(CheckResult("pairs", 4, 8, 2),),
         mismatches=(mismatch, lost),
     )
-    assert describe(comparison).splitlines()[2:] == [
+    assert describe(comparison)[2:] == [
         "  decoder        41 frames (42 before a packet did not decode), DIFFERENT",
         "  pairs          8 frames in 4 calls, 2 DIFFERENT",
         "first mismatches (of 2)",
@@ -482,6 +480,10 @@ INFO = FileInfo(
     ),
     error=None,
 )
+
+
+def probe_text(info: FileInfo) -> str:
+    return "\n".join(probe_lines(info))
 
 
 def test_text() -> None:

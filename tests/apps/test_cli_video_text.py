@@ -419,6 +419,22 @@ def test_find_prints_file_time_and_place(tmp_path: Path, clip: Path, capsys: pyt
     assert capsys.readouterr().out == f"{clip}  0:00.000  top right  overlay  CHANNEL\n"
 
 
+def test_each_printed_line_stays_one_line_if_the_name_has_line_breaks(
+    tmp_path: Path, clip: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = clip.rename(tmp_path / "two\nlines\u2028.mp4")
+    name = rf"{tmp_path}/two\nlines\u2028.mp4"
+    assert main(["find", "channel", str(file)]) == 0
+    assert capsys.readouterr().out == f"{name}  0:00.000  top right  overlay  CHANNEL\n"
+    assert main(["scenes", str(file)]) == 0
+    assert capsys.readouterr().out == f"{name}: 0:00.000 to 0:02.000, frames 0 to 19\n"
+    assert main(["probe", "--no-scan", str(file), str(file)]) == 0
+    probed = capsys.readouterr().out.splitlines()
+    assert probed.count(name) == 2
+    assert main(["scenes", "--json", str(file)]) == 0
+    assert json.loads(capsys.readouterr().out)["file"] == str(file)
+
+
 def test_find_prints_as_it_reads_and_then_what_it_could_not_read(
     clip: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str]
 ) -> None:

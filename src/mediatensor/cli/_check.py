@@ -14,7 +14,7 @@ from ..datasets._sources.dispatch import files_of
 from ..datasets._sources.lance import is_lance
 from ..datasets._sources.manifests import MANIFEST_EXTENSIONS
 from ..errors import InvalidArgumentError
-from ._console import check_manifest, emit, emit_json
+from ._console import check_manifest, emit_json, emit_lines
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             emit_json(report.to_json())
         else:
-            emit(report.to_text())
+            emit_lines(report.to_text().split("\n"))
     return 0 if report.is_in_order else 1
 
 

@@ -31,7 +31,7 @@ EXIT_ERROR = 2
 #: The file name that means standard input (as an input) or standard output (as an output).
 STANDARD = "-"
 
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029]")
 
 # Outputs add up to 50 bytes to the stem, and file systems accept names of 255 bytes.
 _MAX_STEM_LENGTH = 100
@@ -48,8 +48,13 @@ class StopError(MediaTensorError):
 StreamName = Literal["stdout", "stderr"]
 
 
-def emit(text: str, stream: StreamName = "stdout") -> None:
-    """Print a line. Control characters, and characters that the terminal cannot encode, are escaped.
+def emit(line: str, stream: StreamName = "stdout") -> None:
+    """Print one line, like `emit_lines`."""
+    emit_lines([line], stream)
+
+
+def emit_lines(lines: Iterable[str], stream: StreamName = "stdout") -> None:
+    """Print lines. Escape control characters, line breaks, and characters that the terminal cannot encode.
 
     Raise `StopError` if standard output cannot be written, for example on a full disk. If this happens to standard
     error, the line is lost.
@@ -58,8 +63,10 @@ def emit(text: str, stream: StreamName = "stdout") -> None:
     if file is None:
         return
     encoding = file.encoding or "utf-8"
-    # File names may contain codes that change the terminal.
-    text = _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    # File names may contain line breaks, and codes that change the terminal.
+    text = "\n".join(
+        _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), line) for line in lines
+    )
     try:
         with without_bars():
             print(text.encode(encoding, "backslashreplace").decode(encoding), file=file, flush=True)
@@ -320,4 +327,4 @@ def check_manifest(output: Path, names: Iterable[str] = ()) -> None:
 
 def emit_json(value: Any) -> None:
     """Print a JSON object. Objects of several files follow one another, which `jq` accepts."""
-    emit(json.dumps(to_json(value), indent=2, allow_nan=False))
+    emit_lines(json.dumps(to_json(value), indent=2, allow_nan=False).split("\n"))

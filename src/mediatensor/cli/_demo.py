@@ -24,7 +24,7 @@ from ..errors import MissingDependencyError, WeightsNotFoundError
 from ..samplers import clips_at_random_indices, clips_at_regular_timestamps
 from ..transforms import Resize
 from . import _text
-from ._console import emit, write_picture
+from ._console import emit, emit_lines, write_picture
 from ._sheet import SheetOptions, write_sheet
 from ._verify import compare
 
@@ -184,7 +184,7 @@ class ClipDataset(torch.utils.data.Dataset[tuple[int, Tensor, Tensor]]):
 def run(args: argparse.Namespace) -> int:
     if args.files is not None:
         written = write_files(args.files, overwrite=args.overwrite)
-        emit("\n".join(str(args.files / name) for name in written))
+        emit_lines(str(args.files / name) for name in written)
         if len(written) < len(FILE_NAMES):
             emit("without the LeRobot dataset in robot, which needs the extra `parquet`")
         return 0
@@ -195,16 +195,16 @@ def run(args: argparse.Namespace) -> int:
     if args.file is None:
         args.output.mkdir(parents=True, exist_ok=True)
         _, elapsed = measure_time(lambda: _write_pattern(Path(file)))
-        emit(f"made {file} in {_text.duration(elapsed)}: H.264 with B-frames\n")
+        emit_lines([f"made {file} in {_text.duration(elapsed)}: H.264 with B-frames", ""])
     with _show_access(file) as decoder:
         checks = [_check_linear(file), _check_pickle(decoder), _check_loader(file)]
     if args.file is None:
         checks += read_texts(file, args.output)
     args.output.mkdir(parents=True, exist_ok=True)  # late, so that an unreadable file leaves no empty folder
-    emit("\nchecked")
+    emit_lines(["", "checked"])
     for is_right, sentence in checks:
         emit(f"  {'ok    ' if is_right else 'FAILED'} {sentence}")
-    emit("\n" + write_sheet(file, args.output / "sheet.png", SheetOptions()))
+    emit_lines(["", write_sheet(file, args.output / "sheet.png", SheetOptions())])
     return 0 if all(is_right for is_right, _ in checks) else 1
 
 

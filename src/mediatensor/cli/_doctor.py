@@ -21,7 +21,7 @@ from typing import Any
 
 from .. import __version__
 from . import _text
-from ._console import emit, emit_json
+from ._console import emit_json, emit_lines
 
 #: The features that each extra of pyproject.toml adds. Extras for contributors are not listed.
 EXTRAS = {
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json(asdict(machine))
     else:
-        emit(_as_text(machine))
+        emit_lines(_as_text(machine))
     return 1 if any(step.is_right is False for step in machine.steps) else 0
 
 
@@ -309,7 +309,7 @@ def _cores_of_container() -> float | None:
     return None
 
 
-def _as_text(machine: _Machine) -> str:
+def _as_text(machine: _Machine) -> list[str]:
     facts = machine.facts
     versions = facts.get("versions", {})
     about = {
@@ -332,4 +332,4 @@ def _as_text(machine: _Machine) -> str:
         state = "" if extra["installed"] else f'   pip install "mediatensor[{name}]"{lacks}'
         lines.append(f"  {'yes' if extra['installed'] else 'no':<6} {name:<14} {EXTRAS[name]}{state}")
     lines += ["", "Look at", *(f"  {line}" for line in machine.advice)] if machine.advice else []
-    return "\n".join(lines)
+    return lines

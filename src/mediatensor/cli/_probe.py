@@ -11,7 +11,7 @@ from .._engine.common.messages import counted
 from ..decoders import Chapter
 from ..decoders._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 from . import _text
-from ._console import EXIT_ERROR, emit, emit_error, emit_json, file_error, for_each_file, shown_name
+from ._console import EXIT_ERROR, emit_error, emit_json, emit_lines, file_error, for_each_file, shown_name
 
 # Longer lists are truncated. ``--json`` prints all items.
 _NUM_TAGS_SHOWN = 12
@@ -22,7 +22,7 @@ _TAG_LENGTH = 90
 _HIDDEN_TAGS = frozenset(("compatible_brands", "major_brand", "minor_version"))
 
 
-def describe(info: FileInfo) -> str:
+def describe(info: FileInfo) -> list[str]:
     container = [
         info.container or "unknown",
         _text.seconds(info.duration_seconds),
@@ -47,7 +47,7 @@ def describe(info: FileInfo) -> str:
     tags = _tag_rows(info.tags)
     if tags:
         lines += ["", "tags", *_text.columns(tags)]
-    return "\n".join(lines)
+    return lines
 
 
 def _stream_row(stream: StreamSummary, *, is_chosen: bool) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             emit_json(info)
         else:
-            emit(describe(info) if is_first else f"\n{describe(info)}")
+            emit_lines(describe(info) if is_first else ["", *describe(info)])
         is_first = False
         if info.error is None:
             return 0

@@ -11,7 +11,7 @@ from .._engine.common.messages import json_bytes
 from .._engine.sources.output_files import check_outputs
 from ..datasets._sources.dispatch import files_of
 from ..errors import InvalidArgumentError
-from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes
+from ._console import EXIT_ERROR, STANDARD, emit, emit_bytes, emit_lines
 
 if TYPE_CHECKING:
     from ..datasets import MediaDataset
@@ -152,5 +152,5 @@ def _evaluate(args: argparse.Namespace) -> int:
     if args.json == STANDARD:
         emit_bytes(json_bytes(evaluation.to_dict(), indent=1) + b"\n")
     else:
-        emit(evaluation.render())
+        emit_lines(evaluation.render().split("\n"))
     return EXIT_ERROR if evaluation.failures else 0

@@ -24,7 +24,7 @@ from ..decoders import VideoDecoder
 from ..errors import DamageWarning, DecodeError, MediaTensorError, OutOfRangeError
 from ..frames import Frame, FrameBatch
 from . import _text
-from ._console import emit, emit_json, for_each_file, shown_name
+from ._console import emit_json, emit_lines, for_each_file, shown_name
 
 Kind = Literal["one by one", "by time", "pairs", "batches", "clips", "backwards"]
 
@@ -369,13 +369,13 @@ def run(args: argparse.Namespace) -> int:
             }
             emit_json(vars(comparison) | totals)
         else:
-            emit(describe(comparison))
+            emit_lines(describe(comparison))
         return 0 if comparison.identical else 1
 
     return for_each_file(args.files, verify)
 
 
-def describe(comparison: Comparison) -> str:
+def describe(comparison: Comparison) -> list[str]:
     rows = [
         ("linear decode", counted(comparison.num_frames_linear, "frame")),
         ("decoder", _count_text(comparison)),
@@ -395,7 +395,7 @@ def describe(comparison: Comparison) -> str:
         lines.append(f"identical: {counted(fetched, 'fetched frame')}, bit for bit{at_times}")
     else:
         lines.append("NOT identical")
-    return "\n".join(lines)
+    return lines
 
 
 def _count_text(comparison: Comparison) -> str:
