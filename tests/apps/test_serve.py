@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import io
 import json
 import os
@@ -108,7 +109,9 @@ def test_pages_are_read_as_the_library_reads_them(server: Server, pages: Any) ->
         np.testing.assert_allclose([word["box"] for word in told["words"]], boxes, atol=1e-6)
         assert (told["height"], told["width"]) == page.dimensions
         assert told["text"] == page.render()
-    assert server.post("/ocr", PDF, answer="text", pages="2").body.decode() == f"{expected.pages[1].render()}\n"
+    first, second = (page.render() for page in expected.pages)
+    assert server.post("/ocr", PDF, answer="text", pages="2").body.decode() == f"{second}\n"
+    assert server.post("/ocr", PDF, answer="text", pages="2,1").body.decode().split() == f"{second} {first}".split()
 
 
 def test_frames_are_those_of_the_decoder(server: Server, clip: Path) -> None:
@@ -120,7 +123,8 @@ def test_frames_are_those_of_the_decoder(server: Server, clip: Path) -> None:
         for name, frame in zip(archive.namelist(), expected, strict=True):
             pixels = np.array(Image.open(io.BytesIO(archive.read(name))))
             np.testing.assert_array_equal(pixels, frame.permute(1, 2, 0).numpy())
-    assert server.post("/video/frames", clip.read_bytes(), indices="100000").status == 400
+    for given in ({"indices": "100000"}, {"indices": "0," * 200, "seconds": "0," * 57}):
+        assert server.post("/video/frames", clip.read_bytes(), **given).status == 400
 
 
 def test_frames_are_numbered_as_after_damage_was_found(server: Server, tmp_path: Path) -> None:
@@ -303,6 +307,10 @@ def test_what_cannot_be_read_is_said_in_plain_words(server: Server) -> None:
             assert answer.status == 415
         assert told["error"]["message"].endswith("videos such as MP4, MOV, MKV and WebM are read here.")
         assert "m3u8" not in told["error"]["message"]
+    for path in ("/probe", "/video/frames"):
+        assert server.post(path, PDF).json["error"]["message"] == "This is not a video, but a PDF file."
+    told = server.post("/video/text", b"x", region="0,0,1").json["error"]["message"]
+    assert told == "region='0,0,1': give left, top, right and bottom as numbers from 0 to 1, such as 0,0.7,1,1."
     told = server.post("/ocr", PDF, languages="klingon").json["error"]["message"]
     assert told.startswith("languages=klingon: there are afrikaans, ")
     assert ", german, " in told
@@ -332,6 +340,59 @@ def test_nothing_but_the_upload_is_read(server: Server, tmp_path: Path, clip: Pa
         assert secret.read_bytes()
         assert opened.names() == ["secret.mp4"]  # it would have been seen
     opened.close()
+
+
+def test_uploads_that_cannot_be_stored(server: Server) -> None:
+    (folder,) = server.folder.glob("*/run-*")
+    moved = folder.rename(folder.with_name("moved"))
+    answer = server.post("/probe", b"x")
+    moved.rename(folder)
+    assert (answer.status, answer.json["error"]["type"]) == (503, "StorageFull")
+    assert str(server.folder) not in answer.body.decode()
+
+
+def test_the_folder_of_uploads_is_locked(server: Server) -> None:
+    (folder,) = server.folder.glob("*/run-*")
+    descriptor = os.open(folder, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):  # systemd-tmpfiles leaves folders with a lock
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("/srv/models"), 500), (OSError(28, "No space left on device", "/srv/a"), 503)]
+)
+def test_unexpected_errors_do_not_name_paths(error: Exception, status: int) -> None:
+    app = create_app()
+
+    @app.get("/broken")
+    def broken() -> None:
+        raise error
+
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "GET", "path": "/broken", "query_string": b"", "headers": headers}
+    with suppress(ValueError):  # which a server logs
+        asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == status
+    assert set(json.loads(sent[1]["body"])["error"]) == {"type", "message"}
+    assert b"/srv" not in sent[1]["body"]
+
+
+def test_clients_of_a_unix_socket_are_told_apart_by_name() -> None:
+    from fastapi import Request
+
+    from mediatensor.serve._service import client_of
+
+    clients = [client_of(Request({"type": "http", "headers": [(b"x-client", name)]})) for name in (b"a", b"b")]
+    assert clients[0].owner != clients[1].owner
 
 
 def test_uploads_that_are_too_large(server: Server) -> None:

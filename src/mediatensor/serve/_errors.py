@@ -45,9 +45,14 @@ def stopping_error() -> ServeError:
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:
-    """Convert an exception of the library to a `ServeError`, whose message has ``name`` instead of ``path``."""
-    message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
-    return ServeError(_status(error), type(error).__name__, message)
+    """Convert an exception to a `ServeError`. The message has ``name`` instead of ``path``."""
+    if isinstance(error, MediaTensorError):
+        message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
+        return ServeError(_status(error), type(error).__name__, message)
+    # The messages of other exceptions can contain paths of the server.
+    if isinstance(error, OSError):
+        return ServeError(503, "StorageFull", f"A file cannot be stored: {error.strerror}.")
+    return ServeError(500, "InternalError", "The server has a fault, which its log describes.")
 
 
 def _for_people(message: str) -> str:
@@ -63,7 +68,7 @@ def _for_people(message: str) -> str:
     return message.replace(f"; {MAX_PIXELS_ADVICE}", "").replace("more than max_pixels = ", "more than the limit of ")
 
 
-def _status(error: Exception) -> int:
+def _status(error: MediaTensorError) -> int:
     match error:
         case IsolatedWorkerError(reason="timeout"):
             return 504
@@ -75,7 +80,5 @@ def _status(error: Exception) -> int:
             return 415
         case MissingDependencyError() | WeightsError() | WriteError():
             return 500
-        case MediaTensorError():
-            return 422
         case _:
-            return 500
+            return 422

@@ -198,8 +198,8 @@ async def _read_pages(job: Job, worker: Worker, should_wait: Callable[[], bool])
     job.reserve(sum(_page_file(job.folder, number).stat().st_size + 1 for number in job.facts["pages"]))
     await asyncio.to_thread(_join_pages, job)
     if file_names := job.options["files"]:
-        paths = (str(job.upload), str(job.folder))
-        files = await _call(job, worker, math.inf, _work.write_document, *paths, file_names, job.options)
+        given = (str(job.upload), str(job.folder), job.facts["pages"], file_names, job.options)
+        files = await _call(job, worker, math.inf, _work.write_document, *given)
         await _store(job, files)
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,12 +23,14 @@ from starlette.types import Message, Receive, Scope, Send
 from .. import __version__
 from . import _schemas as schemas
 from . import _work
-from ._errors import ServeError
+from ._errors import ServeError, answer_to
 from ._examples import EXAMPLES, example_file
 from ._guard import Guard, error_answer
 from ._jobs import Job, Task, media_type_of
 from ._service import Service, media_path
 from ._settings import MAX_FRAMES, MAX_PAGES, Settings
+
+logger = logging.getLogger("mediatensor.serve")
 
 _PAGE = Path(__file__).parent / "_page"
 _PAGE_TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -40,6 +43,11 @@ _FILE_OF_ANSWER = {
 _SHOWN_TYPES = {
     *(f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "avif", "bmp")),
     *(f"video/{name}" for name in ("mp4", "quicktime", "webm", "x-matroska", "ogg")),
+}
+# Messages that replace pydantic's.
+_ADVICE = {
+    "pages": "give pages, counted from 1, and ranges of them, such as 1-3,7,10-",
+    "region": "give left, top, right and bottom as numbers from 0 to 1, such as 0,0.7,1,1",
 }
 _STILL_HERE_SECONDS = 15.0
 # Changes within this time are sent as a single event.
@@ -82,7 +90,7 @@ def application(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.add_middleware(Guard, settings=settings)
-    for kind in (ServeError, HTTPException, RequestValidationError):
+    for kind in (ServeError, HTTPException, RequestValidationError, OSError, Exception):
         app.add_exception_handler(kind, _answer_error)
     _add_page(app)
     _add_calls(app, service)
@@ -100,7 +108,9 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     elif isinstance(error, RequestValidationError):
         first = error.errors()[0]
         error = ServeError(400, "BadOption", f"{first['loc'][-1]}: {first['msg']}.")
-    assert isinstance(error, ServeError)
+    elif not isinstance(error, ServeError):
+        logger.error("a request failed", exc_info=error)
+        error = answer_to(error, "", "")
     return error_answer(error)
 
 
@@ -201,9 +211,8 @@ def _check_options(options: type[BaseModel], given: Mapping[str, str]) -> dict[s
         if first["type"] == "extra_forbidden":
             accepted = ", ".join(sorted(options.model_fields))
             raise ServeError(400, "BadOption", f"There is no option {name[:40]!r}; there are {accepted}.") from None
-        if name == "pages" and first["type"] == "string_pattern_mismatch":
-            first["msg"] = "give pages, counted from 1, and ranges of them, such as 1-3,7,10-"
-        raise ServeError(400, "BadOption", f"{name}={given.get(name, '')[:60]!r}: {first['msg']}.") from None
+        message = _ADVICE.get(name, first["msg"])
+        raise ServeError(400, "BadOption", f"{name}={given.get(name, '')[:60]!r}: {message}.") from None
 
 
 def _add_files(options: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ._settings import MAX_FRAMES
-
 _MAX_ITEMS = 1000
 _PAGES = re.compile(r"[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?(,[1-9][0-9]{0,6}(-([1-9][0-9]{0,6})?)?){0,99}")
 
@@ -81,10 +79,10 @@ class ProbeOptions(_Options):
 class FramesOptions(_Options):
     """Options of `/video/frames`."""
 
-    seconds: Annotated[tuple[float, ...], BeforeValidator(_split_items), Field(max_length=MAX_FRAMES)] = Field(
+    seconds: Annotated[tuple[float, ...], BeforeValidator(_split_items)] = Field(
         (), description="Times of the frames in seconds."
     )
-    indices: Annotated[tuple[int, ...], BeforeValidator(_split_items), Field(max_length=MAX_FRAMES)] = Field(
+    indices: Annotated[tuple[int, ...], BeforeValidator(_split_items)] = Field(
         (), description="Indices of the frames; negative ones count from the end."
     )
     image: Literal["png", "jpg"] = Field("png", description="Format of the images; PNG is exact.")

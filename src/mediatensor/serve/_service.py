@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -46,8 +46,6 @@ _MAX_CLIENT_CHARACTERS = 64
 _MAX_PICTURES_OF_ONE = 16
 _MAX_PICTURE_BYTES_OF_ONE = 64 << 20
 _CHUNK_BYTES = 1 << 16
-
-_LOCK = "lock"
 
 #: Size limit of a form without its file: boundaries, headers and options.
 MAX_FORM_BYTES = 1 << 18
@@ -114,8 +112,6 @@ async def receive(request: Request, arrival: Arrival, max_upload_bytes: int) -> 
                 )
         except FormParserError as error:
             raise ServeError(400, "BadRequest", f"The form cannot be read: {error}") from error
-        except OSError as error:
-            raise ServeError(503, "StorageFull", f"The upload cannot be stored: {error.strerror}.") from error
     if not form.has_file:
         raise ServeError(400, "BadRequest", 'The form has no file: send it as the field "file".')
     return form.upload
@@ -362,7 +358,7 @@ class Service:
             _ = self.jobs[job.id]  # raises 404 if the job was removed, and its upload with it
             raise answer_to(error, str(job.upload), job.name) from error
         finally:
-            self._num_pictures[owner] -= 1
+            self._num_pictures -= Counter({owner: 1})  # removes clients that have none left
         headers = {"Cache-Control": "private, max-age=600", "Content-Length": str(len(data))}
         return StreamingResponse(self._sent(owner, data), media_type=media_type, headers=headers)
 
@@ -373,7 +369,7 @@ class Service:
             for start in range(0, len(data), _CHUNK_BYTES):
                 yield data[start : start + _CHUNK_BYTES]
         finally:
-            self._num_unread_bytes[owner] -= len(data)
+            self._num_unread_bytes -= Counter({owner: len(data)})
 
 
 async def _is_gone(request: Request) -> None:
@@ -399,36 +395,41 @@ def media_path(job: Job, name: str) -> Path:
 def _run_folder(parent: Path | None) -> Iterator[Path]:
     """Make a private folder for uploads and results, in ``parent`` or the temporary folder, and delete it at the end.
 
-    If a server is killed, its folder remains, but the lock in the folder is released. The next server deletes
-    folders with a free lock. Raise `WriteError` if the folder cannot be made, or other users could access it.
+    The folder is locked. If a server is killed, its folder remains, but the lock is released, and the next server
+    deletes it. The lock also keeps systemd-tmpfiles from deleting the folder of a server that nobody used for days.
+    Raise `WriteError` if the folder cannot be made, or other users could access it.
     """
     top = (Path(tempfile.gettempdir()) if parent is None else parent) / f"mediatensor-serve-{os.getuid()}"
-    try:
-        top.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state = top.lstat()
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-            raise WriteError(
-                f"{top} must be a folder that you own and no other user can access; delete it, or name another folder."
-            )
-        with _open_lock(top / _LOCK) as top_lock:
-            fcntl.flock(top_lock, fcntl.LOCK_EX)
-            for stale in top.glob("run-*"):
-                with suppress(OSError), _open_lock(stale / _LOCK) as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if its server is running
-                    shutil.rmtree(stale, ignore_errors=True)
-            folder = Path(tempfile.mkdtemp(prefix="run-", dir=top))
-            run_lock = _open_lock(folder / _LOCK)
-            fcntl.flock(run_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except WriteError:
-        raise
-    except OSError as error:
-        raise WriteError(f"Uploads cannot be kept in {top}: {error.strerror}.") from error
-    with run_lock:
+    with ExitStack() as locks:
+        try:
+            top.mkdir(mode=0o700, parents=True, exist_ok=True)
+            state = top.lstat()
+            if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+                raise WriteError(
+                    f"{top} must be a folder that you own and no other user can access; delete it, or name another "
+                    "folder."
+                )
+            with _locked(top, fcntl.LOCK_EX):
+                for stale in top.glob("run-*"):
+                    with suppress(OSError), _locked(stale):  # raises if its server is running
+                        shutil.rmtree(stale, ignore_errors=True)
+                folder = Path(tempfile.mkdtemp(prefix="run-", dir=top))
+                locks.enter_context(_locked(folder))
+        except WriteError:
+            raise
+        except OSError as error:
+            raise WriteError(f"Uploads cannot be kept in {top}: {error.strerror}.") from error
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _open_lock(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b")
+@contextmanager
+def _locked(folder: Path, operation: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)

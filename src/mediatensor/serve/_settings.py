@@ -26,8 +26,9 @@ DEFAULT_NUM_WORKERS = 2
 MAX_QUEUED_JOBS = 64
 MAX_QUEUED_JOBS_OF_ONE = 32
 
-#: Addresses of clients on this machine, such as browsers. Behind a proxy, all clients have one of them.
-LOOPBACK = ("127.0.0.1", "::1")
+#: Addresses of clients on this machine, such as browsers. Behind a proxy, all clients have one of them. The address of
+#: clients of a Unix socket is empty.
+LOOPBACK = ("127.0.0.1", "::1", "")
 
 #: Largest number of finished jobs that are kept: of all clients, and of one client.
 MAX_KEPT_JOBS = 256

@@ -31,6 +31,7 @@ from ..decoders._access import with_final_index
 from ..decoders._media_info import collect
 from ..errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
 from ..frames import Frame
+from ._settings import MAX_FRAMES
 
 if TYPE_CHECKING:
     from ..ocr.io import Page, Pages, Table, Word
@@ -228,12 +229,14 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
     )
 
 
-def write_document(path: str, folder: str, wanted: Sequence[str], options: Options) -> dict[str, bytes]:
+def write_document(
+    path: str, folder: str, page_indices: Sequence[int], wanted: Sequence[str], options: Options
+) -> dict[str, bytes]:
     """Convert a document, whose pages have been read, to other formats. Return the contents of files by name.
 
-    ``folder`` contains the results of `read_page`: for each page, NUMBER.export.json and, if it was straightened,
-    NUMBER.png. ``wanted`` lists the names of the files to make. Files with tables are left out if the document has no
-    tables.
+    ``folder`` contains the results of `read_page`: for each of ``page_indices``, NUMBER.export.json and, if the page
+    was straightened, NUMBER.png. The files have the pages in this order. ``wanted`` lists the names of the files to
+    make. Files with tables are left out if the document has no tables.
     """
     from ..ocr.io import Document
     from ..ocr.io import Page as PageElement
@@ -241,9 +244,9 @@ def write_document(path: str, folder: str, wanted: Sequence[str], options: Optio
 
     pages = open_pages(path, options)
     elements = []
-    for file in sorted(Path(folder).glob("*.export.json")):
-        page = PageElement.from_dict(json.loads(file.read_bytes()))
-        picture = file.with_name(f"{file.name.partition('.')[0]}.png")
+    for number in page_indices:
+        page = PageElement.from_dict(json.loads(Path(folder, f"{number:06d}.export.json").read_bytes()))
+        picture = Path(folder, f"{number:06d}.png")
         if picture.exists():
             page.page = functools.partial(_picture, picture)
         else:
@@ -395,6 +398,10 @@ def _open_video(path: str) -> VideoDecoder:
 
 
 def _unknown_file_error(path: str) -> OpenError:
+    from ..ocr.io._documents.pdfium import is_pdf
+
+    if is_pdf(path):
+        return OpenError("This is not a video, but a PDF file.")
     with open(path, "rb") as file:
         head = file.read(NUM_SNIFFED_BYTES)
     return OpenError(
@@ -540,6 +547,11 @@ def decode_frames(path: str, options: Options) -> dict[str, bytes]:
     """Return frames of a video as data URLs in ``result.json``, or as ``frames.zip``; see `FramesOptions`."""
     with _open_video(path) as decoder:
         indices = options["indices"] or (() if options["seconds"] else (0,))
+        num_frames = len(indices) + len(options["seconds"])
+        if num_frames > MAX_FRAMES:
+            raise InvalidArgumentError(
+                f"seconds and indices have {num_frames} frames, and at most {MAX_FRAMES} are decoded at a time."
+            )
 
         def decode(_: FrameIndex) -> list[tuple[int | None, Frame]]:
             decoded: list[tuple[int | None, Frame]] = [(index, decoder.get_frame_at(index)) for index in indices]
