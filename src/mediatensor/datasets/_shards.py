@@ -101,7 +101,9 @@ def write_shards(
         rows_per_shard: Number of rows in each shard; the last one can have fewer.
         num_workers: Number of threads that read and cut files. With 0, the calling thread does this.
         resume: Whether to keep existing shards and write only the missing ones. The existing shards must come from an
-            interrupted call with the same arguments. By default, an existing shard is an error.
+            interrupted call with the same arguments. Only their numbers of rows are checked, because comparing contents
+            would mean reading the rows again: if rows were edited or reordered since, delete the shards. By default, an
+            existing shard is an error.
         on_error: ``"raise"`` raises the error of a row that cannot be read; ``"skip"`` leaves the row out, with a
             warning. A shard without any readable row is not written, and not returned. ``resume=True`` tries its rows
             again. A row that is not accepted, such as a value that JSON cannot store, always raises an error.
