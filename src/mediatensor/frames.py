@@ -53,7 +53,7 @@ def _numbers(name: str, values: Any, dtype: torch.dtype = torch.float64) -> Tens
 
 
 def _sample_rate(sample_rate: Any) -> int:
-    if not isinstance(sample_rate, bool) and real_number("sample_rate", sample_rate).is_integer():
+    if real_number("sample_rate", sample_rate).is_integer():
         sample_rate = int(sample_rate)
     return whole_number("sample_rate", sample_rate, at_least=1)
 

@@ -24,6 +24,7 @@ from mediatensor.errors import (
     SourceNotFoundError,
     SourceTypeError,
 )
+from mediatensor.isolate import IsolatedWorker
 from mediatensor.ocr import models
 
 SOUND = torch.zeros(1, 800)
@@ -335,3 +336,29 @@ def test_bit_rates_may_be_whole_numbers_of_any_library() -> None:
     encoder = AudioEncoder(torch.rand(1, 8_000) - 0.5, sample_rate=8_000)
     file = encoder.to_tensor("mp3", bit_rate=np.int64(32_000))  # type: ignore[arg-type]
     assert torch.equal(file, encoder.to_tensor("mp3", bit_rate=32_000))
+
+
+@pytest.mark.parametrize("value", [True, np.True_])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda _, value: IsolatedWorker(timeout_seconds=value), "timeout_seconds"),
+        (lambda _, value: datasets.check_dataset(["a.mp4"], timeout_seconds=value), "timeout_seconds"),
+        (lambda decoder, value: decoder.get_frame_played_at(value), "seconds"),
+        (lambda decoder, value: decoder.get_frames_played_in_range(0, value), "stop_seconds"),
+        (lambda decoder, value: decoder.get_frames_played_in_range(0, 1, fps=value), "fps"),
+        (lambda decoder, value: samplers.find_scenes(decoder, min_seconds=value), "min_seconds"),
+        (
+            lambda decoder, value: samplers.clips_at_regular_timestamps(decoder, seconds_between_clip_starts=value),
+            "seconds_between_clip_starts",
+        ),
+        (lambda _, value: AudioDecoder(WAV_ENCODER.to_tensor("wav")).get_samples_played_in_range(value), "start"),
+        (lambda decoder, value: decoder.get_frames_played_at(torch.tensor([bool(value)])), "seconds"),
+        (lambda _, value: ocr.io.read_pdf(b"%PDF-1.7", timeout_seconds=value), "timeout_seconds"),
+        (lambda _, value: VIDEO_ENCODER.to_tensor("mp4", crf=value), "crf"),
+    ],
+)
+def test_a_bool_is_not_a_number(
+    decoder: VideoDecoder, call: Callable[[VideoDecoder, Any], Any], name: str, value: Any
+) -> None:
+    refused(partial(call, decoder), value, InvalidArgumentError, name, "number")

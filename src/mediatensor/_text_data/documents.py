@@ -57,7 +57,7 @@ class DocumentOptions:
     pdf_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.dpi, bool) or not 0 < real_number("dpi", self.dpi) < math.inf:
+        if not 0 < real_number("dpi", self.dpi) < math.inf:
             raise InvalidArgumentError(f"dpi must be a positive number (got {self.dpi!r}).")
         if self.max_pixels is not None:
             whole_number("max_pixels", self.max_pixels, at_least=1, or_none=True)

@@ -334,7 +334,7 @@ def positive_whole(name: str, value: Any, default: int | None = None) -> int:
     if value is None and default is not None:
         return default
     try:
-        if not isinstance(value, bool | np.bool_) and real_number(name, value).is_integer():
+        if real_number(name, value).is_integer():
             value = int(value)
         return whole_number(name, value, at_least=1, at_most=MAX_INT)
     except InvalidArgumentError:

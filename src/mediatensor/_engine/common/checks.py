@@ -103,9 +103,12 @@ def whole_number(
 
 
 def real_number(name: str, value: Any) -> float:
-    """Return ``value``, a number of Python, NumPy or another library, as a float. Infinity and NaN are accepted."""
+    """Return ``value``, a number of Python, NumPy or another library, as a float. Infinity and NaN are accepted.
+
+    A bool is rejected, because it is likely to be meant for another argument.
+    """
     try:
-        if not isinstance(value, (str, bytes, bytearray)):
+        if not isinstance(value, bool | np.bool_ | str | bytes | bytearray):
             return float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):  # torch raises RuntimeError
         pass
@@ -330,8 +333,11 @@ def seconds_of(seconds: Tensor | Sequence[float] | NDArray[Any] | float) -> NDAr
     """Return times as a 1-D float64 array, or as a float32 array if ``seconds`` is float32 of torch or NumPy."""
     import torch
 
-    is_single = str(getattr(seconds, "dtype", "")).endswith("float32")
+    type_name = str(getattr(seconds, "dtype", type(seconds).__name__))
+    is_single = type_name.endswith("float32")
     try:
+        if type_name in ("bool", "torch.bool"):
+            raise TypeError("a bool is not a number")
         dtype = torch.float32 if is_single else torch.float64
         return torch.as_tensor(seconds, dtype=dtype, device="cpu").numpy().ravel()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:

@@ -91,7 +91,7 @@ def read_pdf(
 
 def _check_timeout(value: Any, options: PdfOptions) -> float:
     seconds = real_number("timeout_seconds", value)
-    if isinstance(value, bool) or not 0 < seconds <= threading.TIMEOUT_MAX:
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
         raise InvalidArgumentError(
             f"timeout_seconds = {value!r} should be a positive number up to {threading.TIMEOUT_MAX:.0f}, or None."
         )
