@@ -246,6 +246,17 @@ def test_fades_start_when_the_text_is_readable(predictor: VideoTextPredictor, tm
     assert 47 <= caption.last_frame <= 49
 
 
+def test_slow_fades_at_many_frames_a_second(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    """At 500 frames a second, the text was readable hundreds of frames before its strokes are measured again."""
+    shades = [with_text(background(0), "The river is high today.", step / 20)[180:] for step in range(21)]
+    steps = [min(max((number - 40) // 30, 0), 20) for number in range(700)]
+    pictures = [shades[step] for step in steps] + [shades[0]] * 20
+    (track,) = predictor(write(tmp_path / "fade.mp4", pictures, fps=500)).tracks
+    assert (track.text, track.last_frame, track.end_seconds) == ("The river is high today.", 699, 1.4)
+    assert 0.2 < steps[track.first_frame] / 20 < 0.8
+    assert track.start_seconds == pytest.approx(track.first_frame / 500)
+
+
 def test_moving_text_belongs_to_the_scene(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     pictures = [with_text(background(number), "PLATFORM 7", place=(1.1 - number * 0.012, 0.5)) for number in range(75)]
     reading = predictor(write(tmp_path / "sign.mp4", pictures))

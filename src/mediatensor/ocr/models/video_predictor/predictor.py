@@ -45,8 +45,10 @@ __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
 FRAMES_UNTIL_COMPLETE = 12  # number of frames to wait for lines that end together
-# Number of recent frames whose times are kept, in addition to the first frames of texts.
+# Start times are kept for so many recent frames, and for the frames of so many seconds. The tracker looks back 1.5
+# seconds for the begin of a text. At 500 frames a second, that is more than 256 frames, and slow fades need them.
 FRAMES_OF_KNOWN_TIME = 256
+SECONDS_OF_KNOWN_TIME = 4.0
 LEAST_CONFIDENCE = 0.4  # lines with a lower confidence are not part of a text
 # Unreadable text that is shown for less time is ignored, because it may be anything.
 LEAST_UNREAD_SECONDS = 0.5
@@ -508,10 +510,11 @@ class TextStream(Iterator[TextTrack]):
         lines = (*self._tracker.active, *self._tracker.moving, *self._ended)
         kept = {stage.first_frame for line in lines for stage in line.stages}
         kept.update(frame for line in lines for frame, _ in (*line.places, *line.absorbed_places))
+        oldest = self._starts[frame] - SECONDS_OF_KNOWN_TIME
         self._starts = {
             number: seconds
             for number, seconds in self._starts.items()
-            if number >= frame - FRAMES_OF_KNOWN_TIME or number in kept
+            if number >= frame - FRAMES_OF_KNOWN_TIME or seconds >= oldest or number in kept
         }
 
     def _join_lines(self, frame: int) -> None:
