@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import socket
@@ -87,6 +88,7 @@ def test_sources() -> None:
     assert np.array_equal(ours.load_audio(CLIP), sound)
     assert np.array_equal(ours.load_audio(data), sound)
     assert np.array_equal(ours.load_audio(sound), sound)
+    assert np.array_equal(ours.load_audio(base64.encodebytes(data).decode()), sound)  # lines of 76 characters
     # torchcodec mixes channels like FFmpeg; soundfile computes their mean.
     mixed, mean = (ours.load_audio(tone(), 8000, backend=name) for name in ("torchcodec", "soundfile"))
     assert np.allclose(mixed, mean * 2**0.5, atol=1e-4)

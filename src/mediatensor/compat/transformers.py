@@ -353,7 +353,7 @@ def _source_of(audio: Any) -> Any:
         return audio
     coded = audio.partition(",")[2] if audio.startswith("data:") else audio
     try:
-        data = base64.b64decode(coded, validate=True)
+        data = base64.b64decode("".join(coded.split()), validate=True)
     except (binascii.Error, ValueError):
         data = b""
     if not data:
