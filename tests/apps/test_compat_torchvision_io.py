@@ -75,7 +75,7 @@ def test_data_that_torchvision_silently_drops(tmp_path: Path) -> None:
         io.read_video_timestamps(str(FOLDER / "decord.json"))
     path = media.make("damaged_packet_mpeg2_ts", tmp_path)
     whole = VideoDecoder(path, on_error="skip", dimension_order="NHWC").get_all_frames()
-    with pytest.warns(UserWarning, match=f"{len(whole.replaced)} frames"):
+    with pytest.warns(UserWarning, match="Left out 1 frame of"):
         frames, _, _ = io.read_video(str(path), pts_unit="sec")
     assert torch.equal(frames, whole.data)
 

@@ -110,6 +110,17 @@ def test_damaged_streams_follow_the_error_policy(name: str, kind: str, tmp_path:
     assert kind in kinds_of(media.make(name, tmp_path))
 
 
+def test_numbers_of_frames_agree_with_their_noun(tmp_path: Path) -> None:
+    path = tmp_path / "clip.mkv"
+    with av.open(path, "w") as file:
+        stream = file.add_stream("mjpeg", rate=25, width=64, height=48, pix_fmt="yuvj420p")
+        for pts in (0, 1, 2, 2, 3):
+            (packet,) = stream.encode(av.VideoFrame(64, 48, "yuvj420p"))
+            packet.pts = packet.dts = pts
+            file.mux(packet)
+    assert kinds_of(path)["repeated-times"].message == "1 frame at the same time as the previous frame"
+
+
 def test_corrupt_frames_have_their_times(tmp_path: Path) -> None:
     path = media.make("damaged_packet_mpeg2_ts", tmp_path)
     truth = VideoDecoder(path, on_error="skip").get_all_frames().replaced

@@ -31,6 +31,7 @@ from mediatensor.ocr import datasets
 from mediatensor.ocr import transforms as T
 from mediatensor.ocr.datasets.datasets import AbstractDataset, VisionDataset
 from mediatensor.ocr.datasets.generator import synthesize_text_img
+from mediatensor.ocr.drawing import _faces, find_faces
 from mediatensor.ocr.utils import Sample
 from ocr_records import read_record
 from real_files import TEST_DATA
@@ -165,6 +166,18 @@ def test_error_names_the_missing_files(name: str, download: bool, tmp_path: Path
     assert str(tmp_path / "datasets" / archive) in str(caught.value)
     assert "http" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="users of Unix")
+def test_users_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "DOCTR_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # as in a container with a user that has no name
+    with pytest.raises(SourceNotFoundError, match=r"~/\.cache/doctr"):
+        datasets.FUNSD(download=True)
+    _faces._installed.cache_clear()
+    assert find_faces()
+    _faces._installed.cache_clear()
 
 
 def funsd_archive(folder: Path, kind: str = "zip") -> Path:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..._engine.common.checks import check_choice, finite_number, options_dict, path_text, shown, whole_number
-from ..._engine.common.messages import warn_user
+from ..._engine.common.messages import counted, warn_user
 from ..._engine.index.frame_index import FrameIndex
 from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from ...encoders import Encoder
@@ -89,7 +89,7 @@ def read_video(
     work = partial(_read, filename, start_pts, math.inf if end_pts is None else end_pts, pts_unit == "sec")
     frames, samples, info, num_lost = run_bounded(work, timeout_seconds)
     if num_lost:
-        warn_user(f"{num_lost} frames of {shown(filename)} cannot be decoded, and were left out.")
+        warn_user(f"Left out {counted(num_lost, 'frame')} of {shown(filename)}, because decoding failed.")
     return (frames if output_format.upper() == "THWC" else frames.permute(0, 3, 1, 2)), samples, info
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._engine.common.messages import counted
 from .findings import Finding
 
 # Shorter still or black spans are normal in films, for example pauses and fades.
@@ -80,7 +81,7 @@ def check_times(times: Times) -> list[Finding]:
     repeated = np.flatnonzero(steps <= 0)
     if len(repeated):
         first, last = int(repeated[0]) + 1, int(repeated[-1]) + 1
-        text = f"{len(repeated)} frames have the same time as the previous frame"
+        text = f"{counted(len(repeated), 'frame')} at the same time as the previous frame"
         found.append(Finding("repeated-times", text, **place_of(times, first, last + 1)))
     least = np.inf if times.has_own_pace else max(_MIN_GAP_SECONDS, _GAP_STEPS * usual)
     for number in np.flatnonzero(steps > least):

@@ -281,7 +281,8 @@ def inner_folder(folder: Path, name: str) -> Path:
 
 
 def default_cache() -> Path:
-    return Path(os.environ.get("DOCTR_CACHE_DIR") or Path.home() / ".cache" / "doctr")
+    # Path.home() raises for a user without a home folder.
+    return Path(os.environ.get("DOCTR_CACHE_DIR") or os.path.expanduser("~/.cache/doctr"))
 
 
 def dataset_folder(dataset: str, folder: Path, archive: Archive, unpack: bool, overwrite: bool) -> Path:

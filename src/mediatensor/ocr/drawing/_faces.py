@@ -170,7 +170,7 @@ def find_faces(fonts: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] 
 
 @cache
 def _installed() -> tuple[Face, ...]:
-    home, folders = Path.home(), []
+    home, folders = Path(os.path.expanduser("~")), []  # Path.home() raises for a user without a home folder
     if sys.platform == "win32":
         folders = [Path(os.environ.get("WINDIR", "C:/Windows")) / "Fonts"]
         folders.append(home / "AppData/Local/Microsoft/Windows/Fonts")
