@@ -189,10 +189,14 @@ def mean_decoder(decoder: AudioDecoder, sample_rate: int) -> AudioDecoder:
 
 
 class VideoAccess:
-    """The internal interface of a `VideoDecoder`, or of a range of its frames (see `restrict`)."""
+    """The internal interface of a `VideoDecoder`, or of a range of its frames (see `restrict`).
+
+    Attributes:
+        video: The open file, with its source, its metadata and the options of the output.
+    """
 
     def __init__(self, video: OpenVideo, frames: ExactFrames | ApproximateFrames, *, is_float: bool) -> None:
-        self._video = video
+        self.video = video
         self._frames = frames
         self._is_float = is_float
         self._luma_bits: int | None = None
@@ -210,14 +214,14 @@ class VideoAccess:
     def set_transforms(self, transforms: Sequence[object] | None) -> None:
         """Replace the transforms of the decoder. Random transforms draw new values at each call of this method."""
         checked = check_decoder_transforms(transforms)
-        steps = resolve_transforms(checked, *size_before_transforms(checked, self._video.upright_size))
+        steps = resolve_transforms(checked, *size_before_transforms(checked, self.video.upright_size))
         num_channels, dtype, highest = 3, torch.float32 if self._is_float else torch.uint8, 1 if self._is_float else 255
         if self._luma_bits is not None:
             num_channels, dtype, highest = 1, torch.uint16, (1 << self._luma_bits) - 1
         for step in steps:
             if isinstance(step, PadStep):
                 check_fill_fits(step.fill, num_channels, dtype, highest)
-        self._video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
+        self.video.convert_with(steps, is_float=self._is_float, luma_bits=self._luma_bits)
 
     def decode_luma(self, num_bits: int) -> None:
         """Make the decoder return stored luma, uint16 (1, H, W), instead of RGB, from the next `set_transforms` on.
@@ -236,7 +240,7 @@ class VideoAccess:
             _ = self._frames.index
             self._frames.keeps_times = True
         if raises_damage:
-            self._video.options = replace(self._video.options, on_error="raise")
+            self.video.options = replace(self.video.options, on_error="raise")
 
     def restore(self) -> None:
         """Undo the corrections that decoding made to the index, and with them the number of frames."""
@@ -245,15 +249,15 @@ class VideoAccess:
 
     def frame_size(self) -> tuple[int, int]:
         """Return the (height, width) of frames after the transforms."""
-        return self._video.output_size()
+        return self.video.output_size()
 
     def frame_box(self) -> tuple[int, int, int, int] | None:
         """Return the (left, top, right, bottom) of the decoded frame in the padded frame; ``None`` without padding."""
-        steps = self._video.spec.steps
+        steps = self.video.spec.steps
         # The size may be known only after a frame was decoded, which can mean another read of a remote file.
         if not any(isinstance(step, PadStep) for step in steps):
             return None
-        return frame_box(steps, *self._video.upright_size())
+        return frame_box(steps, *self.video.upright_size())
 
     # Times and indices
 
@@ -307,7 +311,7 @@ class VideoAccess:
 
     def breaks_off(self) -> bool:
         """Return whether the file is truncated according to its container. Files on a server are not checked."""
-        with self._video.lend_reader(is_moved=False) as reader:
+        with self.video.lend_reader(is_moved=False) as reader:
             # On a web server, the check would send one request for each box or chunk of the file.
             is_near = reader.small_read_bytes < MIN_REQUEST_BYTES
             return is_near and bool(reader.look_at_bytes(breaks_off))
@@ -368,13 +372,13 @@ class VideoAccess:
     @contextmanager
     def _lend_frames(self, *, obeys_policy: bool) -> Iterator[ExactFrames]:
         """Open the video again, on the CPU and without transforms, and yield access to its frames."""
-        with self._video.lend_reader(is_moved=False):  # raises `ClosedError` if the decoder is closed
+        with self.video.lend_reader(is_moved=False):  # raises `ClosedError` if the decoder is closed
             pass
-        on_error: ErrorPolicy = self._video.options.on_error if obeys_policy else "skip"
+        on_error: ErrorPolicy = self.video.options.on_error if obeys_policy else "skip"
         if on_error == "nearest":
             on_error = "skip"  # a frame is returned under its own index, or not at all
         spec = replace(
-            self._video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
+            self.video.spec, steps=(), is_float=False, backend="cpu", device=torch.device("cpu"), is_approximate=False
         )
         video = OpenVideo(spec, OutputOptions(False, on_error, "scale"))
         own = None if isinstance(self._frames, ApproximateFrames) else self._frames

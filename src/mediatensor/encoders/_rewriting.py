@@ -72,7 +72,8 @@ def rewrite_video(
     with closing(access_to(decoder).pictures(obeys_policy=True)) as pictures, _open_audio(decoder) as demuxer:
         first = next(pictures, None)
         if first is None:
-            raise DecodeError(f"No frame of {decoder._video.name} can be decoded, so there is nothing to write.")
+            name = access_to(decoder).video.name
+            raise DecodeError(f"No frame of {name} can be decoded, so there is nothing to write.")
         target, muxer = FileTarget(path), None
         try:
             muxer = Muxer(target.opened, container)
@@ -91,7 +92,7 @@ def rewrite_video(
                 muxer.abandon()
             raise
     _warn_of_omissions(decoder, path)
-    transfer = decoder._video.hdr_transfer
+    transfer = access_to(decoder).video.hdr_transfer
     if transfer is not None and frames.settings.colour is None:
         warn_user(
             f"{path!r} does not have the HDR colours ({transfer}) of the source, because no encoder for it accepts its "
@@ -126,7 +127,8 @@ def _write(
 
 def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> VideoSettings:
     """Return the encoder and its pixel format: the format of the source or, if it cannot be kept, one for RGB."""
-    stream = decoder._video.stream_info
+    video = access_to(decoder).video
+    stream = video.stream_info
     stored, ratio = first.stored_format(), stream.pixel_aspect_ratio
 
     def keeps_format(encoder: str) -> bool:
@@ -134,7 +136,7 @@ def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> Vid
 
     codecs = [codec for codec in (stream.codec, *_ENCODERS) if codec in _ENCODERS and muxer.can_store(codec)]
     encoders = [_ENCODERS[codec] for codec in codecs]
-    if decoder._video.hdr_transfer is not None:  # HDR is lost in a format of 8 bits
+    if video.hdr_transfer is not None:  # HDR is lost in a format of 8 bits
         encoders.sort(key=lambda encoder: not keeps_format(encoder[0]))
     codec, options = encoders[0]
     rate, mean_rate = None, stream.frame_rate or NOMINAL_FRAME_RATE
@@ -174,7 +176,7 @@ class _Frames:
 
     def covered(self, picture: DecodedPicture, boxes: Sequence[Box]) -> Any:
         settings, first = self.settings, self.first
-        scales = self.decoder._video.options.on_size_change == "scale"
+        scales = access_to(self.decoder).video.options.on_size_change == "scale"
         if picture.orientation != first.orientation:
             raise SizeChangeError(
                 f"Frame {picture.frame} has another rotation than the first frame, but a file stores one rotation for "
@@ -203,7 +205,7 @@ def _open_audio(decoder: VideoDecoder) -> Any:
     def choose(container: Any) -> list[Any]:
         return [stream for stream in container.streams if stream.type == "audio" and stream.codec_context is not None]
 
-    video = decoder._video
+    video = access_to(decoder).video
     has_audio = any(stream.media_type == "audio" and stream.codec for stream in video.container_info.streams)
     return closing(Demuxer(video.spec.source, choose)) if has_audio else nullcontext()
 
@@ -230,7 +232,7 @@ class _AudioCopy:
 
 
 def _warn_of_omissions(decoder: VideoDecoder, path: str) -> None:
-    info = decoder._video.container_info
+    info = access_to(decoder).video.container_info
     kinds = {
         stream.media_type
         for stream in info.streams

@@ -12,6 +12,7 @@ from ..._engine.common.checks import path_text, shown
 from ..._engine.common.messages import warn_user
 from ..._engine.sources.output_files import check_outputs
 from ...decoders import VideoDecoder
+from ...decoders._access import access_to
 from ...encoders._rewriting import rewrite_video
 from ...errors import InvalidArgumentError, RedactionError
 from ..utils._text_search import find_words, search_patterns
@@ -74,11 +75,12 @@ def redact_video(
             )
     is_open = isinstance(video, VideoDecoder)
     with nullcontext(video) if is_open else VideoDecoder(video) as decoder:
-        check_outputs([path_text("path", path)], [decoder._video.spec.source.local_file])
+        opened = access_to(decoder).video
+        check_outputs([path_text("path", path)], [opened.spec.source.local_file])
         found_size = decoder.metadata.height, decoder.metadata.width
         if found_size != size:
             raise InvalidArgumentError(
-                f"The reading belongs to a video of {size[1]}x{size[0]} (width x height), and {decoder._video.name} "
+                f"The reading belongs to a video of {size[1]}x{size[0]} (width x height), and {opened.name} "
                 f"has {found_size[1]}x{found_size[0]}; pass the video that was read."
             )
 

@@ -224,7 +224,7 @@ class TextStream(Iterator[TextTrack]):
 
     def _begin(self, state: dict[str, Any] | None) -> None:
         metadata = self._decoder.metadata
-        self.name = self._decoder._video.spec.source.file_name
+        self.name = access_to(self._decoder).video.spec.source.file_name
         self.height, self.width = int(metadata.height or 0), int(metadata.width or 0)
         self.begin_seconds = float(metadata.begin_stream_seconds or 0.0)
         self._total_seconds = float(metadata.end_stream_seconds or 0.0) - self.begin_seconds
