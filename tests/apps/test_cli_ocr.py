@@ -381,6 +381,8 @@ def test_remote_document_is_read_again_if_it_has_changed(tmp_path: Path, predict
         server.fault = "other tag"
         assert run(url, "-o", out) == 0
         assert predictor.levels_read == [30, 20, 40]
+    assert run(url, "-o", out) == 2  # the server has stopped, so the version is unknown
+    assert (out / "scan.txt").read_text().split()[1::2] == ["30", "20", "40"]
 
 
 def test_a_complete_document_is_read_again_only_when_asked(
