@@ -318,8 +318,9 @@ def store_index(index: FrameIndex, identify: Callable[[], SourceIdentity]) -> No
         index.save(path)
     except (OSError, FrameIndexError) as error:
         warn_once(
-            f"Frame indexes cannot be kept in {str(path.parent)!r}, so each decoder must read files for their index "
-            f"again ({error}). Choose another folder with mediatensor.set_index_cache, or None.",
+            f"Frame indexes cannot be stored in {str(path.parent)!r} ({getattr(error, 'strerror', None) or error}), so "
+            "each decoder must read files for their index again. Choose another folder with "
+            f"mediatensor.set_index_cache or the environment variable {ENVIRONMENT_VARIABLE}.",
             subject=f"index cache {path.parent}",
         )
 
