@@ -673,6 +673,17 @@ def test_options_without_effect_are_refused_before_reading(
     assert not (tmp_path / "out").exists()
 
 
+def test_name_of_a_file_is_refused_as_folder(
+    scan: Path, predictor: FakePredictor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "scan.pdf"
+    assert run(scan, "-o", out) == 2
+    assert f"-o must be a folder (got '{out}'): use -o FOLDER --format pdf, or" in capsys.readouterr().err
+    assert not out.exists()
+    out.mkdir()
+    assert run(scan, "-o", out) == 0
+
+
 def test_options_with_an_effect_on_one_of_the_files_are_accepted(
     tmp_path: Path, scan: Path, predictor: FakePredictor
 ) -> None:

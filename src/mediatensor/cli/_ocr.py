@@ -22,7 +22,7 @@ from PIL import Image
 from .._engine.common.messages import counted
 from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, PageError, RedactionError
-from ._arguments import Region
+from ._arguments import FORMATS, VIDEO_FORMATS, Region
 from ._console import EXIT_ERROR, STANDARD, StreamName, emit, emit_bytes, for_each_file, shown_name, write_picture
 from ._ocr_files import (
     JOINED_FORMATS,
@@ -166,6 +166,12 @@ def run(args: argparse.Namespace) -> int:
         run = _Run(args, args.export_lines, "stdout")
         run.check_outputs(tasks, files)
         return run.read_all(tasks)
+    suffix = args.output.suffix[1:]
+    if suffix in FORMATS | VIDEO_FORMATS and not args.output.exists():
+        raise InvalidArgumentError(
+            f"-o must be a folder (got {str(args.output)!r}): use -o FOLDER --format {suffix}, or -o - for "
+            "standard output."
+        )
     tasks = plan_tasks(files, args.output, formats, args.every)
     check_options(args, tasks)
     if str(args.output) != STANDARD:
