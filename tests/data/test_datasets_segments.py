@@ -137,6 +137,8 @@ def test_times_are_read_as_people_write_them() -> None:
         ({"end": 10**400}, "in the column 'end'"),
         ({"start_seconds": 3.0, "end_seconds": 3.0}, r"source\[0\] has a segment from 3\.0 s to 3\.0 s"),
         ({"start": [1]}, r"\[1\]"),
+        ({"start": True}, "True"),
+        ({"start": np.True_}, "True"),
     ],
 )
 def test_an_invalid_segment_is_an_error_of_the_manifest(row: dict[str, Any], message: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..._engine.common.checks import shown
+from ..._engine.common.checks import real_number, shown
 from ..._engine.common.messages import seconds_from_text
 from ..._engine.sources.readers import MemoryReader, Reader
 from ..._engine.sources.source import Source, url_scheme
@@ -155,7 +155,7 @@ def segment_of_row(row: Mapping[Any, Any], columns: Columns, place: str) -> dict
             continue
         value = row[column]
         try:
-            seconds = seconds_from_text(value) if isinstance(value, str) else float(value)
+            seconds = seconds_from_text(value) if isinstance(value, str) else real_number(column, value)
         except (TypeError, ValueError, OverflowError):
             seconds = math.nan
         if math.isnan(seconds) and not isinstance(value, str) and value != value:
