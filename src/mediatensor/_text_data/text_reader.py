@@ -264,6 +264,8 @@ class TextRecipe(Recipe):
         return VideoSource(decoder, self.every_seconds)
 
     def read(self, opened: DocumentSource | VideoSource, item: Item, part: int) -> Sample:
+        from ..ocr.utils.geometry import box_around
+
         texts: list[str] = []
         words: list[tuple[PageImage, Any]] = []
         errors: list[str] = []
@@ -281,8 +283,7 @@ class TextRecipe(Recipe):
             num_replaced += image.num_replaced
             texts.append(page.render())
             words += [(image, word) for word in _words_of(page)]
-        corners = [np.asarray(word.geometry) for _, word in words]
-        boxes = [(*points.min(0).tolist(), *points.max(0).tolist()) for points in corners]
+        boxes = [box_around(word.geometry) for _, word in words]
         values = {
             "text": _PAGE_BREAK.join(texts),
             "words": [word.value for _, word in words],

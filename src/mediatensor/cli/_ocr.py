@@ -479,10 +479,11 @@ class LineExporter:
 
 def _is_same_line(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     from ..ocr.utils._scores import box_iou
+    from ..ocr.utils.geometry import box_around
 
     if row["text"] != other["text"]:
         return False
-    box, other_box = (np.array([np.min(line["box"], 0), np.max(line["box"], 0)]).reshape(1, 4) for line in (row, other))
+    box, other_box = (box_around(line["box"])[None] for line in (row, other))
     return bool(box_iou(box, other_box)[0, 0] >= _SAME_PLACE_IOU)
 
 

@@ -303,8 +303,9 @@ def box_of(geometry: Any) -> list[float]:
     >>> box_of(((0.1, 0.2), (0.5, 0.25)))
     [0.1, 0.2, 0.5, 0.25]
     """
-    points = np.asarray(geometry, dtype=np.float64).reshape(-1, 2)
-    return [round(value, _DIGITS) for value in (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())]
+    from ..ocr.utils.geometry import box_around
+
+    return [round(value, _DIGITS) for value in box_around(geometry).tolist()]
 
 
 def polygon_of(geometry: Any) -> list[list[float]]:

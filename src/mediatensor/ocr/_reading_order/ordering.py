@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidArgumentError
+from ..utils.geometry import box_around
 from .boxes import (
     check_direction,
     deskew_reading_geometries,
@@ -285,7 +286,7 @@ def resolve_reading_segments(
         order = _order_labelled(boxes, direction, labels, *thresholds)
         return _cut_into_paragraphs(boxes, order, labels, x_overlap_threshold, paragraph_gap)
     members = [np.array(row) for row in rows]
-    unions = np.stack([np.concatenate((boxes[row, :2].min(axis=0), boxes[row, 2:].max(axis=0))) for row in members])
+    unions = np.stack([box_around(boxes[row]) for row in members])
     is_row = np.array([len(row) > 1 for row in rows])
     row_labels = None if labels is None else [labels[row[0]] for row in rows]
     order = _order_labelled(unions, direction, row_labels, *thresholds, knows_rows=True)

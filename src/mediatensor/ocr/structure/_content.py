@@ -15,7 +15,7 @@ from PIL import Image
 
 from ...errors import InvalidArgumentError
 from ..utils._page_images import image_tools
-from ._page import Boxes, PageContent
+from ._page import Boxes, PageContent, box_around
 from ._picture_ink import bold_words, find_rules, join_lines, painted
 
 # Larger images are reduced to about this many pixels.
@@ -280,8 +280,7 @@ def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes]
         meets = np.all(lines[:, :2] <= grown[2:], axis=1) & np.all(lines[:, 2:] >= grown[:2], axis=1)
         if not meets.any():
             break
-        whole = np.array([*np.minimum(box[:2], lines[meets, :2].min(axis=0)),
-                          *np.maximum(box[2:], lines[meets, 2:].max(axis=0))])  # fmt: skip
+        whole = np.array(box_around(np.vstack([box, lines[meets]])))
         share, _ = _text_within(whole, words)
         is_small = np.prod(box[2:] - box[:2]) < _MIN_SHARE * np.prod(whole[2:] - whole[:2])
         if is_small or (whole == box).all() or share > _MAX_TEXT:
@@ -334,12 +333,7 @@ def merge_boxes(boxes: Boxes, gap: float) -> Boxes:
         first = np.argmax(meets, axis=1)
         if (first == np.arange(len(boxes))).all():
             break
-        into = np.unique(first)
-        joined = []
-        for name in into:
-            group = boxes[first == name]
-            joined.append((*group[:, :2].min(axis=0), *group[:, 2:].max(axis=0)))
-        boxes = np.array(joined)
+        boxes = np.array([box_around(boxes[first == name]) for name in np.unique(first)])
     return boxes
 
 

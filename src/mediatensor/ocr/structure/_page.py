@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils import geometry
+
 # Boxes are float64 (N, 4), and a box is a tuple: xmin, ymin, xmax, ymax.
 Boxes = NDArray[np.float64]
 Box = tuple[float, float, float, float]
@@ -17,10 +19,8 @@ _MIN_SIDE = 0.001
 
 
 def box_around(boxes: Boxes | Sequence[Box]) -> Box:
-    boxes = np.asarray(boxes)
-    left, top = boxes[:, :2].min(axis=0)
-    right, bottom = boxes[:, 2:].max(axis=0)
-    return float(left), float(top), float(right), float(bottom)
+    left, top, right, bottom = geometry.box_around(boxes).tolist()
+    return left, top, right, bottom
 
 
 def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:

@@ -16,6 +16,7 @@ from ...decoders._access import access_to
 from ...encoders._rewriting import rewrite_video
 from ...errors import InvalidArgumentError, RedactionError
 from ..utils._text_search import find_words, search_patterns
+from ..utils.geometry import polygon_to_bbox
 from .tracks import Box, TextTrack
 
 #: What to redact: a word or phrase, a regular expression, or a track.
@@ -152,9 +153,8 @@ def _continued(places: Sequence[tuple[float, Box]], seconds: float) -> Box:
 
 
 def _around(boxes: Sequence[Box], margin_x: float, margin_y: float) -> tuple[float, float, float, float]:
-    corners = [corner for box in boxes for corner in box]
-    x, y = [x for x, _ in corners], [y for _, y in corners]
-    return min(x) - margin_x, min(y) - margin_y, max(x) + margin_x, max(y) + margin_y
+    (left, top), (right, bottom) = polygon_to_bbox([corner for box in boxes for corner in box])
+    return left - margin_x, top - margin_y, right + margin_x, bottom + margin_y
 
 
 def _matches(pattern: re.Pattern[str], track: TextTrack) -> bool:

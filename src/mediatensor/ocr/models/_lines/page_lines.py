@@ -240,8 +240,7 @@ def _stacks_of_letters(boxes: npt.NDArray[np.floating]) -> list[IntArray]:
     found = []
     for stack in stacks:
         own = np.array(stack)
-        left, top = boxes[own, :2].min(axis=0)
-        right, bottom = boxes[own, 2:].max(axis=0)
+        left, top, right, bottom = box_around(boxes[own])
         around = SPACE_BESIDE * (right - left)
         is_near = (boxes[:, 0] < right + around) & (boxes[:, 2] > left - around)
         is_near &= (boxes[:, 1] < bottom) & (boxes[:, 3] > top)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...video import Alternative, TextKind
 from ._tracking import MAX_GAP, WHOLE_STROKES, LineTrack, letters_of
-from ._watching import Box
+from ._watching import Box, union
 
 # For the effect of each number and predicate, see benchmarks/results/video_text_rules.md.
 FEWEST_SECONDS = 0.2  # still texts shown for less time are too short to read, and are ignored
@@ -104,17 +104,13 @@ class TrackGroup:
         boxes: dict[int, Box] = {}
         for frame, number, box in moves:
             boxes[number] = box
-            lefts, tops, rights, bottoms = zip(*boxes.values(), strict=True)
-            places[frame] = min(lefts), min(tops), max(rights), max(bottoms)
+            places[frame] = union(*boxes.values())
         return list(places.items())
 
     @property
     def box(self) -> Box:
         """The box around all lines: left, top, right, bottom in pixels."""
-        boxes = np.array([line.box for line in self.lines])
-        left, top = boxes[:, :2].min(axis=0).tolist()
-        right, bottom = boxes[:, 2:].max(axis=0).tolist()
-        return left, top, right, bottom
+        return union(*(line.box for line in self.lines))
 
     @property
     def rows(self) -> list[list[LineTrack]]:
