@@ -24,13 +24,14 @@ import media_subtitles
 
 # Private: thousands of generated inputs test these functions, and the command would decode a video for each, or
 # start the worker processes of the demo.
+from mediatensor._engine.common.display import pcm16
 from mediatensor._engine.common.messages import subrip, text_lines
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import _text, main
 from mediatensor.cli._arguments import grid_times, page_ranges, time_in_seconds
 from mediatensor.cli._console import output_stem, to_json
 from mediatensor.cli._demo import PAGE_LINES, WrittenWord, are_read, draw_page, read_texts, write_pdf
-from mediatensor.cli._extract import image_name, pcm16
+from mediatensor.cli._extract import image_name
 from mediatensor.cli._ocr_files import choose_pages
 from mediatensor.cli._probe import describe as probe_lines
 from mediatensor.cli._sheet import (

@@ -17,9 +17,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
+from .._engine.common.display import pcm16
 from .._engine.common.messages import counted, progress, subrip, text_lines
 from .._engine.sources.output_files import check_outputs, write_file, writing
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
@@ -267,12 +267,6 @@ class SoundJob(Job):
                 continue
             num_empty = 0
             yield samples
-
-
-def pcm16(data: Tensor) -> Tensor:
-    """Convert float samples (C, N) to interleaved int16 (N, C). Values are rounded half to even, and clipped."""
-    steps = torch.nan_to_num(data * 32768.0, nan=0.0).round_().clamp_(-32768, 32767)
-    return steps.to(torch.int16).t().contiguous()
 
 
 class SubtitlesJob(Job):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import wave
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +14,7 @@ from torch import Tensor
 from .._engine.audio.plan import check_downmix, check_output_format
 from .._engine.common import stages
 from .._engine.common.checks import check_choice, function, options_dict
+from .._engine.common.display import wav_file
 from .._engine.pyav.audio import Downmix
 from ..decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
 from ..decoders._access import access_to, sample_grid
@@ -425,19 +424,9 @@ class _OpenVideo(AudioVideoDecoder):
             if self._missing == "skip":
                 raise LeftOut(error) from None
         self.is_mute = True
-        silence = _silent_wav(options["sample_rate"], options["num_channels"] or 1)
+        # A file of one silent sample stands for the missing audio.
+        silence = wav_file(torch.zeros(options["num_channels"] or 1, 1), options["sample_rate"])
         return AudioDecoder(silence, num_ffmpeg_threads=options["num_ffmpeg_threads"])
-
-
-def _silent_wav(sample_rate: int, num_channels: int) -> bytes:
-    """Return a WAV file of one silent sample, which `AudioDecoder` can open in place of missing audio."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(num_channels)
-        writer.setsampwidth(2)
-        writer.setframerate(sample_rate)
-        writer.writeframes(bytes(2 * num_channels))
-    return file.getvalue()
 
 
 def _rescale_silent_spans(clip: AudioVideoClip, sound: Sound | None) -> tuple[tuple[int, int], ...]:

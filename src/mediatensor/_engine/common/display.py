@@ -82,15 +82,25 @@ def png_of(picture: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def html_player(data: Tensor, sample_rate: int) -> str:
-    """Return an HTML audio player for samples (channels, N). It contains at most two minutes, as a 16-bit WAV file."""
-    length = int(_MAX_PLAYED_SECONDS * sample_rate)
-    steps = (data[:, :length].detach().cpu().float().nan_to_num() * 32768).round().clamp(-32768, 32767)
+def wav_file(data: Tensor, sample_rate: int) -> bytes:
+    """Return float samples (channels, N) as a 16-bit WAV file."""
     file = io.BytesIO()
     with wave.open(file, "wb") as output:
         output.setparams((max(1, data.shape[0]), 2, sample_rate, 0, "NONE", "not compressed"))
-        output.writeframes(steps.to(torch.int16).t().contiguous().numpy().tobytes())
-    text = base64.b64encode(file.getvalue()).decode()
+        output.writeframes(pcm16(data).numpy().tobytes())
+    return file.getvalue()
+
+
+def pcm16(data: Tensor) -> Tensor:
+    """Convert float samples (C, N) to interleaved int16 (N, C). Values are rounded half to even, and clipped."""
+    steps = torch.nan_to_num(data * 32768.0, nan=0.0).round_().clamp_(-32768, 32767)
+    return steps.to(torch.int16).t().contiguous()
+
+
+def html_player(data: Tensor, sample_rate: int) -> str:
+    """Return an HTML audio player for samples (channels, N). It contains at most two minutes, as a 16-bit WAV file."""
+    length = int(_MAX_PLAYED_SECONDS * sample_rate)
+    text = base64.b64encode(wav_file(data[:, :length].detach().cpu().float(), sample_rate)).decode()
     seconds = data.shape[1] / sample_rate
     shown = f"{data.shape[0]} x {data.shape[1]} samples, {sample_rate} Hz, {seconds:.3f} s"
     if data.shape[1] > length:
