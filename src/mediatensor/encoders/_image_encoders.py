@@ -17,6 +17,7 @@ from torch import Tensor
 
 from .._engine.common.checks import shown, whole_number
 from .._engine.common.devices import check_has_values
+from .._engine.images.png_gif import SIGNATURE, png_chunk
 from .._engine.sources.output_files import write_error
 from ..errors import EncodeError, InvalidArgumentError, SourceTypeError
 from ._target import FileLikeTarget, Sink, Target, make_target
@@ -33,13 +34,8 @@ def encode_png_16(pixels: NDArray[np.uint16], compression_level: int) -> bytes:
     compressor = zlib.compressobj(compression_level)
     compressed = [compressor.compress(line) for line in _filtered_lines(pixels)]
     contents = b"".join([*compressed, compressor.flush()])
-    return b"".join([b"\x89PNG\r\n\x1a\n", _chunk(b"IHDR", header), _chunk(b"IDAT", contents), _chunk(b"IEND", b"")])
-
-
-def _chunk(kind: bytes, contents: bytes) -> bytes:
-    return b"".join(
-        [struct.pack(">I", len(contents)), kind, contents, struct.pack(">I", zlib.crc32(contents, zlib.crc32(kind)))]
-    )
+    chunks = (b"IHDR", header), (b"IDAT", contents), (b"IEND", b"")
+    return b"".join([SIGNATURE, *(part for chunk in chunks for part in png_chunk(*chunk))])
 
 
 def _filtered_lines(pixels: NDArray[np.uint16]) -> Iterator[bytes]:

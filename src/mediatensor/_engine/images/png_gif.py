@@ -155,18 +155,18 @@ def single_png(data: bytes, png: PngFile, frame: PngFrame) -> bytes:
     header = struct.pack(
         ">IIBBBBB", frame.width, frame.height, png.bit_depth, png.color_type, 0, 0, int(png.is_interlaced)
     )
-    parts = [SIGNATURE, *_chunk(b"IHDR", header)]
+    parts = [SIGNATURE, *png_chunk(b"IHDR", header)]
     if png.color_type == _PALETTE:
-        parts += _chunk(b"PLTE", png.palette)
+        parts += png_chunk(b"PLTE", png.palette)
         if png.transparency is not None:
-            parts += _chunk(b"tRNS", png.transparency)
+            parts += png_chunk(b"tRNS", png.transparency)
     view = memoryview(data)
     for start, stop in frame.parts:
         if data[start - 4 : start] == b"IDAT":
             parts.append(view[start - 8 : stop + 4])  # copy the chunk unchanged, with its checksum
         else:
-            parts += _chunk(b"IDAT", view[start:stop])
-    return b"".join([*parts, *_chunk(b"IEND", b"")])
+            parts += png_chunk(b"IDAT", view[start:stop])
+    return b"".join([*parts, *png_chunk(b"IEND", b"")])
 
 
 def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
@@ -187,7 +187,8 @@ def check_num_bytes(data: bytes, png: PngFile, frame: PngFrame) -> None:
         raise DamagedImageError(f"its pixels decompress to {found} bytes, not {expected}")
 
 
-def _chunk(kind: bytes, content: bytes | memoryview) -> list[bytes | memoryview]:
+def png_chunk(kind: bytes, content: bytes | memoryview) -> list[bytes | memoryview]:
+    """Return a chunk of a PNG file, with its length and checksum, as parts to join."""
     checksum = zlib.crc32(content, zlib.crc32(kind))
     return [struct.pack(">I", len(content)) + kind, content, struct.pack(">I", checksum)]
 
