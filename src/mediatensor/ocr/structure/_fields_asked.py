@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from ..utils._scores import edit_distance
 from ._field_rules import MAX_LINE, FieldRule, find_day_first, is_valid, parse_value, plain, rules_of, value_pattern
 from ._page import FoundField, PageContent, box_around
 from ._text_lines import (
@@ -185,9 +186,8 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
         if len(text) >= 5:
             near = {*by_ends.get("^" + text[:2], ()), *by_ends.get(text[-2:] + "$", ())} - {text}
             for label in near:
-                allowed = 1 if len(label) < 12 else 2
-                edits = _edit_distance(text, label, allowed)
-                if edits <= allowed:
+                edits = edit_distance(text, label)
+                if edits <= (1 if len(label) < 12 else 2):
                     found.append((label, 1 - 0.12 * edits))
         return tuple(found)
 
@@ -207,21 +207,6 @@ def _find_labels(rows: Sequence[Row], wanted: set[str]) -> dict[str, list[tuple[
                     if sureness == 1 or not (first_token.isdigit() or last_token.isdigit()):
                         labels[label].append((number, start, end, sureness))
     return labels
-
-
-def _edit_distance(first: str, second: str, limit: int) -> int:
-    """Return the edit distance of two texts, or ``limit`` + 1 if the distance is greater than ``limit``."""
-    if abs(len(first) - len(second)) > limit:
-        return limit + 1
-    previous = list(range(len(second) + 1))
-    for row, sign in enumerate(first, 1):
-        current = [row]
-        for column, other in enumerate(second, 1):
-            current.append(min(previous[column] + 1, current[-1] + 1, previous[column - 1] + (sign != other)))
-        if min(current) > limit:
-            return limit + 1
-        previous = current
-    return previous[-1]
 
 
 def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
