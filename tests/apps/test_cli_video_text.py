@@ -263,7 +263,7 @@ def test_formats_are_those_of_what_is_read(
     assert not predictor.num_read
 
 
-@pytest.mark.parametrize("name", ["page.png", "page.jpg", "page.tif", "page.pdf", "page.mystery", "page"])
+@pytest.mark.parametrize("name", ["page.png", "page.jpg", "page.tif", "big.tif", "page.pdf", "page.mystery", "page"])
 def test_formats_of_videos_are_refused_for_documents_before_reading(
     tmp_path: Path, predictor: _FakePredictor, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -271,6 +271,8 @@ def test_formats_of_videos_are_refused_for_documents_before_reading(
     path = tmp_path / name
     image = Image.new("RGB", (64, 48), "white")
     image.save(path, {".jpg": "JPEG", ".tif": "TIFF", ".pdf": "PDF"}.get(path.suffix, "PNG"))
+    if name == "big.tif":
+        path.write_bytes(b"II+\0" + path.read_bytes()[4:])  # the mark of BigTIFF
     for formats in ("srt", "txt,srt"):
         assert main(["ocr", str(path), "-o", str(tmp_path / "out"), "--format", formats]) == 2
         told = capsys.readouterr().err

@@ -333,7 +333,9 @@ def _is_document(file: str) -> bool:
         kind = sniff(beginning)
         if kind is not None:
             return f".{kind}" not in _ANIMATED_SUFFIXES
-        return beginning[:4] in (b"II*\0", b"MM\0*") or _is_pdf(file)
+        from ..ocr.io._documents.images import is_tiff
+
+        return is_tiff(beginning) or _is_pdf(file)
     return False
 
 
