@@ -99,7 +99,7 @@ def make_measures(options: argparse.Namespace, modules: Sequence[str]) -> list[M
         (("boxes", "ordering"), forms, lambda: _form_order_measures(forms, known)),
         (("fields_asked", "field_rules", "text_lines"), receipts, lambda: _receipt_measures(receipts, words, known)),
         (("boxes", "ordering"), receipts, lambda: _receipt_order_measures(receipts, known)),
-        (("table", "finding"), options.tables, lambda: _table_measures(options.tables)),
+        (("table", "finding", "content"), options.tables, lambda: _table_measures(options.tables)),
         (("picture", "content"), options.tables, lambda: _table_picture_measures(options.tables)),
         (("table", "finding", "picture", "content"), True, _drawn_table_measures),
         (("table", "finding", "picture", "content", "region", "text_lines", "boxes", "ordering"), options.publaynet,
@@ -395,31 +395,39 @@ def _line_order_measure(
     return Measure(("boxes", "ordering"), lambda: [_segments(page) for page in lines], scores)
 
 
-def _table_measures(folder: Path) -> Iterator[Measure]:
-    truths, contents = [], []
-    for truth in sorted(folder.glob("*-str.xml")):
-        pdf = folder / f"{truth.name.removesuffix('-str.xml')}.pdf"
-        if pdf.exists():
-            pages = DocumentFile.from_pdf(pdf)
-            truths.append(read_truth(truth))
-            contents.append([content for number in range(len(pages)) if (content := pages.page_content(number))])
+def _table_files(folder: Path) -> list[tuple[Path, Path]]:
+    """Return each PDF file that has a truth, with the file of the truth."""
+    truths = sorted(folder.glob("*-str.xml"))
+    pairs = [(folder / f"{truth.name.removesuffix('-str.xml')}.pdf", truth) for truth in truths]
+    return [(pdf, truth) for pdf, truth in pairs if pdf.exists()]
 
-    def results() -> list[Any]:
+
+def _table_measures(folder: Path) -> Iterator[Measure]:
+    """Measure tables of files, and how their content is read from what the files draw."""
+    files = _table_files(folder)
+
+    def read() -> list[list[PageContent]]:
+        documents = [DocumentFile.from_pdf(pdf) for pdf, _ in files]
+        return [
+            [content for number in range(len(pages)) if (content := pages.page_content(number))] for pages in documents
+        ]
+
+    def found(contents: Sequence[Sequence[PageContent]]) -> list[Any]:
         return [
             [relation for content in pages for relation in tables_of(content, find_tables(content))]
             for pages in contents
         ]
 
-    yield Measure(("table", "finding"), results, _relation_scores(f"tables, {len(truths)} known files", truths))
+    contents = read()
+    scores = _relation_scores(f"tables, {len(files)} known files", [read_truth(truth) for _, truth in files])
+    yield Measure(("table", "finding"), lambda: found(contents), scores)
+    yield Measure(("content",), lambda: found(read()), scores)
 
 
 def _table_picture_measures(folder: Path) -> Iterator[Measure]:
     """Measure tables in images of the pages that have tables, with the words of the files."""
     truths, pages = [], []
-    for truth in sorted(folder.glob("*-str.xml")):
-        pdf = folder / f"{truth.name.removesuffix('-str.xml')}.pdf"
-        if not pdf.exists():
-            continue
+    for pdf, truth in _table_files(folder):
         document = DocumentFile.from_pdf(pdf, dpi=_RESOLUTION)
         truths.append(read_truth(truth))
         of_file = []
