@@ -4,8 +4,9 @@ Every named number of the modules is set to 0, to 0.7 and 1.4 times its value an
 predicate is fixed to true and to false, and every step that only corrects a result is left out. With ``--conditions``,
 every condition inside a function is left out as well. After each change, all pages are read and scored again. The
 pages of ``--known``, on which rules were developed, are scored apart from unseen pages and from generated pages, which
-include turned pages and invoices. A rule that can be switched off without a lower score on any set is unnecessary, if
-the pages test it: the number of decisions says how often a predicate was false and true without any change.
+include turned pages and invoices, and from letterspaced lines. A rule that can be switched off without a lower score on
+any set is unnecessary, if the pages test it: the number of decisions says how often a predicate was false and true
+without any change.
 
 The networks' results are kept by their input pixels, so a change costs only the rules and what the networks had not
 seen before.
@@ -33,11 +34,24 @@ from mediatensor.ocr import models, ocr_predictor
 from ..shared.machine import machine_stamp
 from ..shared.options import add_output, make_parser
 from ..shared.reports import say, write_report
+from .ocr_drawn import Look, draw_lines, find_face
 from .ocr_numbers import draw_invoices
 from .ocr_readers import to_words
 from .ocr_scores import Word, page_errors, score_words
 from .ocr_truth import TruePage, draw_pages, load_sets
-from .rules import Change, Figures, changes_of, count_decisions, effect_on, measure_changes, remember, rules_report
+from .rules import (
+    Change,
+    Figures,
+    add_rules,
+    changes_of,
+    count_decisions,
+    effect_on,
+    is_chosen,
+    measure_changes,
+    numbers_of,
+    remember,
+    rules_report,
+)
 
 # Modules of rules, in the order of their steps on a page. A change in a module leaves the results of all earlier steps
 # as they are: boxes of the detector, then images of lines, then scores of the recogniser.
@@ -65,6 +79,7 @@ _STEPS: Mapping[str, int | None] = {
     "remove_rules": 0,
     "correct_spelling": 0,
     "replace_zeros": 0,
+    "find_letterspaced_spaces": None,
     "find_missing_spaces": None,
     "_split_at_gaps": 0,
     "_turn_bad_lines": 3,
@@ -98,6 +113,17 @@ _PLANS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("form", 15, {"dpi": 120, "inverted": True}),
 )
 _NUM_INVOICES = 3
+# Letterspaced lines: font, em in pixels, space after each letter in em.
+_SPACED = (
+    ("DejaVuSans", 24, 0.35),
+    ("LiberationSans-Regular", 32, 0.5),
+    ("LiberationSerif-Regular", 28, 0.7),
+    ("DejaVuSans-Bold", 32, 0.9),
+)
+_SPACED_LINES = (
+    "THE LAST HARBOUR", "Six months later", "NIGHT OVER OSLO", "Directed by Anna Lind", "A FILM IN TWO PARTS",
+    "Music and lyrics", "OUR LONG WAY HOME", "Fall in Millwall", "I WILL WAIT", "CHAPTER 12",
+)  # fmt: skip
 _PATIENCE = 10
 # Figures of which more is better, and less is better.
 _MORE, _LESS = ("words right",), ("words invented", "characters wrong")
@@ -135,9 +161,19 @@ def _pages(options: argparse.Namespace, folder: Path) -> Iterator[_Page]:
     for invoice in draw_invoices(folder, _NUM_INVOICES):
         values = tuple(Word(value.text, value.box) for value in invoice.values)
         generated.append(TruePage(invoice.image, (), values, has_word_boxes=False))
-    for name, pages in {**sets, "generated": generated}.items():
+    for name, pages in {**sets, "generated": generated, "letterspaced": list(_draw_spaced(folder))}.items():
         for page in pages:
             yield _Page(page, name, torch.from_numpy(np.array(Image.open(page.image).convert("RGB"))).permute(2, 0, 1))
+
+
+def _draw_spaced(folder: Path) -> Iterator[TruePage]:
+    for font, em, tracking in _SPACED:
+        if face := find_face(font):
+            page = draw_lines(_SPACED_LINES, Look(face, em, tracking=tracking, leading=2))
+            path = folder / f"spaced-{font}.png"
+            Image.fromarray(page.image).save(path)
+            boxes = [(text, (*quad.min(axis=0).tolist(), *quad.max(axis=0).tolist())) for text, quad in page.words]
+            yield TruePage(path, tuple(Word(text, box) for text, box in boxes), (), has_word_boxes=True)
 
 
 class _Reader:
@@ -224,6 +260,7 @@ def _figures(page: _Page, words: Sequence[Word]) -> Figures:
 def _changes(options: argparse.Namespace, reader: _Reader, pages: Sequence[_Page]) -> Iterator[tuple[str, Change, int]]:
     """Yield each rule, its change and its number of decisions."""
     modules = {area: importlib.import_module(f"{models.__name__}.{name}") for area, name in _AREAS.items()}
+    numbers = {area: numbers_of(module) for area, module in modules.items()}
     for area in options.areas:
         module = modules[area]
         reader.area = area
@@ -231,13 +268,13 @@ def _changes(options: argparse.Namespace, reader: _Reader, pages: Sequence[_Page
         decisions = count_decisions(module, measures, conditions=options.conditions)
         for rule, (label, values) in changes_of(module, conditions=options.conditions, steps=_STEPS):
             name = rule.partition(".")[2].partition("[")[0]
-            if name in _TECHNICAL:
+            if name in _TECHNICAL or not is_chosen(rule, options.rules):
                 continue
             if name.isupper():
-                owners = [own for own in modules.values() if name in vars(own)]
-                if owners[0] is not module:  # imported from another module
+                if name not in numbers[area]:  # imported from another module
                     continue
-                values = [(owner, name, values[0][2]) for owner in owners]
+                users = [own for other, own in modules.items() if name in vars(own) and name not in numbers[other]]
+                values = [(owner, name, values[0][2]) for owner in (module, *users)]
             yield rule, (label, values), decisions[rule.partition(".")[2], label]
 
 
@@ -284,6 +321,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--pages", nargs="+", type=Path, metavar="FOLDER", help="pages as for benchmarks.text.ocr")
     parser.add_argument("--known", type=Path, metavar="FILE", help="list of images on which rules were developed")
     parser.add_argument("--limit", type=int, default=10, metavar="N", help="pages of each set (default: 10)")
+    add_rules(parser)
     parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
     parser.add_argument(
         "--changes", choices=("large", "small"), help="small: the factors of 0.7 and 1.4 (default: both)"

@@ -7,6 +7,7 @@ conditions, each condition inside a function is a rule as well: a part of an ``a
 
 from __future__ import annotations
 
+import argparse
 import ast
 import hashlib
 import inspect
@@ -27,12 +28,15 @@ from ..shared.reports import fact_list, say
 __all__ = [
     "Change",
     "Figures",
+    "add_rules",
     "changed",
     "changes_of",
     "conditions_of",
     "count_decisions",
     "effect_on",
+    "is_chosen",
     "measure_changes",
+    "numbers_of",
     "remember",
     "rule_table",
     "rules_report",
@@ -77,6 +81,14 @@ def changes_of(
             yield rule, ("left out", function.replaced(given))
         if conditions:
             yield from ((rule, change) for change in _changes_of_conditions(module, function))
+
+
+def numbers_of(module: ModuleType) -> set[str]:
+    """Return the names of the numbers that a module defines, without those that it imports."""
+    parts = ast.parse(inspect.getsource(module)).body
+    targets = [target for part in parts if isinstance(part, ast.Assign) for target in part.targets]
+    names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return {name for name in names if name.isupper()}
 
 
 def _changes_of_numbers(module: ModuleType, name: str, value: Any) -> Iterator[tuple[str, Change]]:
@@ -238,6 +250,19 @@ def count_decisions(
             measure()
     del vars(module)["__note__"]
     return counts
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--rules`` to a parser."""
+    parser.add_argument("--rules", nargs="+", metavar="NAME", help="only rules with these names, such as LEAST_GAP")
+
+
+def is_chosen(rule: str, names: Sequence[str] | None) -> bool:
+    """Return whether a rule, such as ``words.WEIGHTS[0]``, has one of the names of ``--rules``, with or without module.
+
+    All rules are chosen if ``names`` is None.
+    """
+    return names is None or rule in names or rule.partition(".")[2].partition("[")[0] in names
 
 
 @contextmanager

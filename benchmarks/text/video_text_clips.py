@@ -36,7 +36,7 @@ from .video_text_grounds import make_ground
 Picture = NDArray[np.uint8]
 
 # Most characters of a line, in styles whose captions have one line each.
-_LONGEST_LINES = {"fast": 30, "sung": 30, "rolling": 26}
+_LONGEST_LINES = {"fast": 30, "sung": 30, "rolling": 26, "spaced": 18, "notes": 30}
 _ROLLING_LINES = 3
 _CLOCK_RATE = 90_000
 _WHITE, _YELLOW, _BLACK = (255, 255, 255), (255, 235, 60), (0, 0, 0)
@@ -49,6 +49,8 @@ _TALKS = ("Are you coming?", "In a minute.", "Did it rain there?", "All day long
 _TALK = ((0, 2, 0.0), (0, 3, 0.09), (0, 9, 0.18), (1, 9, 0.28), (0, 9, 0.45), (2, 9, 0.6), (3, 9, 0.8))
 _TALK_CAPTIONS = ((0.31, 0.38), (0.63, 0.7))
 _FADE_SECONDS = 0.5
+_TRACKING = 0.7  # space after each letter of letterspaced captions, in em
+_WINDOW = "Harbour plan.txt"
 _TICKER = "Ferries run every hour   Museum open until nine   Rain from the west   "
 
 
@@ -61,7 +63,8 @@ class ClipPlan:
         style: ``outline``, ``yellow``, ``boxed``, ``shadow`` (no outline), ``small``, ``top`` (bottom and top in turn),
             ``two lines``, ``fast`` (0.4 to 0.8 s, back to back), ``fade`` (over four frames), ``italic``, ``words``
             (word by word), ``sung`` (words change colour one by one), ``rolling`` (live captions, three lines),
-            ``speakers`` (two captions side by side), ``slides``, ``talk`` (slides that grow, fade in or come back, with
+            ``speakers`` (two captions side by side), ``spaced`` (letterspaced capitals), ``notes`` (between music
+            notes), ``slides``, ``talk`` (slides that grow, fade in or come back, with
             a moving window and captions), or ``none`` (no caption).
         language: Language of the sentences: a key of ``TEXTS``.
         faces: Names of fonts; the first installed one that has the letters is used.
@@ -71,7 +74,7 @@ class ClipPlan:
         seconds: How long it is.
         is_variable: Whether the steps between frames differ.
         decoys: ``logo``, ``clock``, ``score``, ``ticker``, ``sign``, ``name`` (in a corner), ``title``, ``credits``
-            (names that run upwards), ``screen`` (lines that scroll).
+            (names that run upwards), ``screen`` (lines that scroll), ``window`` (a title at the upper edge).
         seed: Seed of everything random.
     """
 
@@ -166,6 +169,10 @@ def _events(plan: ClipPlan, rng: random.Random) -> list[_Event]:
     if plan.style == "speakers":
         pairs = rng.sample(range(0, len(_TALKS), 2), len(_TALKS) // 2)
         texts = [text for number in pairs for text in _TALKS[number : number + 2]]
+    if plan.style == "spaced":
+        texts = [text.upper().rstrip(".") for text in texts]
+    if plan.style == "notes":
+        texts = [f"\N{EIGHTH NOTE} {text} \N{EIGHTH NOTE}" for text in texts]
     if plan.style == "rolling":
         starts = [0.5 + 0.9 * number for number in range(len(texts)) if 0.9 * (number + 2) < plan.seconds]
         ends = [*starts, *[plan.seconds - 0.3] * _ROLLING_LINES]
@@ -227,6 +234,20 @@ def _caption_patch(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont, is_t
     return _Patch(picture, (width - (right - left)) // 2 - pad, y - pad)
 
 
+def _spaced_patch(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont) -> _Patch:
+    """Render a line whose letters are far apart."""
+    (width, height), em = plan.size, round(font.size)
+    step = _TRACKING * em
+    length = round(font.getlength(text) + step * (len(text) - 1))
+    picture = Image.new("RGBA", (length + em, 2 * em))
+    draw = ImageDraw.Draw(picture)
+    for place, letter in enumerate(text):
+        x = em / 2 + font.getlength(text[:place]) + step * place
+        draw.text((x, em), letter, font=font, fill=(*_WHITE, 255), anchor="lm", stroke_width=max(1, em // 12),
+                  stroke_fill=(*_BLACK, 255))  # fmt: skip
+    return _Patch(picture, (width - picture.width) // 2, round(height * 0.9) - em)
+
+
 def _word_patches(text: str, plan: ClipPlan, font: ImageFont.FreeTypeFont) -> list[_Patch]:
     """Yield the caption with one word, with two, and so on; words keep their positions."""
     words = text.split()
@@ -278,6 +299,7 @@ def _decoy_truths(plan: ClipPlan, small: ImageFont.FreeTypeFont) -> list[dict[st
         "sign": ((_SIGN,), "scene", None),
         "name": ((_NAME,), "overlay", (0.0, 0.0, 0.3, 0.05 + 2 * em)),
         "title": ((_TITLE,), "scene", None),
+        "window": ((_WINDOW,), "overlay", (0.3, 0.0, 0.7, 0.07)),
         "credits": (_CREDITS, "scene", None),
         "screen": (_screen_lines(plan), "scene", None),
     }
@@ -314,6 +336,8 @@ def _draw_decoys(picture: Image.Image, plan: ClipPlan, small: ImageFont.FreeType
         x, y, length = width * 0.55 + shift, height * 0.42, draw.textlength(_SIGN, font=small)
         draw.rectangle((x, y, x + length + 20, y + small.size * 1.8), fill=(20, 90, 40))
         draw.text((x + 10, y + small.size * 0.9), _SIGN, font=small, fill=(240, 240, 240), anchor="lm")
+    if "window" in plan.decoys:
+        draw.text((width / 2, height * 0.03), _WINDOW, font=small, fill=grey, anchor="mm")
     if "name" in plan.decoys and 0.2 < now / plan.seconds < 0.6:
         draw.text((width * 0.03, height * 0.04), _NAME, font=small, fill=grey, stroke_width=2, stroke_fill=_BLACK)
     if "title" in plan.decoys and 0.3 < now / plan.seconds < 0.5:
@@ -439,6 +463,8 @@ def draw_clip(plan: ClipPlan, folder: Path, footage: Sequence[Path] = ()) -> Pat
                     continue
                 if shown.text not in patches:
                     drawn = _STEPWISE[plan.style](shown.text, plan, font) if plan.style in _STEPWISE else None
+                    if plan.style == "spaced":
+                        drawn = [_spaced_patch(shown.text, plan, font)]
                     patches[shown.text] = drawn or [_caption_patch(shown.text, plan, font, shown.is_top)]
                 if plan.style == "rolling":
                     row = sum(shown.start < other.start <= now for other in events)

@@ -39,8 +39,19 @@ from mediatensor.ocr.video import VideoReading
 from ..shared.machine import machine_stamp
 from ..shared.options import add_output, make_parser
 from ..shared.reports import say, write_report
-from .rules import Change, Figures, changes_of, count_decisions, effect_on, measure_changes, remember, rules_report
-from .video_text_clips import draw_clip, drawn_plans
+from .rules import (
+    Change,
+    Figures,
+    add_rules,
+    changes_of,
+    count_decisions,
+    effect_on,
+    is_chosen,
+    measure_changes,
+    remember,
+    rules_report,
+)
+from .video_text_clips import ClipPlan, draw_clip, drawn_plans
 from .video_text_readers import to_reading
 from .video_text_scores import score_clip
 
@@ -53,11 +64,31 @@ _STEPS: Mapping[str, int | None] = {
     "tie_rolling_lines": None,
     "write_ellipses": 0,
     "_read_mean": None,
+    "_without_specks": 0,
     "LineTracker._note_cut": None,
+    "LineTracker._complete_letterspaced": None,
     "LineTrack.note_brightness": None,
     "ChangeWatch.forget": None,
     "SlideWatch._note_activity": None,
 }
+# Names of rules that apply to detection and reading in a frame, whose results are remembered otherwise.
+_IN_FRAME = (
+    "FrameReader",
+    "MOST_PIXELS",
+    "NOTE_BONUS",
+    "NOTE_CONFIDENCE",
+    "USUAL_PITCH",
+    "_watching.WIDE_PITCH",
+    "_without_specks",
+)
+# Further clips, which `benchmarks.text.video_text` does not use.
+_PLANS = (
+    ClipPlan("spaced_en", "spaced", faces=("DejaVuSans-Bold",), size=(640, 360), ground="pan", seconds=8, seed=51),
+    ClipPlan("spaced_large_en", "spaced", faces=("LiberationSans-Bold", "DejaVuSans-Bold"), size=(854, 480),
+             ground="shapes", seconds=8, seed=52),
+    ClipPlan("notes_en", "notes", faces=("DejaVuSans-Bold",), size=(640, 360), ground="pan", seconds=8,
+             decoys=("window",), seed=53),
+)  # fmt: skip
 # Generated clips have other seeds than those of the benchmark, and are shorter.
 _SEED, _SECONDS, _SECONDS_OF_SLIDES, _SECONDS_OF_OVERLAYS = 100, 4.0, 12.0, 5.0
 _PATIENCE = 6
@@ -84,12 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _draw(folder: Path, options: argparse.Namespace) -> Iterator[Path]:
-    for plan in drawn_plans(has_footage=bool(options.footage)):
+    for plan in (*drawn_plans(has_footage=bool(options.footage)), *_PLANS):
         if options.only and plan.name not in options.only:
             continue
         most = _SECONDS_OF_OVERLAYS if plan.decoys else _SECONDS
-        if plan.name == "no_caption":
-            most = plan.seconds  # long enough for texts that are always there
+        if plan.name == "no_caption" or plan in _PLANS:
+            most = plan.seconds  # long enough for texts that are always there, and for several captions
         if plan.style in ("slides", "talk"):
             plan, most = replace(plan, fps=12), _SECONDS_OF_SLIDES
         path = folder / f"{plan.name}.mp4"
@@ -138,7 +169,7 @@ def _with_memory(predictor: Any) -> Any:
     lines, pages = dict[bytes, Any](), dict[bytes, Any]()
     read_lines, read_page = watching.read_lines, module.OCRPredictor
     watching.read_lines = lambda model, image, quads: remember(
-        lines, [image, quads], lambda: read_lines(model, image, quads)
+        lines, [image, quads, model.head.bias.detach()], lambda: read_lines(model, image, quads)
     )
     module.OCRPredictor = lambda *parts, **readers: (
         lambda images: copy.deepcopy(
@@ -279,17 +310,18 @@ def _sweep(predictor: Any, sets: Mapping[str, Sequence[_Clip]], options: argpars
             measures = [partial(_read, predictor, clip) for clip in order]
             decisions = count_decisions(module, measures, conditions=options.conditions)
             for rule, change in changes_of(module, conditions=options.conditions, steps=_STEPS):
-                changes.append((rule, change, decisions[rule.partition(".")[2], change[0]]))
+                if is_chosen(rule, options.rules):
+                    changes.append((rule, change, decisions[rule.partition(".")[2], change[0]]))
 
     def read_again(clip: _Clip) -> Figures | None:
         reading = _read(predictor, clip)
         return None if _content(reading) == _content(clip.reading) else _figures(clip, reading)
 
     def measure(rule: str) -> dict[str, Figures]:
-        _Clip.reads_otherwise = "FrameReader" in rule or "MOST_PIXELS" in rule
+        _Clip.reads_otherwise = any(name in rule for name in _IN_FRAME)
         return effect_on(order, read_again, more=_MORE, less=_LESS, enough=options.enough)
 
-    rows = measure_changes(changes, measure, "clips", seconds=1 + _PATIENCE * seconds, only=options.changes)
+    rows = measure_changes(changes, measure, "clips", seconds=60 + _PATIENCE * seconds, only=options.changes)
     return {"schema": 1, "machine": machine_stamp(), "base": base, "rows": rows,
             "clips": {name: [clip.name for clip in clips] for name, clips in sets.items()}}  # fmt: skip
 
@@ -314,6 +346,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--footage", nargs="+", type=Path, default=[], metavar="PATH", help="videos as backgrounds")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the generated clips there for the next run")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these generated clips")
+    add_rules(parser)
     parser.add_argument("--conditions", action="store_true", help="also leave out each condition inside a function")
     parser.add_argument(
         "--changes", choices=("large", "small"), help="small: the factors of 0.7 and 1.4 (default: both)"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from benchmarks.text import ocr_rules
 from benchmarks.text.ocr_readers import to_words
-from benchmarks.text.rules import changed, changes_of, count_decisions, rule_table
+from benchmarks.text.rules import changed, changes_of, count_decisions, is_chosen, numbers_of, rule_table
 from PIL import Image
 
 from mediatensor.ocr import ocr_predictor
@@ -23,6 +23,7 @@ from ocr_onnx_sessions import require_weights
 SOURCE = """
 from __future__ import annotations
 from functools import lru_cache
+from string import whitespace as BLANKS
 
 LIMIT, WIDTHS, NAME = 4, (1.0, 2.0), "name"
 
@@ -104,6 +105,18 @@ def test_decisions_are_counted(module: Any) -> None:
         ("_is_long", "without len(text) > LIMIT"): 1, ("_is_long", "without text != 'hidden'"): 1,
     }  # fmt: skip
     assert module.describe("longer") == (True, True, "lon.")
+
+
+def test_imported_numbers_belong_to_another_module(module: Any) -> None:
+    assert hasattr(module, "BLANKS")
+    assert numbers_of(module) == {"LIMIT", "WIDTHS", "NAME"}
+
+
+def test_rules_are_chosen_by_name() -> None:
+    rules = ["words.WEIGHTS[0]", "words.WEIGHTS[1]", "words.LEAST_GAP", "_kinds.LEAST_GAP", "words.GAP"]
+    assert [rule for rule in rules if is_chosen(rule, None)] == rules
+    assert [rule for rule in rules if is_chosen(rule, ["WEIGHTS", "GAP"])] == [*rules[:2], "words.GAP"]
+    assert [rule for rule in rules if is_chosen(rule, ["words.LEAST_GAP", "words.WEIGHTS[1]"])] == rules[1:3]
 
 
 def test_the_table_has_a_row_for_each_rule() -> None:

@@ -160,17 +160,29 @@ def test_captions_over_slides_are_captions(predictor: VideoTextPredictor, tmp_pa
     assert texts(reading) == [list(lines) for lines, _, _ in TALK[:2]]
 
 
-def test_large_caption_is_not_a_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
-    """The caption is as large as the title of a slide, but low in the frame."""
+def one_line(path: Path, text: str, y: int) -> Path:
+    """A large line that is shown from frame 10 to frame 39."""
     image = Image.fromarray(drawn(()).copy())
-    ImageDraw.Draw(image).text((320, 270), "Nobody is here", font=ImageFont.truetype(FACE, 34), fill=0, anchor="mm")
+    ImageDraw.Draw(image).text((320, y), text, font=ImageFont.truetype(FACE, 34), fill=0, anchor="mm")
     shown = np.asarray(image)
     pictures = [shown if 10 <= number < 40 else drawn(()) for number in range(50)]
     frames = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
-    VideoEncoder(frames, frame_rate=FPS).to_file(tmp_path / "film.mp4", codec="libx264", crf=20)
-    reading = predictor(tmp_path / "film.mp4")
+    VideoEncoder(frames, frame_rate=FPS).to_file(path, codec="libx264", crf=20)
+    return path
+
+
+def test_large_caption_is_not_a_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    """The caption is as large as the title of a slide, but low in the frame."""
+    reading = predictor(one_line(tmp_path / "film.mp4", "Nobody is here", 270))
     assert [(track.text, track.kind) for track in reading.tracks] == [("Nobody is here", "caption")]
     assert reading.slides == ()
+
+
+def test_large_title_is_a_slide(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    reading = predictor(one_line(tmp_path / "talk.mp4", "Heat pumps", 150))
+    assert spans(reading) == [(10, 40)]
+    assert texts(reading) == [["Heat pumps"]]
+    assert len(reading.captions) == 0
 
 
 def test_film_has_no_slides(predictor: VideoTextPredictor, tmp_path: Path) -> None:
