@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src"
@@ -64,48 +65,54 @@ def _source_of(node: ast.ImportFrom, package: str) -> str:
     return base
 
 
+class _Outline(NamedTuple):
+    """The parts of a module that are kept: whole trees of all modules would take 190 MB."""
+
+    package: str  # that its relative imports start from
+    imports: list[ast.Import | ast.ImportFrom]
+    defined: set[str]  # the names of its functions and classes
+
+
 @cache
-def _trees() -> dict[str, tuple[ast.Module, str]]:
-    """Every module, parsed, and the package that its relative imports start from."""
-    return {
-        name: (
-            ast.parse(path.read_text(encoding="utf-8")),
+def _outlines() -> dict[str, _Outline]:
+    outlines = {}
+    for name, path in modules().items():
+        statements = list(_walk_statements(ast.parse(path.read_text(encoding="utf-8"))))
+        outlines[name] = _Outline(
             name if path.name == "__init__.py" else name.rpartition(".")[0],
+            [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)],
+            {node.name for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)},
         )
-        for name, path in modules().items()
-    }
+    return outlines
 
 
 @cache
 def module_graph() -> Graph:
     """Which modules each module imports."""
     return {
-        name: frozenset(imported_modules(tree, package, modules()) - {name})
-        for name, (tree, package) in _trees().items()
+        name: frozenset(imported_modules(ast.Module(outline.imports), outline.package, modules()) - {name})
+        for name, outline in _outlines().items()
     }
 
 
 def borrowed_names() -> list[str]:
     """The names that are imported from a module that imports them itself, except in packages, which gather names."""
     found = []
-    for name, (tree, package) in _trees().items():
-        for node in _walk_statements(tree):
-            source = _source_of(node, package) if isinstance(node, ast.ImportFrom) else ""
-            if name != package and source in modules() and modules()[source].name != "__init__.py":
+    for name, outline in _outlines().items():
+        for node in outline.imports:
+            source = _source_of(node, outline.package) if isinstance(node, ast.ImportFrom) else ""
+            if name != outline.package and source in modules() and modules()[source].name != "__init__.py":
                 found += [f"{name}: {own} of {source}" for own in sorted(_imports_of(node) & _only_imported_by(source))]
     return found
 
 
 def _only_imported_by(module: str) -> set[str]:
-    statements = list(_walk_statements(_trees()[module][0]))
-    defined = {node.name for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    return set().union(*map(_imports_of, statements)) - defined
+    outline = _outlines()[module]
+    return set().union(*map(_imports_of, outline.imports)) - outline.defined
 
 
-def _imports_of(node: ast.AST) -> set[str]:
-    return (
-        {alias.asname or alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
-    )
+def _imports_of(node: ast.Import | ast.ImportFrom) -> set[str]:
+    return {alias.asname or alias.name for alias in node.names}
 
 
 def package_of(module: str) -> str:
