@@ -289,20 +289,20 @@ def test_audio_may_come_from_a_video(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "message"),
+    ("name", "character", "length", "message"),
     [
-        ("0.json", b"{", "JSON"),
-        ("0.json", b"[" * 100_000, "JSON"),
-        ("0.txt", b"\xff\xff", "UTF-8"),
-        ("0.txt", b" " * ((1 << 24) + 1), "more than the limit"),
+        ("0.json", b"{", 1, "JSON"),
+        ("0.json", b"[", 100_000, "JSON"),
+        ("0.txt", b"\xff", 2, "UTF-8"),
+        ("0.txt", b" ", (1 << 24) + 1, "more than the limit"),
     ],
 )
 def test_a_bad_column_is_an_error_of_its_row(
-    tmp_path: Path, videos: list[Path], name: str, data: bytes, message: str
+    tmp_path: Path, videos: list[Path], name: str, character: bytes, length: int, message: str
 ) -> None:
     path = tmp_path / "columns.tar"
-    video = videos[0].read_bytes()
-    path.write_bytes(tar_bytes([("0.mp4", video), (name, data), ("1.mp4", video), ("1.cls", b"cat"), ("2.cls", b"1")]))
+    video, column = videos[0].read_bytes(), (name, character * length)
+    path.write_bytes(tar_bytes([("0.mp4", video), column, ("1.mp4", video), ("1.cls", b"cat"), ("2.cls", b"1")]))
     items = TarItems(path)
     dataset = VideoClips(items, num_frames_per_clip=2, on_error="skip")
     skipped = dataset[0]

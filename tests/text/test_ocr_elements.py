@@ -248,7 +248,7 @@ def test_pages_get_their_images_back() -> None:
         Document.from_dict(document.export(), pages=[noise(), noise()])
 
 
-@pytest.mark.parametrize("case", empty_pages())
+@pytest.mark.parametrize("case", list(empty_pages()))
 def test_nearly_empty_pages_survive_export_and_loading(case: str) -> None:
     element = empty_pages()[case]
 

@@ -493,7 +493,7 @@ def test_documents_have_all_pages(tmp_path: Path, pdftotext: Callable[..., str])
     assert pdftotext(Document(pages).export_as("pdf", dpi=72)).split() == ["one", "two"]
 
 
-@pytest.mark.parametrize("case", empty_pages())
+@pytest.mark.parametrize("case", list(empty_pages()))
 def test_nearly_empty_pages_are_written(case: str) -> None:
     element = empty_pages()[case]
 

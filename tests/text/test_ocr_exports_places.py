@@ -313,7 +313,7 @@ def box(node: ElementTree.Element) -> list[int]:
     return [int(node.attrib[key]) for key in ("HPOS", "VPOS", "WIDTH", "HEIGHT")]
 
 
-@pytest.mark.parametrize("case", empty_pages())
+@pytest.mark.parametrize("case", list(empty_pages()))
 def test_alto_is_valid_for_nearly_empty_pages(case: str) -> None:
     data, tree = empty_pages()[case].export_as_alto()
 
@@ -446,7 +446,7 @@ def test_tsv_places_words() -> None:
     assert [(float(row["conf"]), row["text"]) for row in rows[3:]] == [(-1, ""), (50, "one"), (90, "tw o ")]
 
 
-@pytest.mark.parametrize("case", empty_pages())
+@pytest.mark.parametrize("case", list(empty_pages()))
 def test_tsv_and_hocr_are_valid_for_nearly_empty_pages(case: str) -> None:
     element = empty_pages()[case]
 

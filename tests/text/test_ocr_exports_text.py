@@ -61,7 +61,7 @@ def test_furniture_can_be_left_out(format: str) -> None:
     assert "footer" not in exported
 
 
-@pytest.mark.parametrize("case", empty_pages())
+@pytest.mark.parametrize("case", list(empty_pages()))
 @pytest.mark.parametrize("format", FORMATS)
 def test_nearly_empty_pages_are_exported(case: str, format: str) -> None:
     exported = empty_pages()[case].export_as(format)
