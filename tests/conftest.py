@@ -8,6 +8,7 @@ import gc
 import gzip
 import importlib
 import json
+import linecache
 import os
 import shutil
 import sys
@@ -133,6 +134,7 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
 
 
 def pytest_collection_finish() -> None:
+    linecache.clearcache()  # the search for doctests has read all sources: 17 MB
     # Thousands of tests are many objects, and they stay: tests that collect garbage need not go through them each time.
     gc.collect()
     gc.freeze()

@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+import remembered_features
 from mediatensor._engine.common import buffers
 
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # musl has none
@@ -24,17 +25,30 @@ _MUCH_BYTES = 64 << 20
 _LARGE_BYTES = 900 << 20
 _bytes_after_last_return = _bytes_after_last_collection = 0
 
+# Modules whose caches are large: those that one file fills, and those that the files of a wing share, such as the
+# readers of the tests of text (70 MB) and the paper of generated pages (35 MB).
+_OF_A_FILE = ("benchmarks.", "audio_exactness")
+_OF_A_WING = ("ocr_reading", "mediatensor.ocr.drawing._damage", "mediatensor.serve._work")
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
     yield
     # Returning takes too long to do it after each of the modules with doctests.
-    ends = nextitem is None or nextitem.path.parent != item.path.parent
-    if ends or (isinstance(item, pytest.Function) and nextitem.path != item.path):
-        _clear_caches(getattr(item, "module", None))
+    if nextitem is None or _wing_of(nextitem) != _wing_of(item):
+        _clear_caches(getattr(item, "module", None), _OF_A_FILE + _OF_A_WING)
+        remembered_features.known.clear()  # up to 128 MB
+        _return_memory()
+    elif nextitem.path.parent != item.path.parent or (isinstance(item, pytest.Function) and nextitem.path != item.path):
+        _clear_caches(getattr(item, "module", None), _OF_A_FILE)
         _return_memory()
     elif _resident_bytes() > _bytes_after_last_return + _MUCH_BYTES:
         _return_memory()
+
+
+def _wing_of(item: pytest.Item) -> list[str]:
+    """Return the folder of tests of a wing, such as ``tests/text``, or the folder of all doctests."""
+    return item.nodeid.split("/")[:2]
 
 
 def _return_memory() -> None:
@@ -63,10 +77,9 @@ def _resident_bytes() -> int:
         return 0
 
 
-def _clear_caches(module: ModuleType | None) -> None:
-    """Clear the caches of a module of tests, of the benchmarks, and of the truth about audio."""
-    large = ("benchmarks.", "audio_exactness")
-    others = [module for name, module in list(sys.modules.items()) if name.startswith(large)]
+def _clear_caches(module: ModuleType | None, prefixes: tuple[str, ...]) -> None:
+    """Clear the caches of a module of tests, and of other modules, whose names start with one of the prefixes."""
+    others = [module for name, module in list(sys.modules.items()) if name.startswith(prefixes)]
     for owner in (*([] if module is None else [module]), *others):
         for value in list(vars(owner).values()):
             if callable(getattr(value, "cache_clear", None)) and value.__module__ == owner.__name__:

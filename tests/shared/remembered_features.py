@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-__all__ = ["features_remembered_in_module", "features_remembered_in_test"]
+__all__ = ["features_remembered_in_module", "features_remembered_in_test", "known"]
 
 _MAX_BYTES = 128 << 20
-_known: dict[bytes, Tensor] = {}
+#: The features of each input, by a digest of it and of the network.
+known: dict[bytes, Tensor] = {}
 
 
 def _remember_features() -> Iterator[None]:
@@ -36,7 +37,7 @@ def _remember_features() -> Iterator[None]:
 def features_remembered_in_module() -> Iterator[None]:
     """Remember features within a module: another one reads other pages."""
     yield from _remember_features()
-    _known.clear()
+    known.clear()
 
 
 features_remembered_in_test = pytest.fixture(_remember_features, name="features_remembered_in_test")
@@ -52,10 +53,10 @@ def _remembering(compute: Callable[[Any, Tensor], Tensor]) -> Callable[[Any, Ten
         for values in (x, weights):
             digest.update(values.contiguous().view(torch.uint8).numpy())
         key = digest.digest()
-        if key not in _known:
-            if sum(known.nbytes for known in _known.values()) > _MAX_BYTES:
-                _known.clear()
-            _known[key] = compute(network, x).clone()
-        return _known[key].clone()
+        if key not in known:
+            if sum(features.nbytes for features in known.values()) > _MAX_BYTES:
+                known.clear()
+            known[key] = compute(network, x).clone()
+        return known[key].clone()
 
     return remember
