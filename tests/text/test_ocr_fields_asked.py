@@ -233,12 +233,19 @@ AMOUNTS = [
     ("1,234.56", "1234.56"), ("1.234,56 €", "1234.56"), ("1 234,56", "1234.56"), ("1'234.50", "1234.50"),
     ("RM3.00", "3.00"), ("$ 8.20", "8.20"), ("-5,00", "-5.00"), ("(12.00)", "-12.00"), ("12.00-", "-12.00"),
     ("1.234.567", "1234567"), ("12,5", "12.5"), ("1,000", "1000"), ("Rs. 500", "500"),
+    ("\u20135,00 €", "-5.00"), ("CHF 25.-", "25"), ("25:-", "25"), ("$.50", "0.50"), ("Fr.50", "50"),
+    ("0.125", "0.125"), ("1234.567", "1234.567"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("printed", "meant"), AMOUNTS)
 def test_amounts_are_parsed(printed: str, meant: str) -> None:
     assert parse_value("amount", printed) == Decimal(meant)
+
+
+def test_amount_keeps_an_en_dash_as_its_sign() -> None:
+    rule = FieldRule("total", ("Total",), "amount")
+    assert [field.value for field in extract_fields(page_of("Total: \u20135,00 €"), rule)] == ["\u20135,00 €"]
 
 
 DATES = [
@@ -265,7 +272,9 @@ def test_parse_value_refuses_values_that_are_not_text(value: Any) -> None:
 def test_parse_value_returns_none_for_other_text() -> None:
     assert parse_value("date", "31/02/2024") is None
     assert parse_value("amount", "none") is None
-    assert [parse_value("number", text) for text in ("Room 5 Floor 3", "1e5", "2 x 40")] == [None] * 3
+    for printed in ("Room 5 Floor 3", "1e5", "2 x 40", "1/2", "12-34", "5:30", "2024-03-05", "\u0661\u0662\u066b\u0665"):
+        assert parse_value("number", printed) is None
+    assert parse_value("date", "3.5.2") is None
     assert parse_value("iban", "DE88 3704 0044 0532 0130 00") is None
     assert parse_value("iban", "DE89 3704 0044 0532 0130 00") == "DE89370400440532013000"
     assert [parse_value(kind, "") for kind in FIELD_KINDS] == [None] * len(FIELD_KINDS)

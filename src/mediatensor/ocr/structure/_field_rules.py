@@ -21,6 +21,8 @@ FIELD_KINDS: tuple[FieldKind, ...] = get_args(FieldKind)
 
 _SIGN = r"(?:[$€£¥₹] ?)"
 CURRENCY = r"(?:RM|MYR|US\$|S\$|A\$|C\$|\$|€|£|¥|₹|USD|EUR|GBP|CHF|CAD|AUD|SGD|INR|JPY|Rs\.?|kr\.?|R\$)"
+# Characters that are printed as a minus sign, for a regular expression's set.
+MINUS = "\\-\u2013\u2212"
 _GROUPED = r"\d{1,3}(?:[.,'\u2019 \u00a0]\d{3}){1,4}"
 _MONTHS = (
     "jan janv januar january janvier enero ene gennaio gen janeiro januari jaenner janner",
@@ -52,17 +54,17 @@ _DATES = (
 _PATTERNS: dict[str, tuple[str, ...]] = {
     "amount": (
         (
-            rf"(?<![\w.,])(?:\( ?)?[-\u2212+]?(?:{_SIGN}|{CURRENCY})?[-\u2212]?"
+            rf"(?<![\w.,])(?:\( ?)?[{MINUS}+]?(?:{_SIGN}|{CURRENCY})?[{MINUS}]?"
             rf"(?:{_GROUPED}(?:[.,]\d{{2}})|\d{{1,9}}[.,]\d{{2}})"
             rf"(?![\d%]|[.,]\d)(?: ?(?:{CURRENCY}|-(?!\w)))?"
         ),
         # Whole amounts are accepted only with a currency.
-        rf"(?<![\w.,]){CURRENCY} ?[-\u2212]?(?:{_GROUPED}|\d{{1,9}})(?![\d%]|[.,]\d)",
-        rf"(?<![\w.,])[-\u2212]?(?:{_GROUPED}|\d{{1,9}}) ?(?:€|£|EUR|USD|CHF|GBP)(?!\w)",
+        rf"(?<![\w.,]){CURRENCY} ?[{MINUS}]?(?:{_GROUPED}|\d{{1,9}})(?![\d%]|[.,]\d)",
+        rf"(?<![\w.,])[{MINUS}]?(?:{_GROUPED}|\d{{1,9}}) ?(?:€|£|EUR|USD|CHF|GBP)(?!\w)",
     ),
     "date": tuple(rf"(?<![\d./-]){date}" for date in _DATES),
-    "number": (rf"(?<![\w.,])[-\u2212]?(?:{_GROUPED}|\d{{1,12}})(?:[.,]\d{{1,6}})?(?![\w]|[.,]\d)",),
-    "percent": (r"(?<![\w.,])[-\u2212]?\d{1,3}(?:[.,]\d{1,3})? ?%",),
+    "number": (rf"(?<![\w.,])[{MINUS}]?(?:{_GROUPED}|\d{{1,12}})(?:[.,]\d{{1,6}})?(?![\w]|[.,]\d)",),
+    "percent": (rf"(?<![\w.,])[{MINUS}]?\d{{1,3}}(?:[.,]\d{{1,3}})? ?%",),
     "code": (r"(?<!\w)(?=[^\s]{0,30}\d)[^\W_](?:[\w\-/.#]{0,30}\w)?",),
     "iban": (r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",),
     "email": (r"(?<![\w.])[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63}){1,4}",),
@@ -93,8 +95,9 @@ def parse_value(
             default, the day comes first, unless the date is valid only with the month first. `find_day_first` finds the
             order that a page uses.
         decimal_mark: The decimal mark of amounts, numbers and percents. By default, if a number has both commas and
-            dots, the last mark is the decimal mark. A single mark is the decimal mark unless three digits follow: 1.250
-            is 1250. If a number has several commas but no dot, or several dots but no comma, it has no decimals.
+            dots, the last mark is the decimal mark. A single mark is the decimal mark, unless it can separate
+            thousands: 1.250 is 1250, but 0.125 and 1234.567 have decimals. If a number has several commas but no dot,
+            or several dots but no comma, it has no decimals.
 
     Returns:
         A ``Decimal`` for amounts, numbers and percents, and a ``datetime.date`` for dates. For IBANs and phones, a text
@@ -175,23 +178,36 @@ def plain(text: str) -> str:
     return "".join(character for character in text if not unicodedata.combining(character))
 
 
+# A number with its separators. A mark before the first digit belongs to the number in "$.50", but not in "Fr.50".
+_NUMERAL = re.compile(r"(?<![\w/.,])[.,]\d+|\d(?:[\d.,'\u2019\s]*\d)?")
+
+
 def _number(value: str, decimal_mark: str | None) -> Decimal | None:
-    digits = re.sub(r"[^\d.,]", "", value).strip(".,")
-    # Digits on both sides of a letter are two numbers, or none.
-    if not re.search(r"\d", digits) or re.search(r"\d\D*[^\W\d_]\D*\d", value):
+    numerals = list(_NUMERAL.finditer(value))
+    if len(numerals) != 1:
         return None
+    (numeral,) = numerals
+    digits = re.sub(r"[^\d.,]", "", numeral[0])
     marks = re.findall(r"[.,]", digits)
     last = max(digits.rfind("."), digits.rfind(","))
-    # A single separator is a decimal mark unless three digits follow it. If there are two different separators, the
-    # last one is the decimal mark.
-    if decimal_mark is None and marks and (len(set(marks)) > 1 or (len(marks) == 1 and len(digits) - last - 1 != 3)):
+    # If there are two different separators, the last one is the decimal mark.
+    is_grouped = len(set(marks)) == 1 and (len(marks) > 1 or re.fullmatch(r"(?!0)\d{1,3}[.,]\d{3}", digits) is not None)
+    if last == 0:
+        decimal_mark = digits[0]
+    elif decimal_mark is None and marks and not is_grouped:
         decimal_mark = digits[last]
         digits = digits[:last].replace(decimal_mark, "") + digits[last:]
     whole, mark, decimals = digits.partition(decimal_mark) if decimal_mark else (digits, "", "")
     if re.search(r"[.,]", decimals):
         return None
     digits = re.sub(r"[.,]", "", whole) + ("." if mark else "") + decimals
-    is_negative = re.search(r"^\s*\(.*\)\s*$|[-\u2212]\s*(?:\D{0,4}\d|$)", value) is not None
+    before, after = value[: numeral.start()], value[numeral.end() :]
+    # The dash in "25.-" and "25:-" stands for decimals.
+    is_negative = (
+        re.search(rf"[{MINUS}]\s*\D{{0,4}}$", before) is not None
+        or re.search(rf"^(?![.,:]).*[{MINUS}]\s*$", after) is not None
+        or (before.lstrip().startswith("(") and after.rstrip().endswith(")"))
+    )
     return -Decimal(digits) if is_negative else Decimal(digits)
 
 
@@ -215,6 +231,8 @@ def _date(value: str, day_first: bool | None) -> datetime.date | None:
 
 
 def _day(year: str, month: int, day: int) -> datetime.date | None:
+    if len(year) in (1, 3):
+        return None
     number = int(year[:4])
     if len(year) <= 2:
         number += 2000 if number < 70 else 1900

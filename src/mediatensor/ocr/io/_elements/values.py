@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, cast
 
-from ...structure._field_rules import CURRENCY, parse_value, value_pattern
+from ...structure._field_rules import CURRENCY, MINUS, parse_value, value_pattern
 
 # Marks that are printed in place of a number.
 _NO_NUMBER = re.compile(r"[-\u2013\u2014.\u2026/]*|n\.?/?a\.?|x", re.IGNORECASE)
-_MINUS = "\\-\u2013\u2212"
 # Groups of three digits, separated by points, commas, spaces or apostrophes.
 _SEPARATOR = "[., \u00a0\u2009\u202f'\u2019]"
 _DIGITS = re.compile(
@@ -21,9 +20,9 @@ _DIGITS = re.compile(
     r"(?:(?P<mark>[.,])(?P<decimals>\d+))?"
 )
 _QUANTITY = re.compile(
-    rf"(?P<before>\(?(?P<sign>[{_MINUS}+])?\s?(?P<currency>{CURRENCY})?\s?(?:(?<=[^\s{_MINUS}+])[{_MINUS}])?)"
+    rf"(?P<before>\(?(?P<sign>[{MINUS}+])?\s?(?P<currency>{CURRENCY})?\s?(?:(?<=[^\s{MINUS}+])[{MINUS}])?)"
     rf"(?P<digits>{_DIGITS.pattern})"
-    rf"(?P<after>(?P<percent>\s?%)?(?:\s?(?P<unit>{CURRENCY}))?(?P<trailing>\s?[{_MINUS}])?\)?)",
+    rf"(?P<after>(?P<percent>\s?%)?(?:\s?(?P<unit>{CURRENCY}))?(?P<trailing>\s?[{MINUS}])?\)?)",
     re.IGNORECASE,
 )
 # Longer texts are not values, and only the end of a longer head is looked at: matching takes time on hostile pages.
@@ -203,7 +202,7 @@ def _quantity(text: str) -> _Quantity | None:
         bool(match["sign"])
         + bool(match["trailing"])
         + has_brackets
-        + bool(re.search(rf".[{_MINUS}]$", match["before"]))
+        + bool(re.search(rf".[{MINUS}]$", match["before"]))
     )
     if signs > 1 or has_brackets != text.endswith(")") or (match["currency"] and match["unit"]):
         return None
@@ -257,8 +256,8 @@ def _digits_format(separator: str, num_groups: int, decimals: int) -> str:
 
 
 def _number_format(found: _Quantity, digits: str) -> str:
-    before = re.sub(rf"[({_MINUS}]", "", found.before)
-    after = re.sub(rf"\s?[{_MINUS}]|\)", "", found.after)
+    before = re.sub(rf"[({MINUS}]", "", found.before)
+    after = re.sub(rf"\s?[{MINUS}]|\)", "", found.after)
     shown = _quoted(before) + digits + _quoted(after)
     if shown == "0":
         return ""
