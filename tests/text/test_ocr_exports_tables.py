@@ -165,6 +165,22 @@ def test_tables_that_continue_are_joined() -> None:
     assert len(Document([pages[0], pages[2]]).joined_tables()) == 3, "the page between them is missing"
 
 
+def test_stored_tables_with_cells_outside_of_their_grid_are_joined() -> None:
+    pages = [
+        Page(IMAGE, [], number, (1000, 800), tables=[part([["Item", "Price"], [text, "1"]], top, bottom)])
+        for number, (text, top, bottom) in enumerate([("tea", 0.7, 0.95), ("milk", 0.05, 0.3)])
+    ]
+    for page in pages:
+        page.tables[0].cells += [cell("x", (1, 1), (1, 10**9)), cell("y", (10**9, 10**9), (0, 0))]
+    (joined,) = Document(pages).joined_tables()
+    assert [row[0] for row in joined.to_grid()] == ["Item", "tea", "milk"]
+    for sides in ((10**12, 2), (2, 10**12), (-1, 2)):
+        pages[1].tables[0].num_rows, pages[1].tables[0].num_cols = sides
+        for export in (Document(pages).joined_tables, Document(pages).chunks):
+            with pytest.raises(InvalidArgumentError, match="positions"):
+                export()
+
+
 @pytest.mark.parametrize(
     ("texts", "values"),
     [

@@ -254,6 +254,11 @@ def test_matches_have_words_and_places() -> None:
     assert_nowhere(document.redact("Anna Meyer"), "Anna", "Meyer")
 
 
+def test_matches_are_found_on_each_copy_of_a_page() -> None:
+    page = page_of("Anna Meyer")
+    assert [match.places[0][0] for match in Document([page, page]).find("Meyer")] == [0, 1]
+
+
 def test_all_parts_of_a_page_are_redacted() -> None:
     cells = [
         TableCell("Anna Meyer", 0.9, box(0.1, 0.6, 0.4), 0, 0, 0, 0,

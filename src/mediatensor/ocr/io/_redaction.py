@@ -135,18 +135,19 @@ def redact_document(
 
 
 def _find_spots(pages: Sequence[PageBase], pattern: re.Pattern[str]) -> list[list[_Spot]]:
-    matches: dict[frozenset[int], list[_Spot]] = {}
+    # A page may be in the document several times, so elements are identified together with the place of their page.
+    matches: dict[frozenset[tuple[int, int]], list[_Spot]] = {}
     for lines in _line_sequences(pages):
         spots = [spot for line in lines for spot in line]
         for numbers in find_words(pattern, [[spot.text for spot in line] for line in lines]):
             match = [spots[number] for number in numbers]
-            matches.setdefault(frozenset(id(spot.element) for spot in match), match)
+            matches.setdefault(frozenset((spot.page, id(spot.element)) for spot in match), match)
     words = [spot for match in matches.values() for spot in match]
     for spot in _further_texts(pages):
         # Fields, unread lines and cells repeat words of the page.
         known = [quad for word in words if word.page == spot.page for quad in _quads(word.element)]
         if find_words(pattern, [[spot.text]]) and not _covers(_quads(spot.element), known).any():
-            matches.setdefault(frozenset({id(spot.element)}), [spot])
+            matches.setdefault(frozenset({(spot.page, id(spot.element))}), [spot])
     return list(matches.values())
 
 

@@ -201,11 +201,7 @@ class Table(Element):
         Raises:
             InvalidArgumentError: if ``num_rows`` times ``num_cols`` is more than a million.
         """
-        sides = self.num_rows, self.num_cols
-        if min(sides) < 0 or max(sides) > _MAX_GRID_SIZE or sides[0] * sides[1] > _MAX_GRID_SIZE:
-            raise InvalidArgumentError(
-                f"A table of {self.num_rows} x {self.num_cols} positions is more than the {_MAX_GRID_SIZE} accepted."
-            )
+        check_grid_size(self)
         grid = [[""] * self.num_cols for _ in range(self.num_rows)]
         for cell in self.cells:
             if 0 <= cell.row_start < self.num_rows and 0 <= cell.col_start < self.num_cols:
@@ -304,6 +300,15 @@ class Table(Element):
 
     def extra_repr(self) -> str:
         return f"num_rows={self.num_rows}, num_cols={self.num_cols}, confidence={float(self.confidence):.2}"
+
+
+def check_grid_size(table: Table) -> None:
+    """Raise `InvalidArgumentError` if a table has too many positions, or a negative number of rows or columns."""
+    sides = table.num_rows, table.num_cols
+    if min(sides) < 0 or max(sides) > _MAX_GRID_SIZE or sides[0] * sides[1] > _MAX_GRID_SIZE:
+        raise InvalidArgumentError(
+            f"A table of {table.num_rows} x {table.num_cols} positions is more than the {_MAX_GRID_SIZE} accepted."
+        )
 
 
 class Field(Element):

@@ -23,8 +23,13 @@ DEFAULT_TITLE = "mediatensor - XML export (hOCR)"
 _MAX_SKEW = 5.0
 
 
+def _box_on_page(place: Place) -> list[int]:
+    # The numbers of a bbox must not be negative, but rotated words at the border of a page may extend beyond it.
+    return [max(side, 0) for side in place.box]
+
+
 def _bbox(place: Place) -> str:
-    return "bbox {} {} {} {}".format(*place.box)
+    return "bbox {} {} {} {}".format(*_box_on_page(place))
 
 
 def _number(value: float) -> str:
@@ -37,7 +42,7 @@ def _line_title(row: TextRow) -> str:
     if abs(angle) > _MAX_SKEW:
         parts.append(f"textangle {_number(round(angle, 2))}")
     else:
-        start, (left, _, _, bottom) = row.baseline[0], row.place.box
+        start, (left, _, _, bottom) = row.baseline[0], _box_on_page(row.place)
         slope = math.tan(math.radians(-angle))
         parts.append(f"baseline {_number(slope)} {_number(round(start[1] + slope * (left - start[0]) - bottom, 2))}")
     parts.append(f"x_size {_number(round(row.place.size, 2))}")
@@ -87,7 +92,9 @@ class XMLExporter:
         for region in page_regions(page, direction, reading_order):
             counters[region.kind] += 1
             _add_area(page_node, region, counters)
-        return ElementTree.tostring(root, encoding="utf-8", method="xml"), ElementTree.ElementTree(root)
+        # HTML parsers ignore the slash of "<span />", and take all further elements for its children.
+        data = ElementTree.tostring(root, encoding="utf-8", short_empty_elements=False)
+        return data.replace(b"></meta>", b" />"), ElementTree.ElementTree(root)
 
     def export_kie_page(self, page: Any, **kwargs: Any) -> tuple[bytes, ElementTree.ElementTree]:
         """Export a `KIEPage`. This is the same as `export_page`, which also describes the arguments and the result."""

@@ -16,7 +16,7 @@ from ....errors import InvalidArgumentError, MissingDependencyError
 from ...structure import FoundCell, FoundTable, PageContent, join_tables
 from ...utils.geometry import box_around
 from .._elements.elements import Element
-from .._elements.pages import DocumentBase, Table, TableCell, TextPage
+from .._elements.pages import DocumentBase, Table, TableCell, TextPage, check_grid_size
 from .._elements.values import cell_values
 
 _Document = TypeVar("_Document", bound=DocumentBase)
@@ -201,9 +201,13 @@ def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
     boxes, texts = [box_around(word.geometry) for word in words], [word.value for word in words]
     found_tables = []
     for table in page.tables:
+        check_grid_size(table)
         cells = []
         for cell in table.cells:
             spans = cell.row_start, cell.row_end, cell.col_start, cell.col_end
+            is_in_grid = 0 <= spans[0] <= spans[1] < table.num_rows and 0 <= spans[2] <= spans[3] < table.num_cols
+            if not is_in_grid:  # a stored table may have any cells
+                continue
             left, top, right, bottom = (box_around(cell.geometry) * (width, height, width, height)).tolist()
             members = (len(texts),) if cell.value else ()
             cells.append(FoundCell((left, top, right, bottom), *spans, members, cell.is_header))
