@@ -199,10 +199,7 @@ def _quantity(text: str) -> _Quantity | None:
     groups = whole.count(separator) if separator else 0
     has_brackets = text.startswith("(")
     signs = (
-        bool(match["sign"])
-        + bool(match["trailing"])
-        + has_brackets
-        + bool(re.search(rf".[{MINUS}]$", match["before"]))
+        bool(match["sign"]) + bool(match["trailing"]) + has_brackets + bool(re.search(rf".[{MINUS}]$", match["before"]))
     )
     if signs > 1 or has_brackets != text.endswith(")") or (match["currency"] and match["unit"]):
         return None
