@@ -165,6 +165,12 @@ def test_no_samples_and_few_samples(format: str, tmp_path: Path, ffmpeg_program:
             assert decoded_samples(ffmpeg_program, path, 2).shape == (2, num_samples)
 
 
+@pytest.mark.parametrize("format", ["s16le", "adts"])
+def test_a_format_without_header_gives_an_empty_tensor_for_no_samples(format: str) -> None:
+    file = AudioEncoder(sound(0), sample_rate=RATE).to_tensor(format)
+    assert torch.equal(file, torch.empty(0, dtype=torch.uint8))
+
+
 def test_bit_rate_is_obeyed() -> None:
     noise = torch.rand(1, 64_000, generator=torch.Generator().manual_seed(0)) - 0.5
     encoder = AudioEncoder(noise, sample_rate=RATE)

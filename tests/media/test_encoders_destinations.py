@@ -164,8 +164,14 @@ def test_ffmpeg_opens_urls(tmp_path: Path) -> None:
         gc.collect()
         thread.join()
     assert len(VideoDecoder(received[0])) == 10
-    VideoEncoder(FRAMES, frame_rate=25).to_file(f"file:{tmp_path}/video.mkv")
-    assert len(VideoDecoder(tmp_path / "video.mkv")) == 10
+
+
+def test_file_urls_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in (f"file:{tmp_path}/a.mkv", f"file://{tmp_path}/b.mkv", "file:c.mkv"):
+        VideoEncoder(FRAMES, frame_rate=25).to_file(url)
+        assert len(VideoDecoder(url)) == 10
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mkv", "b.mkv", "c.mkv"]
 
 
 def test_a_url_without_a_server_is_an_error() -> None:

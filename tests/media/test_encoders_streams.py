@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import pickle
+import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -55,6 +57,25 @@ def flash_and_tone(folder: Path, extension: str, program: str) -> tuple[float, f
     loud = int(np.argmax(np.abs(decoded_samples(program, path, 1)[0]) > 0.3))
     start = max(0.0, -float(probe(path, "a:0")[0]["start_time"])) if extension == "mkv" else 0.0
     return float(packets[bright]["pts_time"]), loud / RATE - start
+
+
+def count_calls_of_frames_before_audio(num_frames: int) -> int:
+    """Return the number of Python calls to encode frames that wait for the start of the audio."""
+    encoder, calls = Encoder(), Counter[str]()
+    video = encoder.add_video(height=64, width=64, frame_rate=25, codec="mpeg4")
+    audio = encoder.add_audio(sample_rate=RATE, num_channels=1)
+    with encoder.open_file_like(io.BytesIO(), format="mp4"):
+        sys.setprofile(lambda frame, event, argument: calls.update([event]))
+        try:
+            video.add_frames(batch(5.0, num_frames))
+        finally:
+            sys.setprofile(None)
+        audio.add_samples(samples(5.1))
+    return calls["call"]
+
+
+def test_work_grows_linearly_with_the_frames_before_the_audio() -> None:
+    assert count_calls_of_frames_before_audio(400) < 3 * count_calls_of_frames_before_audio(200)
 
 
 @pytest.mark.parametrize("extension", ["mp4", "mov", "mkv", "webm"])

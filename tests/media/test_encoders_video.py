@@ -100,18 +100,32 @@ def test_frame_rates_of_numpy_and_torch() -> None:
         encode(torch.ones(2))
 
 
-@pytest.mark.parametrize(("extension", "tolerance"), [("mp4", 1e-5), ("mov", 1e-5), ("mkv", 6e-4)])
-def test_variable_times_are_kept(extension: str, tolerance: float, tmp_path: Path) -> None:
+def uneven_frames() -> FrameBatch:
     pts = torch.tensor([7.0, 7.1, 7.137, 7.5, 8.25, 8.26], dtype=torch.float64)
-    durations = torch.cat([pts.diff(), torch.tensor([0.4])])
-    path = tmp_path / f"video.{extension}"
-    VideoEncoder(FrameBatch(moving_pictures(6, 64, 64), pts, durations)).to_file(path)
+    return FrameBatch(moving_pictures(6, 64, 64), pts, torch.cat([pts.diff(), torch.tensor([0.4])]))
+
+
+@pytest.mark.parametrize(
+    ("extension", "codec", "tolerance"),
+    [("mp4", None, 1e-5), ("mov", None, 1e-5), ("mkv", None, 6e-4), ("mp4", "mpeg4", 1e-5)],
+)
+def test_variable_times_are_kept(extension: str, codec: str | None, tolerance: float, tmp_path: Path) -> None:
+    frames = uneven_frames()
+    pts, path = frames.pts_seconds, tmp_path / f"video.{extension}"
+    VideoEncoder(frames).to_file(path, codec=codec)
     _, packets = probe(path, packets=["duration_time"])
     assert [float(packet["pts_time"]) for packet in packets] == pytest.approx((pts - 7).tolist(), abs=tolerance)
     batch = VideoDecoder(path).get_all_frames()
     assert torch.allclose(batch.pts_seconds, pts - 7, atol=tolerance)
     if extension != "mkv":  # which stores no duration
         assert batch.duration_seconds[-1].item() == pytest.approx(0.4, abs=tolerance)
+
+
+@pytest.mark.parametrize("codec", [None, "libx264"])
+def test_variable_times_in_avi_are_an_error(codec: str | None, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="avi does not store the times of frames"):
+        VideoEncoder(uneven_frames()).to_file(tmp_path / "video.avi", codec=codec)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_even_times_of_a_batch_are_a_rate_and_a_rate_overrides_times(tmp_path: Path) -> None:
@@ -253,7 +267,10 @@ def test_flags_without_a_sign_leave_the_container_its_header(tmp_path: Path) -> 
 def test_a_pixel_format_can_be_an_option(name: str) -> None:
     encoder = VideoEncoder(moving_pictures(3, 64, 64), frame_rate=25)
     as_option = encoder.to_tensor("mp4", extra_options={name: "yuv444p"})
-    assert torch.equal(as_option, encoder.to_tensor("mp4", pixel_format="yuv444p"))
+    as_argument = encoder.to_tensor("mp4", pixel_format="yuv444p")
+    assert torch.equal(as_option, as_argument)
+    as_both = encoder.to_tensor("mp4", pixel_format="yuv444p", extra_options={name: "yuv420p"})
+    assert torch.equal(as_both, as_argument)
 
 
 @pytest.mark.parametrize(
@@ -298,6 +315,7 @@ FRAMES = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
         (lambda: VideoEncoder(FRAMES[:0], frame_rate=25), "no frames"),
         (lambda: VideoEncoder(FRAMES, frame_rate=0), "frame_rate = 0 must be > 0"),
         (lambda: VideoEncoder(FRAMES, frame_rate=float("nan")), "frame_rate = nan must be"),
+        (lambda: VideoEncoder(FRAMES, frame_rate=True), "frame_rate = True must be"),
         (lambda: VideoEncoder(FRAMES), "frame_rate is required"),
         (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, 1.0]), torch.ones(2))), "must increase"),
         (lambda: VideoEncoder(FrameBatch(FRAMES, torch.tensor([1.0, np.inf]), torch.ones(2))), "finite"),
@@ -315,6 +333,8 @@ def test_wrong_frames_and_rates(make: Callable[[], object], words: str) -> None:
     ("options", "words"),
     [
         ({"codec": "nosuch"}, "Video codec nosuch not found"),
+        ({"codec": ""}, "Video codec  not found"),
+        ({"pixel_format": ""}, "Unknown pixel format"),
         ({"codec": "aac"}, "codec for audio"),
         ({"pixel_format": "nosuch"}, "Unknown pixel format: nosuch"),
         ({"pixel_format": "rgb24"}, "pixel format rgb24 is not supported by the libx264 encoder"),

@@ -114,7 +114,8 @@ class Encoder(WritesToFile):
             height: Height of the frames in pixels.
             width: Width of the frames in pixels.
             frame_rate: Frames per second, if the frames are evenly spaced. ``None`` means a variable rate: pass all
-                frames as `FrameBatch`, whose times are rounded to 1/90000 second (in mkv and webm, to 1/1000). At a
+                frames as `FrameBatch`, whose times are rounded to 1/90000 second (in MPEG-4, to 1/60000; in mkv and
+                webm, to 1/1000). avi files and the codecs MPEG-1, MPEG-2 and H.263 cannot have a variable rate. At a
                 variable rate, mp4 and mov files get no B-frames, to keep the durations of frames. To get B-frames, set
                 ``bf`` in ``extra_options``.
             device: Has no effect; accepted for compatibility with torchcodec. Frames can be on any device. They are
@@ -167,7 +168,8 @@ class Encoder(WritesToFile):
         if preset is not None:
             options["preset"] = _preset_text(preset)
         for name in ("pix_fmt", "pixel_format"):  # passed as an encoder option, it would convert frames twice
-            pixel_format = pixel_format or options.pop(name, None)
+            stated = options.pop(name, None)
+            pixel_format = stated if pixel_format is None else pixel_format
         settings = VideoSettings(
             height=positive_whole("height", height),
             width=positive_whole("width", width),
@@ -420,7 +422,7 @@ class VideoStream(WritesToFile):
     def _own_ticks(self, pts: NDArray[np.float64], durations: NDArray[np.float64]) -> tuple[list[int], list[int]]:
         start = self._session.timeline.start_of(self._number)
         start = float(pts[0]) if start is None else start
-        time_base = self._settings.time_base
+        time_base = self._session.time_base_of(self._number)
         ticks = ticks_of(pts, start, time_base)
         if ticks[0] < self._next_tick or any(later <= sooner for sooner, later in pairwise(ticks)):
             raise InvalidArgumentError(

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .._engine.common.checks import shown
+from .._engine.common.checks import real_number, shown
 from .._engine.common.locks import ForkSafeLock
 from .._engine.common.messages import warn_user
 from .._engine.pyav.encoding import AudioSettings, Muxer
@@ -48,8 +48,8 @@ def frame_rate_fraction(frame_rate: Any) -> Fraction:
     """
     try:
         # Fractions of NumPy's integers overflow, and those of its other floats and of tensors cannot be made.
-        rate = Fraction(frame_rate if isinstance(frame_rate, (Fraction, str)) else float(frame_rate))
-    except (TypeError, ValueError, ArithmeticError, RuntimeError):  # torch raises RuntimeError
+        rate = Fraction(frame_rate if isinstance(frame_rate, (Fraction, str)) else real_number("", frame_rate))
+    except (ValueError, ArithmeticError):
         raise InvalidArgumentError(f"frame_rate = {shown(frame_rate)} must be a number > 0.") from None
     if not 0 < rate <= _MAX_FRAME_RATE:
         raise InvalidArgumentError(f"frame_rate = {frame_rate} must be > 0 and at most {_MAX_FRAME_RATE}.")
@@ -255,6 +255,11 @@ class Session:
 
     # Adding data
 
+    def time_base_of(self, stream: int) -> Fraction:
+        """Return the unit of the times that `encode` gets for a video stream, in seconds."""
+        assert self._muxer is not None
+        return self._muxer.tracks[stream].time_base
+
     def check_can_add(self, what: str) -> None:
         """Raise if data, which the message calls ``what``, cannot be added now."""
         if self.is_closed:
@@ -283,16 +288,14 @@ class Session:
 
     def _write(self, stream: int, packets: Sequence[Any], *, is_last: bool = False) -> None:
         assert self._muxer is not None
-        if not self._held and self.timeline.is_final(stream):  # the usual case: write all packets in one call
-            self._muxer.write([self._moved(stream, packet) for packet in packets])
+        if not is_last and not self.timeline.is_final(stream):
+            self._held += [(stream, packet) for packet in packets]
             return
-        held = [*self._held, *((stream, packet) for packet in packets)]
-        self._held = []
-        for number, packet in held:
-            if is_last or self.timeline.is_final(number):
-                self._muxer.write([self._moved(number, packet)])
-            else:
-                self._held.append((number, packet))
+        # The offsets of all held packets become final together: when the last stream gets its first data.
+        if self._held and (is_last or self.timeline.is_final(self._held[0][0])):
+            held, self._held = self._held, []
+            self._muxer.write([self._moved(number, packet) for number, packet in held])
+        self._muxer.write([self._moved(stream, packet) for packet in packets])
 
     def _moved(self, stream: int, packet: Any) -> Any:
         """Shift a packet's times by the offset of its stream in the file, and return the packet."""

@@ -218,10 +218,10 @@ def make_target(destination: object) -> Target:
             "to_file_like() or open_file_like()."
         )
     scheme = url_scheme(destination)
-    if scheme is None or Path(destination).parent.is_dir():
-        return FileTarget(destination)
     if scheme == "file":
         return FileTarget(destination[len("file:") :].removeprefix("//"))
+    if scheme is None or Path(destination).parent.is_dir():
+        return FileTarget(destination)
     if scheme in FFMPEG_SCHEMES:
         return Target(destination)
     if "://" in destination:

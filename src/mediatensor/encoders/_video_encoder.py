@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,8 +28,8 @@ class VideoEncoder:
         frames: RGB frames, uint8 (N, 3, H, W), as a tensor on any device or a `FrameBatch`. They are encoded on the
             CPU, unless the ``codec`` of `to_file` names a hardware encoder.
         frame_rate: Frames per second, required for a tensor. By default, the frames of a `FrameBatch` keep their times.
-            Evenly spaced times stay exact; other times are rounded to 1/90000 second (in mkv and webm, to 1/1000). In
-            the file, the first frame is at time 0.
+            Evenly spaced times stay exact; other times are rounded, or not supported, as in `Encoder.add_video`. In the
+            file, the first frame is at time 0.
 
     Raises:
         InvalidArgumentError: if the frames have another shape or type, or the rate is not positive.
@@ -124,7 +125,7 @@ class VideoEncoder:
         encoder, stream = self._encoder(codec, pixel_format, crf, preset, extra_options)
         with encoder.open_file_like(file, format=format):
             stream.add_frames(self._frames)
-        return torch.frombuffer(file.getbuffer(), dtype=torch.uint8)
+        return _as_tensor(file)
 
     def to_file_like(
         self,
@@ -167,6 +168,11 @@ class VideoEncoder:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A VideoEncoder cannot be pickled; send its frames instead.")
+
+
+def _as_tensor(file: io.BytesIO) -> Tensor:
+    # `torch.frombuffer` rejects an empty file, which a format without header has if there are no samples.
+    return torch.from_numpy(np.asarray(file.getbuffer()))
 
 
 class AudioEncoder:
@@ -254,7 +260,7 @@ class AudioEncoder:
         """
         file = io.BytesIO()
         self.to_file_like(file, format, bit_rate=bit_rate, num_channels=num_channels, sample_rate=sample_rate)
-        return torch.frombuffer(file.getbuffer(), dtype=torch.uint8)
+        return _as_tensor(file)
 
     def to_file_like(
         self,

@@ -209,7 +209,7 @@ def find_encoder(kind: str, wanted: str | None, default: str, container: str, *,
 
     If there is no encoder with the wanted name, the error message lists ``known``, the names of some encoders.
     """
-    name = wanted or default
+    name = default if wanted is None else wanted
     try:
         codec = av.Codec(name, "w")
     except (ValueError, av.FFmpegError):
@@ -364,6 +364,11 @@ _VIDEO_ENCODERS = "libx264, libx265, libvpx-vp9, libsvtav1, ffv1 and mpeg4"
 _ENCODERS_OF_ODD_SIZES = frozenset(("libvpx-vp9",))
 _GLOBAL_HEADER = av.codec.context.Flags.global_header
 
+# Containers that only store a frame rate. FFmpeg would write frames with variable times to them, with wrong times.
+_CONTAINERS_OF_ONE_RATE = frozenset(("avi", "yuv4mpegpipe"))
+# MPEG-4 stores the denominator in 16 bits. Frame durations of 24, 25, 30, 50, 60 and 60000/1001 fps are multiples.
+_FINE_MPEG4_TIME_BASE = Fraction(1, 60_000)
+
 #: Containers that store the time between packets instead of the time of each packet.
 MP4_FAMILY = frozenset(("f4v", "ipod", "mov", "mp4"))
 
@@ -394,8 +399,15 @@ class VideoTrack:
         )
         self.codec_name: str = codec.name
         self._settings = settings
+        if settings.is_variable and container_name in _CONTAINERS_OF_ONE_RATE:
+            raise InvalidArgumentError(
+                f"The format {container_name} does not store the times of frames, so they must be evenly spaced. Pass "
+                "frame_rate, or use mp4, mov, mkv or webm."
+            )
         #: Unit of packet times in seconds.
         self.time_base = settings.time_base
+        if settings.is_variable and codec.canonical_name == "mpeg4":
+            self.time_base = max(self.time_base, _FINE_MPEG4_TIME_BASE)
         self._pixel_format = _choose_pixel_format(codec, settings.pixel_format)
         self._options = dict(settings.options)
         self._colour = settings.colour or take_colour_options(
@@ -403,7 +415,7 @@ class VideoTrack:
             choose_colour(codec.canonical_name, container_name, self._pixel_format, settings.width, settings.height),
         )
         self._converter = RgbConverter(self._pixel_format, self._colour)
-        stream = add_stream(container, codec, settings.frame_rate, settings.time_base)
+        stream = add_stream(container, codec, settings.frame_rate, self.time_base)
         stream.width, stream.height, stream.pix_fmt = settings.width, settings.height, self._pixel_format
         stream.codec_context.flags |= av.codec.context.Flags.frame_duration
         self._colour.tag(stream.codec_context)
@@ -452,7 +464,8 @@ class VideoTrack:
         return EncodeError(
             f"The {self.codec_name} encoder could not be opened ({error_text(error)}) for frames of height "
             f"{settings.height} and width {settings.width}, pixel format {self._pixel_format}, "
-            f"{settings.frame_rate} frames a second and options {self._options}. It may refuse one of these."
+            f"{settings.frame_rate} frames a second and options {self._options}. It may refuse one of these"
+            f"{', or need evenly spaced frames (pass frame_rate)' if settings.is_variable else ''}."
         )
 
     def encode(self, picture: NDArray[np.uint8] | av.VideoFrame, pts: int, duration: int) -> list[Any]:
