@@ -135,6 +135,14 @@ def test_times_of_uneven_streams_are_exact() -> None:
     assert np.array_equal(clock.starts, clock.times)
 
 
+def test_steps_longer_than_any_stream_are_accepted(film: Path) -> None:
+    with VideoDecoder(film) as decoder:
+        for step in (1e300, 1e308):
+            options = {"num_frames_per_clip": 2, "seconds_between_frames": step, "policy": "wrap"}
+            pts = clips_at_regular_timestamps(decoder, seconds_between_clip_starts=step, **options).pts_seconds
+            assert pts.tolist() == [[decoder.metadata.begin_stream_seconds] * 2]
+
+
 def test_stream_of_one_frame_has_clock() -> None:
     for pts in ([5], [5, 5]):
         clock = frame_clock(np.array(pts), Fraction(1, 10))

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from mediatensor.decoders import AudioDecoder, VideoDecoder
-from mediatensor.encoders import AudioEncoder
+from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from mediatensor.encoders import AudioEncoder, Encoder
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.samplers import (
     audio_clips_at_random_timestamps,
     audio_clips_at_regular_timestamps,
+    audio_video_clips_at_random_timestamps,
     clips_at_random_indices,
     clips_at_random_timestamps,
     clips_at_regular_indices,
@@ -55,6 +56,26 @@ def sound() -> AudioDecoder:
 def test_too_many_frames_are_refused(video: VideoDecoder, ask: Callable[[VideoDecoder], Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"asks for .* frames, and one call gives 1048576 at most"):
         ask(video)
+
+
+@pytest.mark.parametrize(
+    ("options", "unit"),
+    [
+        ({"seconds_per_clip": 10, "fps": 1000, "num_clips": 1000}, "frames"),
+        ({"seconds_per_clip": 1e300}, "samples"),
+        ({"seconds_per_clip": 10_000, "num_clips": 1000}, "samples"),
+    ],
+)
+def test_too_many_frames_or_samples_with_audio_are_refused(tmp_path: Path, options: dict[str, Any], unit: str) -> None:
+    encoder = Encoder()
+    video = encoder.add_video(height=16, width=16, frame_rate=10, codec="mpeg4")
+    audio = encoder.add_audio(sample_rate=8000, num_channels=1)
+    with encoder.open_file(tmp_path / "clip.mp4"):
+        video.add_frames(torch.zeros(10, 3, 16, 16, dtype=torch.uint8))
+        audio.add_samples(torch.zeros(1, 8000))
+    decoder = AudioVideoDecoder(tmp_path / "clip.mp4")
+    with pytest.raises(InvalidArgumentError, match=rf"asks for .* {unit}, and one call gives"):
+        audio_video_clips_at_random_timestamps(decoder, **options)
 
 
 @pytest.mark.parametrize(

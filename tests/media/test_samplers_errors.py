@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -126,6 +127,31 @@ def test_a_video_without_frames_is_refused(sampler: Callable[..., FrameBatch]) -
 def test_missing_metadata_is_named(sampler: Callable[..., FrameBatch], metadata: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(message)):
         sampler(RecordingDecoder(**metadata), **required(sampler))
+
+
+class OtherDecoder(RecordingDecoder):
+    """A decoder of another library, whose batches have fewer fields."""
+
+    def _batch(self, method: str, positions: list[float]) -> Any:
+        batch = super()._batch(method, positions)
+        return OtherBatch(batch.data, batch.pts_seconds, batch.duration_seconds)
+
+
+class OtherBatch(NamedTuple):
+    data: torch.Tensor
+    pts_seconds: torch.Tensor
+    duration_seconds: torch.Tensor
+
+
+@pytest.mark.parametrize("sampler", [*BY_INDEX, *BY_TIME, partial(sample_frames, max_frames=4)])
+def test_decoders_of_other_libraries_give_the_same_clips(sampler: Callable[..., FrameBatch]) -> None:
+    torch.manual_seed(3)
+    expected = sampler(RecordingDecoder(), **required(sampler))
+    torch.manual_seed(3)
+    clips = sampler(OtherDecoder(), **required(sampler))
+    assert type(clips) is FrameBatch
+    assert torch.equal(clips.data, expected.data)
+    assert torch.equal(clips.pts_seconds, expected.pts_seconds)
 
 
 @pytest.mark.parametrize("sampler", BY_INDEX + BY_TIME)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._engine.common.checks import check_samples, frame_rate_times
+from .._engine.common.checks import check_frames, check_samples, frame_rate_times
 from .._engine.video.plan import frames_of_clips
 from ..decoders._access import SampleGrid, SoundDecoder, access_to, existing_samples, sample_grid
 from ..errors import InvalidArgumentError
@@ -226,11 +226,15 @@ def _plan_audio(
     grid = sample_grid(decoder)
     length = _samples_per_clip(seconds_per_clip, grid.sample_rate)
     starts = choose_starts(start, _default_end(grid, start, length, stream_end=stream_end) if end is None else end)
-    check_samples(
-        len(starts) * grid.num_channels * length,
-        f"seconds_per_clip ({seconds_per_clip}), for {len(starts)} clips of {grid.num_channels} channels,",
-    )
+    _check_total(grid, len(starts), length, seconds_per_clip)
     return _AudioPlan(starts, grid, length, policy)
+
+
+def _check_total(grid: SampleGrid, num_clips: int, length: int, seconds_per_clip: float) -> None:
+    check_samples(
+        num_clips * grid.num_channels * length,
+        f"seconds_per_clip ({seconds_per_clip}), for {num_clips} clips of {grid.num_channels} channels,",
+    )
 
 
 def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
@@ -326,8 +330,11 @@ def _plan_audio_video(
     num_clips = check_num_clips(num_clips)
     if policy not in get_args(ClipPolicy):
         raise InvalidArgumentError(f"policy must be 'pad' or 'error' (got {policy!r}).")
-    if fps is not None and not len(frame_rate_times(0.0, seconds_per_clip, fps)):
-        raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
+    if fps is not None:
+        length = len(frame_rate_times(0.0, seconds_per_clip, fps))
+        if not length:
+            raise InvalidArgumentError(f"seconds_per_clip ({seconds_per_clip}) is less than half a frame at fps={fps}.")
+        check_frames(num_clips * length, f"{num_clips} clips of {length} frames")
     check_decoder(decoder, "video", "audio", made_by="AudioVideoDecoder")
     metadata = decoder.video.metadata
     begin, end = metadata.begin_stream_seconds, metadata.end_stream_seconds
@@ -338,6 +345,7 @@ def _plan_audio_video(
         )
     grid = sample_grid(decoder.audio)
     num_samples = grid.offset(grid.begin_seconds + seconds_per_clip)
+    _check_total(grid, num_clips, num_samples, seconds_per_clip)
     first, last = grid.offset(begin), grid.offset(end) - num_samples
     if policy == "error" and last < first:
         raise InvalidArgumentError(

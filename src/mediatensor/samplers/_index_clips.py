@@ -275,12 +275,19 @@ def _missing_frames(batch: FrameBatch, wanted: str, num_wanted: int, need: str) 
     )
 
 
+def as_own_batch(batch: Any) -> FrameBatch:
+    """Return the batch as a `FrameBatch` of this library, even if a decoder of another library returned it."""
+    is_own = isinstance(batch, FrameBatch)
+    return batch if is_own else FrameBatch(batch.data, batch.pts_seconds, batch.duration_seconds)
+
+
 def as_clips(batch: FrameBatch, num_clips: int, num_frames_per_clip: int) -> FrameBatch:
     """Reshape ``batch``, the frames of one clip after another, to (num_clips, num_frames_per_clip, ...).
 
     Raises:
         DecodeError: if frames are missing because a decoder with ``on_error="skip"`` left them out.
     """
+    batch = as_own_batch(batch)
     num_wanted = num_clips * num_frames_per_clip
     if len(batch) != num_wanted:
         raise _missing_frames(batch, "frames of the clips", num_wanted, "a clip needs all its frames")
@@ -381,7 +388,7 @@ class _BudgetPlan(NamedTuple):
         return float(getattr(decoder, "first_frame", 0))
 
     def decode(self, decoder: VideoDecoder) -> FrameBatch:
-        batch = decoder.get_frames_at(self.indices)
+        batch = as_own_batch(decoder.get_frames_at(self.indices))
         num_frames = len(batch) // self.unit * self.unit
         if num_frames == 0:
             raise _missing_frames(batch, "frames", len(self.indices), f"at least {self.unit} must be left")

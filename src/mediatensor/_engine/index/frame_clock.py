@@ -9,6 +9,7 @@ requested spacing matches the frame rate, requested times are therefore compared
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -99,9 +100,9 @@ class FrameClock:
         return step if drift <= step + 2 * self.quantum else average
 
     def _frames_per_step(self, seconds: float) -> Fraction | None:
-        if self.step is None or not seconds * _MAX_PARTS > self.step:
+        if self.step is None or not 1 / _MAX_PARTS < (ratio := seconds / float(self.step)) < math.inf:
             return None
-        frames = Fraction(seconds / float(self.step)).limit_denominator(_MAX_PARTS)
+        frames = Fraction(ratio).limit_denominator(_MAX_PARTS)
         drift = abs(seconds / float(self.step * frames) - 1) * (self.starts[-1] - self.starts[0] + float(self.step))
         return frames if drift <= 2 * self.quantum else None
 
