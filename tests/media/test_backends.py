@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -178,7 +179,7 @@ def test_a_forked_child_begins_with_an_empty_cache(tmp_path: Path) -> None:
 def test_the_capacity_can_be_set() -> None:
     before = get_nvdec_cache_capacity()
     assert before == 20
-    set_nvdec_cache_capacity(3)
+    set_nvdec_cache_capacity(np.int64(3))  # type: ignore[arg-type]
     try:
         assert get_nvdec_cache_capacity() == 3
     finally:

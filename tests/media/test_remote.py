@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import socket
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
@@ -131,6 +133,25 @@ def _reader(url: str) -> Reader:
     reader = make_source(url).open()
     assert isinstance(reader, Reader)
     return reader
+
+
+def test_path_is_requested_unchanged() -> None:
+    # Keys of object stores can start with a slash. The standard library writes such paths in another way since 3.13.
+    lines: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as file:
+                lines.append(file.readline())
+                connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(SourceNotFoundError):
+            make_source(f"http://127.0.0.1:{server.getsockname()[1]}//folder//a b.mp4?key=x//y").open()
+        thread.join()
+    assert lines == [b"GET //folder//a%20b.mp4?key=x//y HTTP/1.1\r\n"]
 
 
 def test_announced_range_is_one_request(server: RangeServer) -> None:

@@ -269,9 +269,9 @@ def test_flip_draws_one_number_a_clip() -> None:
     assert [not torch.equal(clip, images(2)) for clip in flipped] == expected
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan"), "0.5", None])
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan"), "0.5", None, True])
 def test_flip_checks_its_probability(p: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="probability"):
+    with pytest.raises(InvalidArgumentError, match=r"^p must be a (probability|number)"):
         RandomHorizontalFlip(p)
 
 

@@ -279,6 +279,9 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda seconds: mediatensor.FrameBatch(PICTURES, seconds, [0.1, 0.1]), "pts_seconds", ["x", [None, 0]]),  # type: ignore[arg-type]
     (lambda rate: mediatensor.AudioSamples(SOUND, 0.0, 0.1, rate), "sample_rate", [0, 1.5]),
     (lambda number: transforms.LogMelSpectrogram(num_mels=number), "num_mels", [0, "80"]),
+    (lambda seconds: transforms.LogMelSpectrogram(pad_to_seconds=seconds), "pad_to_seconds", [True, 1e300, math.inf]),
+    (lambda number: transforms.Pad(1, fill=number), "fill", [10**400, True]),
+    (lambda number: transforms.Pad(1, fill=[number]), "fill", [10**400, True, "1"]),
     (lambda text: ocr.io.Document([]).render(page_break=text), "page_break", [5]),
     (models.crop_orientation_predictor, "arch", [5]),
 ]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
+from .._engine.common.checks import whole_number
 from .._engine.common.locks import ForkSafeLock
 from .._engine.common.pictures import Surface
 from .._engine.pyav.pixels import CUDA_DECODE_ERRORS, create_cuda_context, cuda_surface_of, why_no_nvcuvid
@@ -157,9 +158,10 @@ def set_nvdec_cache_capacity(capacity: int) -> None:
         4
         >>> set_nvdec_cache_capacity(20)
     """
-    if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 0:
-        raise InvalidArgumentError(f"NVDEC cache capacity must be non-negative, got {capacity!r}.")
-    _cache.capacity = capacity
+    try:
+        _cache.capacity = whole_number("capacity", capacity, at_least=0)
+    except InvalidArgumentError:
+        raise InvalidArgumentError(f"NVDEC cache capacity must be non-negative, got {capacity!r}.") from None
 
 
 def get_nvdec_cache_capacity() -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._engine.common.checks import finite_numbers, is_integer
+from .._engine.common.checks import finite_numbers, is_integer, real_number
 from .._engine.common.pictures import CropStep, PadStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from . import functional
@@ -492,9 +492,9 @@ class RandomHorizontalFlip(Transform):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        if not (isinstance(p, int | float) and 0 <= p <= 1):
+        self.p = real_number("p", p)
+        if not 0 <= self.p <= 1:
             raise InvalidArgumentError(f"p must be a probability from 0 to 1 (got {p!r}).")
-        self.p = float(p)
 
     def make_params(self, images: Sequence[Tensor]) -> bool:
         return torch.rand(1, device="cpu").item() < self.p

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from .._engine.common.checks import whole_number
+from .._engine.common.checks import check_samples, finite_number, whole_number
 from ..errors import InvalidArgumentError
 from ..frames import AudioSamples
 
@@ -112,10 +112,11 @@ class LogMelSpectrogram(nn.Module):
         self.pad_to_seconds = pad_to_seconds
         self._padded_length: int | None = None
         if pad_to_seconds is not None:
-            if not isinstance(pad_to_seconds, int | float) or not 0 < pad_to_seconds < math.inf:
+            if not finite_number("pad_to_seconds", pad_to_seconds) > 0:
                 raise InvalidArgumentError(
                     f"pad_to_seconds must be a positive number of seconds, or None (got {pad_to_seconds!r})."
                 )
+            check_samples(pad_to_seconds * self.sample_rate, f"pad_to_seconds ({pad_to_seconds})")
             self._padded_length = max(1, round(pad_to_seconds * self.sample_rate))
         window = torch.hann_window(self.n_fft, dtype=torch.float32, device="cpu")
         self.register_buffer("window", window, persistent=False)

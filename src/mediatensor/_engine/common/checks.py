@@ -128,13 +128,12 @@ def finite_numbers(values: object) -> tuple[float, ...]:
     >>> finite_numbers([1, 0.5]), finite_numbers(1), finite_numbers([float("nan")])
     ((1.0, 0.5), (), ())
     """
-    if not isinstance(values, Iterable) or isinstance(values, str):
+    if not isinstance(values, Iterable) or isinstance(values, bytes | bytearray):
         return ()
     try:
-        floats = tuple(float(value) for value in values)
-    except (TypeError, ValueError):
+        return tuple(finite_number("", value) for value in values)
+    except (TypeError, InvalidArgumentError):  # a TypeError for tensors and arrays without dimensions
         return ()
-    return floats if all(math.isfinite(value) for value in floats) else ()
 
 
 def is_integer(value: object) -> bool:

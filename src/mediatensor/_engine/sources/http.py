@@ -193,11 +193,11 @@ class HttpRanges:
         if self._connection is None or origin != self._origin:
             self.close()
             self._connection, self._origin = _connect(*origin), origin
-        target = urllib.parse.quote(
-            urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, "")), _URL_CHARACTERS
-        )
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._connection.request(
-            "GET", target, headers={"User-Agent": "mediatensor", "Accept-Encoding": "identity", **headers}
+            "GET",
+            urllib.parse.quote(target, _URL_CHARACTERS),
+            headers={"User-Agent": "mediatensor", "Accept-Encoding": "identity", **headers},
         )
         return self._connection.getresponse()
 
