@@ -24,32 +24,9 @@ T = TypeVar("T")
 
 _MAX_GRID_TIMES = 10_000_000
 
-#: File extensions of the document formats that `ocr` writes.
-FORMATS = {
-    "txt": ".txt",
-    "json": ".json",
-    "md": ".md",
-    "adoc": ".adoc",
-    "html": ".html",
-    "hocr": ".hocr",
-    "alto": ".alto.xml",
-    "tsv": ".tsv",
-    "csv": ".csv",
-    "xlsx": ".xlsx",
-    "chunks": ".chunks.jsonl",
-    "pdf": ".ocr.pdf",
-}
-
-#: File extensions of the formats that `ocr` writes for videos.
-VIDEO_FORMATS = {
-    "srt": ".srt",
-    "vtt": ".vtt",
-    "ass": ".ass",
-    "json": ".json",
-    "csv": ".csv",
-    "md": ".md",
-    "pdf": ".ocr.pdf",
-}
+#: Formats that `ocr` writes for documents, and for videos.
+FORMATS = ("txt", "json", "md", "adoc", "html", "hocr", "alto", "tsv", "csv", "xlsx", "chunks", "pdf")
+VIDEO_FORMATS = ("srt", "vtt", "ass", "json", "csv", "md", "pdf")
 
 #: Kinds of text in video.
 KINDS = ("caption", "overlay", "scene", "slide")
@@ -311,7 +288,7 @@ def page_ranges(text: str) -> PageRanges:
 
 
 def format_names(text: str) -> list[str]:
-    return _names_from(text, list(FORMATS | VIDEO_FORMATS))
+    return _names_from(text, list(dict.fromkeys(FORMATS + VIDEO_FORMATS)))
 
 
 def kind_names(text: str) -> list[str]:

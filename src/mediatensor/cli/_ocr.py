@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
         run.check_outputs(tasks, files)
         return run.read_all(tasks)
     suffix = args.output.suffix[1:]
-    if suffix in FORMATS | VIDEO_FORMATS and not args.output.exists():
+    if suffix in FORMATS + VIDEO_FORMATS and not args.output.exists():
         raise InvalidArgumentError(
             f"-o must be a folder (got {str(args.output)!r}): use -o FOLDER --format {suffix}, or -o - for "
             "standard output."

@@ -43,6 +43,9 @@ _VIDEO_SUFFIXES = {
     ".webm", ".wmv",
 }  # fmt: skip
 
+# File extensions of outputs, for formats whose extension is not their name.
+_EXTENSIONS = {"alto": "alto.xml", "chunks": "chunks.jsonl", "pdf": "ocr.pdf"}
+
 _MAX_PAGES_SHOWN = 10
 
 _XHTML = "http://www.w3.org/1999/xhtml"
@@ -163,7 +166,7 @@ class Task:
         return remote_version(self.source) if "://" in self.source else None
 
     def output(self, kind: str) -> Path:
-        return self.folder / f"{self.stem}{(FORMATS | VIDEO_FORMATS)[kind]}"
+        return self.folder / f"{self.stem}.{_EXTENSIONS.get(kind, kind)}"
 
     @property
     def work_folder(self) -> Path:
@@ -383,21 +386,17 @@ def export_document(
         case "txt":
             return f"{document.render(layout=keep_look)}\n"
         case "json":
-            exported = document.export()
-            for page in exported["pages"]:
+            contents = document.export()
+            for page in contents["pages"]:
                 if page["page_idx"] in times:
                     page["pts_seconds"] = times[page["page_idx"]]
-            return json_bytes(exported, indent=1) + b"\n"
-        case "md":
-            return f"{document.export_as_markdown()}\n"
-        case "adoc":
-            return f"{document.export_as_asciidoc()}\n"
+            return json_bytes(contents, indent=1) + b"\n"
+        case "md" | "adoc":
+            return f"{document.export_as(kind)}\n"
         case "chunks":
             return b"".join(json_bytes(asdict(chunk)) + b"\n" for chunk in document.chunks())
         case "csv":
             return document.export_as_csv(values=values)
-        case "xlsx":
-            return document.export_as_xlsx()
         case "html":
             title = escape(name)
             head = f'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n</head>\n'
@@ -407,10 +406,9 @@ def export_document(
         case "alto":
             content, _ = document.export_as_alto(file_name=name)
             return content
-        case "pdf":
-            return document.export_as_pdf()
         case _:
-            return document.export_as_tsv()
+            exported: str | bytes = document.export_as(kind)
+            return exported
 
 
 def page_notices(document: Document) -> list[str]:

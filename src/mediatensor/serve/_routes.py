@@ -34,14 +34,11 @@ logger = logging.getLogger("mediatensor.serve")
 
 _PAGE = Path(__file__).parent / "_page"
 _PAGE_TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_ALL_FILES = ("text.txt", "text.md", "tables.csv", "tables.xlsx", "searchable.pdf")
-_FILE_OF_ANSWER = {
-    "text": "text.txt", "markdown": "text.md", "pdf": "searchable.pdf", "csv": "tables.csv", "srt": "captions.srt",
-    "vtt": "captions.vtt", "zip": "frames.zip", "json": "result.json",
-}  # fmt: skip
+_FILE_OF_ANSWER = {kind: name for name, kind in _work.FORMATS.items()}
+_FILE_OF_ANSWER |= {"srt": "captions.srt", "vtt": "captions.vtt", "zip": "frames.zip", "json": "result.json"}
 # Media types that browsers may display. They cannot contain scripts.
 _SHOWN_TYPES = {
-    *(f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "avif", "bmp")),
+    *(f"image/{name}" for name in _work.TYPES_OF_BROWSERS),
     *(f"video/{name}" for name in ("mp4", "quicktime", "webm", "x-matroska", "ogg")),
 }
 # Messages that replace pydantic's.
@@ -253,7 +250,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _add_jobs(app: FastAPI, service: Service) -> None:
     def check(given: Mapping[str, str]) -> tuple[Task, dict[str, Any]]:
         options = _check_options(schemas.JobOptions, given)
-        return options.pop("task"), {**options, "files": _ALL_FILES}
+        return options.pop("task"), {**options, "files": tuple(_work.FORMATS)}
 
     @app.post(
         "/jobs",

@@ -46,7 +46,7 @@ _PNG_COMPRESSION = 1
 _DIGITS = 6
 
 # Files that `write_document` can write, and their formats in `Document.export_as`.
-_FORMATS = {
+FORMATS = {
     "text.txt": "text",
     "text.md": "markdown",
     "tables.csv": "csv",
@@ -64,7 +64,7 @@ _READER_OPTIONS = (
 _NUM_HEAD_BYTES = 4096
 # Animated images are read as pages, unless the client requests that they are read as videos.
 _ANIMATED = ("gif", "webp", "avif")
-_TYPES_OF_BROWSERS = ("png", "jpeg", "gif", "webp", "avif", "bmp")
+TYPES_OF_BROWSERS = ("png", "jpeg", "gif", "webp", "avif", "bmp")
 _PROGRESS_SECONDS = 0.25
 # Tolerance for times that clients have rounded.
 _ROUNDED_SECONDS = 0.01
@@ -256,10 +256,10 @@ def write_document(
     has_tables = any(page.tables for page in elements)
     written: dict[str, bytes] = {}
     for name in wanted:
-        if name not in _FORMATS or (name.startswith("tables.") and not has_tables):
+        if name not in FORMATS or (name.startswith("tables.") and not has_tables):
             continue
         with suppress(ImportError):  # openpyxl is optional
-            data = document.export_as(_FORMATS[name])
+            data = document.export_as(FORMATS[name])
             if name.startswith("text."):
                 data += "\n"
             written[name] = data.encode(errors="replace") if isinstance(data, str) else data
@@ -420,7 +420,7 @@ def _is_document(path: str, head: bytes) -> bool:
 
 def _type_of_document(head: bytes) -> str:
     name = sniff(head)
-    if name in _TYPES_OF_BROWSERS:
+    if name in TYPES_OF_BROWSERS:
         return f"image/{name}"
     return "application/pdf" if b"%PDF-" in head[:1024] else "application/octet-stream"
 
