@@ -25,7 +25,7 @@ import media_subtitles
 # Private: thousands of generated inputs test these functions, and the command would decode a video for each, or
 # start the worker processes of the demo.
 from mediatensor._engine.common.display import pcm16
-from mediatensor._engine.common.messages import subrip, text_lines
+from mediatensor._engine.common.messages import clock, subrip, text_lines
 from mediatensor._engine.pyav.encoding import write_test_pattern
 from mediatensor.cli import _text, main
 from mediatensor.cli._arguments import grid_times, page_ranges, time_in_seconds
@@ -68,12 +68,12 @@ KEY_FRAME_COLOUR = (255, 184, 46)
 
 @given(st.floats(min_value=-1e6, max_value=1e6))
 def test_clock_reads_back_to_the_millisecond(value: float) -> None:
-    assert time_in_seconds(_text.clock(value)) == pytest.approx(value, abs=0.0005 + 1e-9)
+    assert time_in_seconds(clock(value)) == pytest.approx(value, abs=0.0005 + 1e-9)
 
 
 @given(st.integers(min_value=0, max_value=10**9))
 def test_clock_has_no_sixtieth_second(milliseconds: int) -> None:
-    *_, minutes, seconds = _text.clock(milliseconds / 1000).split(":")
+    *_, minutes, seconds = clock(milliseconds / 1000).split(":")
     assert int(minutes) < 60 or milliseconds < 3_600_000
     assert float(seconds) < 60
     assert len(seconds) == len("00.000")

@@ -15,7 +15,7 @@ import torch.utils.data
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from .._engine.common.messages import clock, counted
+from .._engine.common.messages import counted, duration, timestamp
 from .._engine.pyav.encoding import write_test_pattern
 from .._engine.sources.output_files import check_outputs, write_file, writing
 from ..decoders import VideoDecoder
@@ -81,7 +81,7 @@ _MARGIN, _LINE_STEP = 40, 70
 
 
 def row(call: str, result: str, elapsed_seconds: float) -> str:
-    return f"  {call:<42} {result:<38} {_text.duration(elapsed_seconds):>8}"
+    return f"  {call:<42} {result:<38} {duration(elapsed_seconds):>8}"
 
 
 def measure_time(function: Callable[[], T]) -> tuple[T, float]:
@@ -127,7 +127,7 @@ def _check_frame(predictor: Any, file: str, folder: Path) -> tuple[bool, str]:
         frame = decoder.get_frame_at(number)
     document, elapsed = measure_time(lambda: predictor([frame.data]))
     words = _words(document)
-    shown = [clock(round(frame.pts_seconds * 1000), "."), str(number)]
+    shown = [timestamp(round(frame.pts_seconds * 1000), "."), str(number)]
     found = [word.value for word in words]
     emit(row(f"predictor([decoder[{number}]])", _text.shorten(" ".join(found), 38), elapsed))
     write_picture(folder / "frame-read.png", _overlay(document))
@@ -195,7 +195,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file is None:
         args.output.mkdir(parents=True, exist_ok=True)
         _, elapsed = measure_time(lambda: _write_pattern(Path(file)))
-        emit_lines([f"made {file} in {_text.duration(elapsed)}: H.264 with B-frames", ""])
+        emit_lines([f"made {file} in {duration(elapsed)}: H.264 with B-frames", ""])
     with _show_access(file) as decoder:
         checks = [_check_linear(file), _check_pickle(decoder), _check_loader(file)]
     if args.file is None:

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from .._engine.common.devices import checked_device
 from .._engine.common.locks import cached_property
-from .._engine.common.messages import counted, json_bytes
+from .._engine.common.messages import clock, counted, json_bytes
 from .._engine.images.formats import NUM_SNIFFED_BYTES, sniff
 from .._engine.sources.source import remote_version
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
-from . import _text
 from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges, grid_frames
 from ._console import STANDARD, StopError, emit, emit_error, error_text, output_stems, shown_name, unexpected_error
 
@@ -382,7 +381,7 @@ def export_document(
     match kind:
         case "txt" if times:
             shown = [(times[page.page_idx], page.render(layout=keep_look)) for page in document.pages]
-            return "\n\n".join(f"[{_text.clock(seconds)}]\n{text}".rstrip() for seconds, text in shown) + "\n"
+            return "\n\n".join(f"[{clock(seconds)}]\n{text}".rstrip() for seconds, text in shown) + "\n"
         case "txt":
             return f"{document.render(layout=keep_look)}\n"
         case "json":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
 
-from .._engine.common.messages import counted
+from .._engine.common.messages import clock, counted
 from ..decoders import Chapter
 from ..decoders._media_info import AudioInfo, FileInfo, StreamSummary, SubtitleInfo, VideoInfo, collect
 from . import _text
@@ -132,7 +132,7 @@ def _subtitle_rows(subtitles: SubtitleInfo) -> list[tuple[str, str]]:
 
 def _chapter_rows(chapters: Sequence[Chapter]) -> list[tuple[str, ...]]:
     shown = [
-        (_text.clock(chapter.start_seconds), _text.clock(chapter.end_seconds), _clean(chapter.title or ""))
+        (clock(chapter.start_seconds), clock(chapter.end_seconds), _clean(chapter.title or ""))
         for chapter in chapters[:_NUM_CHAPTERS_SHOWN]
     ]
     return shown + _rest(len(chapters) - len(shown))

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .._engine.common.messages import counted
+from .._engine.common.messages import clock, counted
 from .._engine.sources.output_files import check_outputs
 from ..datasets._sources.manifests import csv_of_rows, write_rows
 from ..decoders import AudioDecoder, VideoDecoder
 from ..errors import InvalidArgumentError
 from ..samplers import find_scenes, speech_segments
-from . import _text
 from ._console import STANDARD, check_manifest, emit, emit_bytes, emit_error, emit_json, for_each_file, shown_name
 from ._sheet import Mark, sheet_outputs, write_marked_sheet
 
@@ -123,7 +122,7 @@ def _find_speech(path: str, args: argparse.Namespace) -> list[_Segment]:
 
 
 def _clock_range(start: float, end: float) -> str:
-    return f"{_text.clock(start)} to {_text.clock(end)}"
+    return f"{clock(start)} to {clock(end)}"
 
 
 def _check_rows_output(output: Path | None, files: Sequence[str], *, overwrite: bool, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from .._engine.common.checks import TIME_TOLERANCE
-from .._engine.common.messages import counted, progress
+from .._engine.common.messages import clock, counted, progress
 from .._engine.sources.output_files import check_outputs
 from ..decoders import VideoDecoder
 from ..decoders._media_info import display_size
@@ -196,7 +196,7 @@ def _draw_tile(sheet: Image.Image, draw: ImageDraw.ImageDraw, tile: Tile, grid: 
         _draw_diamond(draw, left + 5, baseline - 5)
         text_left += _MARK_WIDTH
     font = _font(_TEXT_SIZE)
-    time = _text.clock(tile.pts_seconds)
+    time = clock(tile.pts_seconds)
     draw.text((right, baseline), time, font=font, fill=_BRIGHT, anchor="rs")
     number = f"#{tile.index}"
     # In narrow tiles, only the time is shown.
@@ -363,7 +363,7 @@ def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: 
     begin, end = max(begin, index.begin_seconds), min(end, index.end_seconds)
     chosen = choose_frames(index.pts_seconds.tolist(), begin, end, options.num_frames)
     is_whole = (begin, end) == (index.begin_seconds, index.end_seconds)
-    span = [] if is_whole else [f"from {_text.clock(begin)} to {_text.clock(end)}"]
+    span = [] if is_whole else [f"from {clock(begin)} to {clock(end)}"]
     return _draw_frames(decoder, title, chosen, options, side_limit, span), len(chosen)
 
 

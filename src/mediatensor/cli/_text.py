@@ -29,30 +29,6 @@ def seconds(value: float | None) -> str:
     return f"{decimal(value)} s" if value == 0 or abs(value) >= 0.001 else f"{value:.3g} s"
 
 
-def duration(value: float) -> str:
-    """Format a duration with about three digits, in milliseconds or seconds.
-
-    >>> duration(0.00042), duration(0.0123), duration(3.14159)
-    ('0.42 ms', '12.3 ms', '3.14 s')
-    """
-    return f"{value:.3g} s" if value >= 0.9995 else f"{value * 1000:.3g} ms"
-
-
-def clock(value: float) -> str:
-    """Format a time in seconds as ``m:ss.mmm`` or, if it is an hour or more, as ``h:mm:ss.mmm``.
-
-    >>> clock(9.8675), clock(3723.5), clock(-0.04), clock(59.9996)
-    ('0:09.868', '1:02:03.500', '-0:00.040', '1:00.000')
-    """
-    # Round to milliseconds before splitting. Rounding the seconds afterwards could print 0:60.000.
-    milliseconds = round(abs(value) * 1000)
-    sign = "-" if value < 0 and milliseconds else ""
-    minutes, milliseconds = divmod(milliseconds, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    rest = f"{milliseconds // 1000:02d}.{milliseconds % 1000:03d}"
-    return f"{sign}{hours}:{minutes:02d}:{rest}" if hours else f"{sign}{minutes}:{rest}"
-
-
 def _with_prefix(value: float, unit: str) -> str:
     for prefix in ("", "k", "M", "G"):
         if abs(value) < 999.5:

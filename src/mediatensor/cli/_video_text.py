@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._engine.common.messages import counted
+from .._engine.common.messages import clock, counted
 from ..decoders import VideoDecoder
 from ..errors import InvalidArgumentError
 from . import _text
@@ -210,7 +210,7 @@ def _print_hit(track: TextTrack, alternative: str | None, file: str, is_json: bo
     text = " / ".join(track.text.split("\n"))
     if alternative is not None:
         text += f" (or: {' / '.join(alternative.split(chr(10)))})"
-    emit(f"{file}  {_text.clock(track.start_seconds)}  {place_of(track)}  {track.kind}  {_text.one_line(text)}")
+    emit(f"{file}  {clock(track.start_seconds)}  {place_of(track)}  {track.kind}  {_text.one_line(text)}")
 
 
 def _is_stored_reading(file: str) -> bool:

@@ -121,6 +121,29 @@ def seconds_from_text(text: str) -> float:
     return sign * value
 
 
+def clock(seconds: float, digits: int = 3) -> str:
+    """Format a time in seconds as ``m:ss`` or, if it is an hour or more, as ``h:mm:ss``, with ``digits`` decimals.
+
+    >>> clock(9.8675), clock(3723.5), clock(-0.04), clock(59.9996), clock(75, 0)
+    ('0:09.868', '1:02:03.500', '-0:00.040', '1:00.000', '1:15')
+    """
+    # Round before splitting. Rounding the seconds afterwards could print 0:60.000.
+    units = round(abs(seconds) * 10**digits)
+    whole, part = divmod(units, 10**digits)
+    minutes, hours = whole // 60 % 60, whole // 3600
+    text = f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+    return ("-" if seconds < 0 and units else "") + text + (f".{part:0{digits}d}" if digits else "")
+
+
+def duration(seconds: float) -> str:
+    """Format a duration with about three digits, in milliseconds or seconds.
+
+    >>> duration(0.00042), duration(0.0123), duration(3.14159)
+    ('0.42 ms', '12.3 ms', '3.14 s')
+    """
+    return f"{seconds:.3g} s" if seconds >= 0.9995 else f"{seconds * 1000:.3g} ms"
+
+
 # A zero-width character that forbids a line break. In text that looks like markup, it stops players from reading it as
 # markup. FFmpeg writes it into ASS for this purpose.
 WORD_JOINER = "\u2060"
@@ -148,7 +171,7 @@ def subrip(cues: Iterable[tuple[int, int, Sequence[str]]]) -> str:
     for start, end, lines in cues:
         if lines:
             text = _MARKUP.sub(lambda match: match[0] + WORD_JOINER, "\n".join(lines))
-            parts.append(f"{len(parts) + 1}\n{clock(start, ',')} --> {clock(end, ',')}\n{text}\n")
+            parts.append(f"{len(parts) + 1}\n{timestamp(start, ',')} --> {timestamp(end, ',')}\n{text}\n")
     return "\n".join(parts)
 
 
@@ -158,7 +181,7 @@ def text_lines(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def clock(milliseconds: int, point: str) -> str:
+def timestamp(milliseconds: int, point: str) -> str:
     """Format a time as ``hh:mm:ss`` and milliseconds. ``point`` is the separator between seconds and milliseconds."""
     seconds, milliseconds = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{milliseconds:03d}"

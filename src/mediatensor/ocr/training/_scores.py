@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..._engine.common.messages import counted, json_bytes
+from ..._engine.common.messages import counted, duration, json_bytes
 from ..._engine.sources.output_files import write_file
 from ...datasets import Failure
 from ..utils import hmean
@@ -173,8 +173,8 @@ class Evaluation:
     def _shared_rows(self, noun: str) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
         if self.latency is not None:
-            low, high = _duration(self.latency.low_seconds), _duration(self.latency.high_seconds)
-            typical = _duration(self.latency.median_seconds)
+            low, high = duration(self.latency.low_seconds), duration(self.latency.high_seconds)
+            typical = duration(self.latency.median_seconds)
             rows.append((f"time a {noun}", typical, f"median; nine in ten from {low} to {high}"))
         rows.append(("rows that failed", str(len(self.failures)), ""))
         return rows
@@ -469,10 +469,6 @@ def _visible_form(character: str) -> str:
     if unicodedata.combining(character):
         return f"\u25cc{character}"
     return character if character.isprintable() else f"U+{ord(character):04X}"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 0.9995 else f"{1000 * seconds:.3g} ms"
 
 
 def _percent(share: float | None) -> str:

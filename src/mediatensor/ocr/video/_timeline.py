@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
+from ..._engine.common.messages import clock
 from ..io import Page
 from ..utils._drawing import as_picture, font_for
 from .tracks import Slide, TextKind, TextTrack
 
-__all__ = ["clock", "draw_slides", "draw_timeline"]
+__all__ = ["draw_slides", "draw_timeline"]
 
 _MARGIN, _GAP = 20, 12
 _TEXT_SIZE, _TITLE_SIZE = 14, 18
@@ -35,15 +36,6 @@ _LANES: dict[TextKind, tuple[str, tuple[int, int, int]]] = {
     "scene": ("scene", (47, 125, 79)),
     "slide": ("slides", (125, 79, 160)),
 }
-
-
-def clock(seconds: float, digits: int = 0) -> str:
-    """Format a time as 1:15, or as 1:02:03 if it has hours. ``digits`` is the number of decimals of the seconds."""
-    units = round(abs(seconds) * 10**digits)
-    whole, part = divmod(units, 10**digits)
-    minutes, hours = whole // 60 % 60, whole // 3600
-    text = f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
-    return ("-" if seconds < 0 and units else "") + text + (f".{part:0{digits}d}" if digits else "")
 
 
 def draw_timeline(tracks: Sequence[TextTrack], title: str, start: float, stop: float, width: int) -> Image.Image:
@@ -107,7 +99,7 @@ def draw_slides(slides: Sequence[Slide], num_columns: int, tile_width: int) -> I
         sheet.paste(tile, (left, top))
         draw.rectangle((left, top, left + tile.width - 1, top + tile.height - 1), outline=_GRID)
         middle = top + tile.height + _CAPTION_HEIGHT / 2
-        times = f"{clock(slide.start_seconds)} to {clock(slide.end_seconds)}"
+        times = f"{clock(slide.start_seconds, 0)} to {clock(slide.end_seconds, 0)}"
         _write(draw, f"{slide.number}", (left, middle), tile_width / 4, _TEXT_SIZE, _INK)
         draw.text((left + tile_width, middle), times, font=font_for(times, _TEXT_SIZE), fill=_MUTED, anchor="rm")
     return sheet

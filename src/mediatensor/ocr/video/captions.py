@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any, Literal, SupportsIndex, get_args, overload
 
 from ..._engine.common.checks import MAX_INT, path_text, shown, whole_number
-from ..._engine.common.messages import WORD_JOINER, clock, subrip, text_lines
+from ..._engine.common.messages import WORD_JOINER, subrip, text_lines, timestamp
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError
 from .tracks import Box, TextKind, TextTrack, check_seconds, in_order
@@ -238,7 +238,7 @@ def _render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str
     parts = ["WEBVTT\n"]
     for lines, start, end, track in _timed_lines([_split_roll_up(track)[0] for track in tracks], 1000, offset_seconds):
         text = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
-        parts.append(f"{clock(start, '.')} --> {clock(end, '.')}{_vtt_place(track)}\n{text}\n")
+        parts.append(f"{timestamp(start, '.')} --> {timestamp(end, '.')}{_vtt_place(track)}\n{text}\n")
     return "\n".join(parts)
 
 

@@ -18,12 +18,12 @@ from PIL import Image
 
 from ..._engine.common.checks import MAX_INT, path_text, shown, whole_number
 from ..._engine.common.display import png_of, show_picture
-from ..._engine.common.messages import json_bytes
+from ..._engine.common.messages import clock, json_bytes
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
 from ._redaction import redact_video
-from ._timeline import clock, draw_slides, draw_timeline
+from ._timeline import draw_slides, draw_timeline
 from .captions import Captions, SubtitleFormat, check_tracks, format_of
 from .tracks import Alternative, Box, Place, Slide, TextKind, TextTrack, TrackLine, check_kind, check_seconds
 
@@ -362,7 +362,7 @@ class VideoReading:
     def _markdown(self) -> str:
         return (
             "\n\n---\n\n".join(
-                f"*Slide {slide.number}, {clock(slide.start_seconds)} to {clock(slide.end_seconds)}*\n\n"
+                f"*Slide {slide.number}, {clock(slide.start_seconds, 0)} to {clock(slide.end_seconds, 0)}*\n\n"
                 f"{slide.page.export_as_markdown()}".rstrip()
                 for slide in self.slides
             )
