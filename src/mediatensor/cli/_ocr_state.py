@@ -53,8 +53,7 @@ def source_key(task: Task, path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             state = [hashlib.file_digest(file, "sha256").hexdigest()]
     elif os.path.exists(source):
-        status = os.stat(source)
-        source, state = os.path.abspath(source), [status.st_size, status.st_mtime_ns]
+        source, state = os.path.abspath(source), _file_state(Path(source))
     elif task.remote_version is not None:
         state = [task.remote_version]
     return {"source": source, "state": state}

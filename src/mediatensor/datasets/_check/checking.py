@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 from ..._engine.common.checks import check_choice, items_of, path_text, whole_number
 from ..._engine.common.messages import progress
 from ..._engine.sources.output_files import write_error
-from ..._engine.sources.source import make_source, remote_version
+from ..._engine.sources.source import make_source, remote_version, stamp_of
 from ...errors import InvalidArgumentError, MediaTensorError, ReadError
 from .._sources.dispatch import as_items, item_alone, place_of
 from .._sources.items import Item, MediaKind
@@ -215,11 +215,10 @@ def _key(item: Item, kind: str, decode: bool, episodes: Sequence[EpisodeTimes]) 
     path = path if "://" in path else os.path.abspath(path)
     is_file = isinstance(item.source, (str, os.PathLike))
     text = path if is_file else f"{path} {sorted(place.items())}"
-    try:
-        status = os.stat(path[5:] if path[:5].lower() == "file:" else path)  # FFmpeg takes the rest as it is
-    except (OSError, ValueError):
+    stamp = stamp_of(path[5:] if path[:5].lower() == "file:" else path)  # FFmpeg takes the rest as it is
+    if stamp is None:
         return f"{text} {asked}", path if "://" in path else None
-    return f"{text} {status.st_size} {status.st_mtime_ns} {asked}", None
+    return f"{text} {stamp[1]} {stamp[0]} {asked}", None
 
 
 def _versions_of(url_of: Mapping[str, str]) -> dict[str, str]:
