@@ -120,15 +120,8 @@ class DocumentBuilder(BuilderSettings):
     ['Hello world', 'again']
 
     Args:
-        resolve_lines: Whether to group words into lines; otherwise all words of a page form one line.
-        resolve_blocks: Whether to group lines into blocks; otherwise all lines of a page form one block.
-        paragraph_break: Two words of a row are in different lines if the gap between them is at least this share of the
-            page's width.
-        export_as_straight_boxes: Whether to replace rotated boxes with the axis-aligned boxes that enclose them.
-        keep_reading_order: Whether to put the blocks, lines and words of each page into reading order. If it is true,
-            blocks are paragraphs or rows of table cells, regardless of ``resolve_blocks``.
-        line_break: If ``resolve_blocks`` is true, the widest gap allowed between two lines of a block, as a multiple of
-            the line height.
+        resolve_lines, resolve_blocks, paragraph_break, export_as_straight_boxes, keep_reading_order, line_break: As for
+            `ocr_predictor`.
 
     Raises:
         InvalidArgumentError: if ``paragraph_break`` or ``line_break`` is negative or not a number.

@@ -16,11 +16,8 @@ __all__ = ["KIEPredictor"]
 class KIEPredictor(TextPredictor):
     """Detects text of several classes, such as dates and totals, and recognises it; created by `kie_predictor`.
 
-    Args:
-        det_predictor: Detects the text of each class for which its model was trained.
-        reco_predictor: Recognises the text.
-        line_classifier: Detects upside-down lines; required unless ``assume_straight_pages`` is true.
-        **kwargs: Further options of `OCRPredictor`.
+    The arguments are those of `OCRPredictor`. The detection predictor finds the classes for which its model was
+    trained.
     """
 
     builder_type: ClassVar = KIEDocumentBuilder

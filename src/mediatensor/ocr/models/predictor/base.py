@@ -101,12 +101,9 @@ SMALLEST_SKEW = 0.5  # pages turned by a smaller angle, in degrees, are not stra
 class TextPredictor(nn.Module):
     """Base class of predictors that detect and recognise text, page by page.
 
-    All arguments that are not listed here are the same as for `ocr_predictor`.
+    All arguments that are not listed here are the same as for `OCRPredictor` and `ocr_predictor`.
 
     Args:
-        det_predictor: Detects words or lines of text on pages.
-        reco_predictor: Recognises the text in crops of words or lines.
-        line_classifier: Detects upside-down lines; required unless ``assume_straight_pages`` is true.
         layout_predictor: A network that finds the regions of pages; if None, rules find them.
         table_predictor: A network that finds the cells of the tables found by ``layout_predictor``; if None, rules find
             them.
