@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import hostile_references as hostile
@@ -296,7 +297,7 @@ def test_hostile_uploads(server: Server, name: str) -> None:
         assert for_programmers not in answer.body.decode()
 
 
-def test_what_cannot_be_read_is_said_in_plain_words(server: Server) -> None:
+def test_what_cannot_be_read_is_said_in_plain_words(server: Server, clip: Path) -> None:
     for path in ("/probe", "/video/frames", "/video/text", "/jobs"):
         answer = server.post(path, b"<!DOCTYPE html><p>" * 30, "page.html")
         if path == "/jobs":
@@ -314,6 +315,21 @@ def test_what_cannot_be_read_is_said_in_plain_words(server: Server) -> None:
     told = server.post("/ocr", PDF, languages="klingon").json["error"]["message"]
     assert told.startswith("languages=klingon: there are afrikaans, ")
     assert ", german, " in told
+    assert server.post("/video/text", clip.read_bytes(), languages="klingon").json["error"]["message"] == told
+    for name in ("russian", "vietnamese"):  # which are read without the option
+        told = server.post("/ocr", PDF, languages=f"german,{name}").json["error"]["message"]
+        assert f"the recogniser lacks letters of {name}. Leave languages out" in told
+    assert server.post("/ocr", PDF, languages="german,simplified_chinese", answer="text", pages="2").body == b"second\n"
+
+
+@pytest.mark.parametrize("name", ["PageOptions", "JobOptions"])
+def test_default_requests_use_the_models_loaded_at_the_start(name: str) -> None:
+    from mediatensor.serve import _schemas, _service
+
+    _work.warm_up(torch.get_num_threads(), _service._WARM)
+    num_loaded = _work._load_reader.cache_info().misses
+    _work.page_reader(getattr(_schemas, name)().model_dump())
+    assert _work._load_reader.cache_info().misses == num_loaded
 
 
 def test_events_tell_how_a_job_ended_however_soon_it_ends(server: Server) -> None:

@@ -199,23 +199,21 @@ def _open_path(path: str, dpi: float, password: str | None) -> Pages:
 
 def page_reader(options: Options) -> OCRPredictor:
     """Return an OCR predictor for these options. The most recently used predictors stay loaded."""
-    given = {name: options.get(name) for name in _READER_OPTIONS}
-    given["languages"] = tuple(given["languages"] or ())
+    # Options that are missing, false or empty mean the same, so that requests use the predictors of `warm_up`.
+    given = {name: options.get(name) or None for name in _READER_OPTIONS}
     return _load_reader(tuple(given.items()))
 
 
 @functools.lru_cache(maxsize=_MAX_READERS)
 def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
     from ..ocr import ocr_predictor
-    from ..ocr.datasets import VOCABS
+    from ..ocr.models.zoo import vocab_of_languages
 
     options = dict(key)
     more: dict[str, Any] = {}
     if options["languages"]:
-        if unknown := sorted(set(options["languages"]) - set(VOCABS)):
-            raise InvalidArgumentError(f"languages={','.join(unknown)}: there are {', '.join(sorted(VOCABS))}.")
-        # The vocabulary needs a space, which separates words.
-        more["vocab"] = "".join(dict.fromkeys("".join(VOCABS[name] for name in options["languages"]))) + " "
+        _check_languages(options["languages"])
+        more["vocab"] = vocab_of_languages(options["languages"], page_reader({}).reco_predictor.model.vocab)
     return ocr_predictor(
         pretrained=True,
         assume_straight_pages=not options["rotated"],
@@ -227,6 +225,13 @@ def _load_reader(key: tuple[tuple[str, Any], ...]) -> OCRPredictor:
         text_layer=bool(options["text_layer"]),
         **more,
     )
+
+
+def _check_languages(languages: Sequence[str]) -> None:
+    from ..ocr.datasets import VOCABS
+
+    if unknown := sorted(set(languages) - set(VOCABS)):
+        raise InvalidArgumentError(f"languages={','.join(unknown)}: there are {', '.join(sorted(VOCABS))}.")
 
 
 def write_document(
@@ -513,6 +518,7 @@ class _Progress:
 def _video_reader(languages: tuple[str, ...], region: tuple[float, ...] | None) -> Any:
     from ..ocr import video_text_predictor
 
+    _check_languages(languages)
     return video_text_predictor(pretrained=True, languages=languages or None, region=region)
 
 
