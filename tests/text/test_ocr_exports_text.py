@@ -187,6 +187,7 @@ def test_markdown_is_escaped(text: str, expected: str) -> None:
         ("a|b {c} <<d>>", "a&#124;b &#123;c&#125; &#60;&#60;d&#62;&#62;"),
         ("key:: value", "key:&#58; value"),
         ("&lt; R&D", "&#38;lt; R&D"),
+        ("(A) (C) (TM)", "(A) &#40;C) &#40;TM)"),
     ],
 )
 def test_asciidoc_is_escaped(text: str, expected: str) -> None:

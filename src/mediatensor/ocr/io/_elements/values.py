@@ -20,7 +20,7 @@ _DIGITS = re.compile(
     r"(?:(?P<mark>[.,])(?P<decimals>\d+))?"
 )
 _QUANTITY = re.compile(
-    rf"(?P<before>\(?(?P<sign>[{MINUS}+])?\s?(?P<currency>{CURRENCY})?\s?(?:(?<=[^\s{MINUS}+])[{MINUS}])?)"
+    rf"(?P<before>\(?(?P<sign>[{MINUS}+])?\s?(?P<currency>{CURRENCY})?\s?(?(currency)[{MINUS}]?))"
     rf"(?P<digits>{_DIGITS.pattern})"
     rf"(?P<after>(?P<percent>\s?%)?(?:\s?(?P<unit>{CURRENCY}))?(?P<trailing>\s?[{MINUS}])?\)?)",
     re.IGNORECASE,

@@ -106,7 +106,9 @@ class AsciiDocExporter(TextFormat):
     def escape_text(self, text: str) -> str:
         """Return the text with a character reference for each special character of AsciiDoc."""
         text = _ENTITY.sub("&#38;", one_line(text)).replace("::", ":&#58;")
-        return re.sub(r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)", lambda match: f"&#{ord(match[0])};", text)
+        # AsciiDoc replaces "(C)", "(R)" and "(TM)" by signs.
+        special = r"[\\`*_^~|+{}<>\[\]]|#(?!\d+;)|\((?=(?:C|R|TM)\))"
+        return re.sub(special, lambda match: f"&#{ord(match[0])};", text)
 
     def finalize_line(self, line: str) -> str:
         """Return the line. If it starts like a list, block or comment, put the invisible ``{empty}`` before it."""
