@@ -234,7 +234,7 @@ AMOUNTS = [
     ("RM3.00", "3.00"), ("$ 8.20", "8.20"), ("-5,00", "-5.00"), ("(12.00)", "-12.00"), ("12.00-", "-12.00"),
     ("1.234.567", "1234567"), ("12,5", "12.5"), ("1,000", "1000"), ("Rs. 500", "500"),
     ("\u20135,00 €", "-5.00"), ("CHF 25.-", "25"), ("25:-", "25"), ("$.50", "0.50"), ("Fr.50", "50"),
-    ("0.125", "0.125"), ("1234.567", "1234.567"),
+    ("0.125", "0.125"), ("1234.567", "1234.567"), ("₹1,00,000.50", "100000.50"),
 ]  # fmt: skip
 
 
@@ -243,9 +243,10 @@ def test_amounts_are_parsed(printed: str, meant: str) -> None:
     assert parse_value("amount", printed) == Decimal(meant)
 
 
-def test_amount_keeps_an_en_dash_as_its_sign() -> None:
+@pytest.mark.parametrize("printed", ["\u20135,00 €", "₹1,00,000.00", "Rs. 12,34,567"])
+def test_amounts_are_extracted_as_printed(printed: str) -> None:
     rule = FieldRule("total", ("Total",), "amount")
-    assert [field.value for field in extract_fields(page_of("Total: \u20135,00 €"), rule)] == ["\u20135,00 €"]
+    assert [field.value for field in extract_fields(page_of(f"Total: {printed}"), rule)] == [printed]
 
 
 DATES = [

@@ -23,7 +23,8 @@ _SIGN = r"(?:[$€£¥₹] ?)"
 CURRENCY = r"(?:RM|MYR|US\$|S\$|A\$|C\$|\$|€|£|¥|₹|USD|EUR|GBP|CHF|CAD|AUD|SGD|INR|JPY|Rs\.?|kr\.?|R\$)"
 # Characters that are printed as a minus sign, for a regular expression's set.
 MINUS = "\\-\u2013\u2212"
-_GROUPED = r"\d{1,3}(?:[.,'\u2019 \u00a0]\d{3}){1,4}"
+# Groups of three digits; or, as in India, of two digits and at the end of three.
+_GROUPED = r"(?:\d{1,3}(?:[.,'\u2019 \u00a0]\d{3}){1,4}|\d{1,2}(?:,\d{2}){1,3},\d{3})"
 _MONTHS = (
     "jan janv januar january janvier enero ene gennaio gen janeiro januari jaenner janner",
     "feb fev febr fevr februar february fevrier febrero febbraio fevereiro februari",
