@@ -21,8 +21,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +33,7 @@ from mediatensor.cli._demo import draw_page
 from ..shared.machine import machine_stamp, package_versions
 from ..shared.options import add_output, make_parser
 from ..shared.reports import fact_list, markdown_table, write_report
+from ..shared.workers import running_service
 
 _NUM_WORKERS = 2
 _PAGE_HEIGHT = 240
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         half = (options.pages + 1) // 2
         one, expected = _bare("predictor, 1 process", page, 1, half)
         two, _ = _bare("predictor, 2 processes", page, _NUM_WORKERS, half)
-        with _serving(Path(folder)) as port:
+        with running_service(folder, "--jobs", str(_NUM_WORKERS), environment={"OMP_NUM_THREADS": "1"}) as (port, _):
             service = _Clients(port, page.read_bytes(), expected, deadline)
             service.ask(_NUM_WORKERS, _WARM_UP)
             for num_clients in (1, 2, options.clients):
@@ -179,24 +179,6 @@ def _bare(name: str, page: Path, num_processes: int, num_pages: int) -> tuple[Lo
 
 
 # The service
-
-
-@contextmanager
-def _serving(folder: Path) -> Iterator[int]:
-    command = [sys.executable, "-m", "mediatensor", "serve", "--port", "0", "--jobs", str(_NUM_WORKERS)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [*command, "--folder", str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
-        finally:
-            process.terminate()
 
 
 class _Clients:

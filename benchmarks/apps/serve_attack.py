@@ -14,8 +14,6 @@ import http.client
 import io
 import json
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageDraw
+
+from ..shared.workers import running_service
 
 ATTACKER, CLIENT = "127.0.0.2", "127.0.0.3"
 _BOUNDARY = "-" * 20
@@ -196,15 +196,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="length of the attack (default 10)")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "mediatensor", "serve", "--port", "0", "--folder", folder]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            try:
-                assert process.stdout is not None
-                port = int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
-                outcome = attack(port, process.pid, Path(folder), 60 * args.minutes, 1 << 30)
-            finally:
-                process.terminate()
+    with tempfile.TemporaryDirectory() as folder, running_service(folder) as (port, pid):
+        outcome = attack(port, pid, Path(folder), 60 * args.minutes, 1 << 30)
     print(json.dumps(asdict(outcome), indent=1))
 
 

@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -133,6 +133,26 @@ class WorkerProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def running_service(
+    folder: str, *options: str, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Run ``mediatensor serve`` with its files in a folder, and yield its port and its process id.
+
+    ``environment`` has variables in addition to the inherited ones.
+    """
+    command = [sys.executable, "-m", "mediatensor", "serve", "--port", "0", "--folder", folder, *options]
+    environment = {**os.environ, **(environment or {})}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline().rstrip("/\n").rpartition(":")[2]), process.pid
+        finally:
+            process.terminate()
 
 
 def serve(worker: Any) -> None:
