@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -71,12 +72,22 @@ def test_writes_that_take_a_part_or_return_nothing() -> None:
         def seek(self, offset: int, whence: int = 0) -> None:
             self.file.seek(offset, whence)
 
+    class OfNumPy(Silent):
+        def write(self, data: bytes) -> Any:
+            return np.int64(self.file.write(data[:1000]))
+
+        def seek(self, offset: int, whence: int = 0) -> Any:
+            return np.int64(self.file.seek(offset, whence))
+
     encoder = VideoEncoder(FRAMES, frame_rate=25)
     expected = bytes(encoder.to_tensor("mp4", codec="mpeg4").numpy())
-    part, silent = Part(), Silent()
+    part, silent, of_numpy = Part(), Silent(), OfNumPy()
+    of_numpy.file.write(b"before")
     encoder.to_file_like(part, "mp4", codec="mpeg4")
     encoder.to_file_like(silent, "mp4", codec="mpeg4")
+    encoder.to_file_like(of_numpy, "mp4", codec="mpeg4")
     assert part.getvalue() == silent.file.getvalue() == expected
+    assert of_numpy.file.getvalue() == b"before" + expected
 
 
 def test_a_file_object_keeps_its_earlier_bytes() -> None:

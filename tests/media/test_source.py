@@ -121,6 +121,16 @@ def test_the_position_of_an_open_file_does_not_matter(clip: Path, clip_rgb: torc
             assert torch.equal(decoder[i], clip_rgb[i])
 
 
+class NumPyPositions(BareFile):
+    def seek(self, offset: int, whence: int) -> Any:
+        return np.int64(super().seek(offset, whence))
+
+
+def test_positions_can_be_numbers_of_numpy(clip: Path, clip_rgb: torch.Tensor) -> None:
+    decoder = VideoDecoder(NumPyPositions(io.BytesIO(clip.read_bytes())))
+    assert torch.equal(decoder[11], clip_rgb[11])
+
+
 class OverLong(BareFile):
     def read(self, size: int) -> bytes:
         return super().read(size).ljust(size + 1, b"x")

@@ -8,6 +8,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from .._engine.common.checks import is_integer
 from .._engine.sources.output_files import AtomicFile, write_error
 from .._engine.sources.source import FFMPEG_SCHEMES, url_scheme
 from ..errors import InvalidArgumentError, SourceTypeError, WriteError
@@ -244,7 +245,7 @@ def _position(file: Any) -> int:
     if callable(getattr(file, "tell", None)):
         return int(file.tell())
     place = file.seek(0, os.SEEK_CUR)
-    return place if isinstance(place, int) else 0
+    return int(place) if is_integer(place) else 0
 
 
 def _write_all(file: Any, data: bytes) -> None:
@@ -254,7 +255,7 @@ def _write_all(file: Any, data: bytes) -> None:
     """
     while data:
         written = file.write(data)
-        if not isinstance(written, int):
+        if not is_integer(written):
             return
         if not 0 < written <= len(data):
             raise OSError(f"write() of {len(data)} bytes returned {written}")

@@ -152,7 +152,9 @@ class _Encoder:
         order = sorted(range(plain.ndim), key=lambda dim: (plain.stride(dim), plain.shape[dim]), reverse=True)
         if not (dense := plain.permute(order)).is_contiguous():
             order, dense = list(range(plain.ndim)), plain.contiguous()
-        data = memoryview(dense.reshape(-1).view(torch.uint8).numpy().data)
+        # A dimension of length 1 can have any stride, but `view` requires 1.
+        flat = dense.as_strided((dense.numel(),), (1,))
+        data = memoryview(flat.view(torch.uint8).numpy().data)
         return [str(dense.dtype).removeprefix("torch."), list(dense.shape), order, *self._bytes(data)]
 
     def _array(self, array: NDArray[Any]) -> list[Any]:

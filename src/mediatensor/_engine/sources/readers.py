@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...errors import MediaTensorError, ReadError, SourceTypeError
+from ..common.checks import is_integer
 from ..common.interrupts import call_of_user
 from ..common.locks import ForkSafeLock
 
@@ -359,11 +360,11 @@ class FileReader(Reader):
             self._shared.last_reader = None
             self._seek(0, os.SEEK_END)
             size = self._last_seek
-            if not isinstance(size, int) and (tell := getattr(self._shared.file, "tell", None)) is not None:
+            if not is_integer(size) and (tell := getattr(self._shared.file, "tell", None)) is not None:
                 size = self._call("Asking for the position", tell)
-        if not isinstance(size, int):
+        if not is_integer(size):
             raise ReadError(f"seek of {type(self._shared.file).__name__} must return the new position (got {size!r}).")
-        return size
+        return int(size)
 
     def _seek(self, offset: int, whence: int) -> None:
         self._shared.check_open()
