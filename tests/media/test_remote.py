@@ -365,6 +365,7 @@ def store() -> SimpleNamespace:
         cachable = False
 
         def info(self, path: str, **_: Any) -> dict[str, Any]:
+            state.num_infos += 1
             name = self._strip_protocol(path)
             if name not in state.files:
                 raise FileNotFoundError(name)
@@ -380,7 +381,7 @@ def store() -> SimpleNamespace:
         def _open(self, *_: Any, **__: Any) -> Any:
             raise AssertionError("opened, though it serves ranges")
 
-    state = SimpleNamespace(files={}, requests=[], fault=None)
+    state = SimpleNamespace(files={}, requests=[], num_infos=0, fault=None)
     fsspec.register_implementation("counting", CountingFileSystem, clobber=True)
     return state
 
@@ -400,7 +401,9 @@ def test_file_system_faults_are_reported(store: SimpleNamespace, clip: Path) -> 
     with pytest.raises(SourceNotFoundError, match=r"missing\.mp4"):
         VideoDecoder("counting://missing.mp4")
     store.files["clip.mp4"] = random.Random(0).randbytes(600_000)
+    store.num_infos = 0
     reader = _reader("counting://clip.mp4")
+    assert store.num_infos == 1
     store.fault = KeyError("token")
     with pytest.raises(ReadError, match=r"counting://clip.mp4 failed: .*token"):
         reader.read(10)

@@ -18,6 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import IO, Any, NamedTuple
 
 from ...errors import InvalidArgumentError, OpenError, SourceNotFoundError
@@ -397,27 +398,17 @@ def has_ranges(file_system: Any) -> bool:
     return "cat_file" in vars(file_system) or type(file_system).cat_file is not AbstractFileSystem.cat_file
 
 
-def facts_of_version(file_system: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """Return the properties that change when a file changes, such as its size and its ETag, as (name, value) pairs."""
-    facts = file_system.info(path)
+def facts_of_version(facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return those of fsspec's ``facts`` about a file that change when it changes, such as its size and its ETag."""
     return tuple((name, str(facts[name])) for name in _VERSION_FACTS if facts.get(name) is not None)
 
 
 class FsspecRanges:
-    """Fetches byte ranges of one file with fsspec. `has_ranges` must be true for ``file_system``.
-
-    Raises FileNotFoundError if there is no such file, and IsADirectoryError if the path is a directory.
-    """
+    """Fetches byte ranges of one file with fsspec. `has_ranges` must be true for ``file_system``."""
 
     def __init__(self, file_system: Any, path: str) -> None:
         self._file_system = file_system
         self._path = path
-        facts = file_system.info(path)
-        if facts.get("type") == "directory":
-            raise IsADirectoryError("it is a directory; give the URL of a media file")
-        size = facts.get("size")
-        #: Size of the file in bytes; ``None`` if the file system does not know it.
-        self.size: int | None = None if size is None else int(size)
 
     def fetch(self, start: int, stop: int) -> bytes:
         return bytes(self._file_system.cat_file(self._path, start=start, end=stop))

@@ -336,17 +336,18 @@ class FsspecSource(_RemoteSource):
         fsspec = self._import()
         try:
             file_system, path = fsspec.core.url_to_fs(self.url)
-            version = facts_of_version(file_system, path)
+            facts = file_system.info(path)  # a request to the server
+            version = facts_of_version(facts)
             if self._version not in (None, version):
                 raise ReadError(
                     f"{self.url} has changed since it was opened (from {self._version} to {version}); make a new "
                     "decoder."
                 )
             self._version = version
-            if has_ranges(file_system):
-                ranges = FsspecRanges(file_system, path)
-                if ranges.size is not None:
-                    return RangeReader(ranges, ranges.size, self.url)
+            if facts.get("type") == "directory":
+                raise IsADirectoryError("it is a directory; give the URL of a media file")
+            if facts.get("size") is not None and has_ranges(file_system):
+                return RangeReader(FsspecRanges(file_system, path), int(facts["size"]), self.url)
             return FileReader(SharedFile(file_system.open(path, "rb")), close=True, owner=file_system)
         except ReadError:
             raise
