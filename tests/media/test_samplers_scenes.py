@@ -313,6 +313,8 @@ def test_clips_at_scenes_checks_its_arguments(cut_film: tuple[Path, list[Shot]])
         clips_at_scenes(decoder, scenes=[])
     with pytest.raises(InvalidArgumentError, match="from frame 100 to 900 is not within this video of 140 frames"):
         clips_at_scenes(decoder, scenes=[Scene(100, 900, 4.0, 36.0)])
+    with pytest.raises(InvalidArgumentError, match=r"scenes must be a series of Scene objects \(got 5\)"):
+        clips_at_scenes(decoder, scenes=5)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="scenes must be Scene objects"):
         clips_at_scenes(decoder, scenes=[(0, 5)])  # type: ignore[list-item]
     with pytest.raises(InvalidArgumentError, match="'error' policy"):

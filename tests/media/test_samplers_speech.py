@@ -233,6 +233,9 @@ def test_bad_audio_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for wrong in (str(path), path, np.zeros(RATE), torch.zeros(1, RATE), VideoDecoder):
         with pytest.raises(SourceTypeError, match="AudioDecoder"):
             speech_segments(wrong)  # type: ignore[arg-type]
+    whole_numbers = AudioSamples(torch.zeros(1, 100, dtype=torch.int16), 0.0, 0.1, 1000)
+    with pytest.raises(InvalidArgumentError, match=r"must be floats between -1 and 1 \(got torch.int16\)"):
+        speech_segments(whole_numbers)
     with pytest.raises(InvalidArgumentError, match="16000"):
         speech_segments(as_samples(np.zeros(100, np.float32), 4))
     decoder = AudioDecoder(path)

@@ -267,6 +267,7 @@ CALLS: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
     (lambda seconds: distributed.TextReader(every_seconds=seconds), "every_seconds", ["2"]),
     (distributed.clip_rows, "path", [[5]]),
     (backends.get_backend, "backend", [[], "x"]),
+    (lambda name: VideoDecoder(VIDEO_ENCODER.to_tensor("mp4"), decode_backend=name), "decode_backend", [[], "x", 5]),
     (lambda name: decoders.set_cuda_backend(name).__enter__(), "backend", [[]]),
     (lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000), "sample 1 of channel 0", [math.nan]),
     (lambda value: AudioEncoder(torch.tensor([[0.0, value]]), sample_rate=8000), "samples", [-math.inf]),

@@ -407,7 +407,7 @@ def choose_backend(name: str | None, device: torch.device) -> DecodeBackend:
         name = _cuda_backend.get()
     if name is None:
         return _backend_for(device)
-    if name not in _backends and name not in _installed():
+    if not isinstance(name, str) or (name not in _backends and name not in _installed()):
         raise InvalidArgumentError(
             f"Invalid decode_backend ({name!r}). Supported values are {', '.join(available_backends())}, and None for "
             "the default backend of the device."

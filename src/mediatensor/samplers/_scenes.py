@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._engine.common.checks import check_choice, check_frames, finite_number, shown
+from .._engine.common.checks import check_choice, check_frames, finite_number, items_of, shown
 from .._engine.common.messages import progress
 from ..decoders._access import access_to, with_final_index
 from ..errors import InvalidArgumentError, StreamError
@@ -270,7 +270,7 @@ def _plan_at_scenes(
 
 
 def _check_scenes(scenes: Iterable[Scene], num_frames: int) -> list[Scene]:
-    checked = list(scenes)
+    checked = items_of("scenes", scenes, of="Scene objects")
     if not checked:
         raise InvalidArgumentError("scenes is empty. find_scenes(decoder) returns at least one scene of every video.")
     for scene in checked:

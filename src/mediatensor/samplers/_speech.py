@@ -85,7 +85,7 @@ def speech_segments(
     silence. On a terminal, a progress bar is shown if tqdm is installed.
 
     Args:
-        audio: The decoder of the audio, or `AudioSamples` on any device.
+        audio: The decoder of the audio, or `AudioSamples` on any device, which are floats between -1 and 1.
         threshold: Minimum probability of speech, above 0 and below 1.
         min_speech_seconds: Minimum duration of speech. Shorter segments are left out.
         min_pause_seconds: Minimum duration of a pause. Shorter pauses belong to the segment around them.
@@ -97,7 +97,8 @@ def speech_segments(
         speech, the list is empty.
 
     Raises:
-        InvalidArgumentError: if an argument is invalid, or the sample rate of the audio cannot be converted to 16 kHz.
+        InvalidArgumentError: if an argument is invalid, the samples are not floats, or the sample rate of the audio
+            cannot be converted to 16 kHz.
         SourceTypeError: if ``audio`` is neither an `AudioDecoder` nor `AudioSamples`, for example a path.
         WeightsError: if the file with the weights of the network is damaged.
         DecodeError, StreamError, ReadError, ClosedError: if the audio cannot be decoded.
@@ -195,6 +196,11 @@ def _blocks_of_decoder(decoder: AudioDecoder) -> Iterator[tuple[float, Tensor]]:
 
 
 def _blocks_of_samples(samples: AudioSamples) -> Iterator[tuple[float, Tensor]]:
+    if not samples.data.is_floating_point():
+        raise InvalidArgumentError(
+            f"The samples must be floats between -1 and 1 (got {samples.data.dtype}). Convert 16-bit samples with "
+            "samples.data.float() / 32768."
+        )
     mono = samples.data.detach().to("cpu", torch.float32).mean(0)
     if samples.sample_rate != _SAMPLE_RATE and len(mono):
         resampler = Resampler(SampleForm(samples.sample_rate, "mono", 1), _SAMPLE_RATE, 1)
