@@ -359,7 +359,7 @@ class FileReader(Reader):
         with self._shared.lock:
             self._shared.last_reader = None
             self._seek(0, os.SEEK_END)
-            size = self._last_seek
+            size: Any = self._last_seek
             if not is_integer(size) and (tell := getattr(self._shared.file, "tell", None)) is not None:
                 size = self._call("Asking for the position", tell)
         if not is_integer(size):
