@@ -16,9 +16,9 @@ from torch import Tensor
 from ...datasets import MediaDataset, RowKey, Sample, Skipped
 from ...errors import InvalidArgumentError
 from ..models import recognition_predictor
-from ..models._lines.cutting import network_input, padded_width, to_float
+from ..models._lines.cutting import network_input, padded_width
 from ..models._lines.reading import MAX_LINE_WIDTH
-from ..models._networks.preprocessing import Placement
+from ..models._networks.preprocessing import Placement, to_float
 from ..models.recognition import CTCPostProcessor
 from ..models.recognition.ppocr import CtcLineRecognizer
 from ..utils._page_images import resized

@@ -23,6 +23,7 @@ from torch import Tensor
 from ....errors import InvalidArgumentError
 from ...utils._page_images import Matrix, compute_expanded_shape, rotation, translation
 from ...utils.geometry import boxes_around, boxes_to_polygons
+from .._networks.preprocessing import to_float
 from .._networks.transfers import constant, upload
 
 FloatArray = npt.NDArray[np.float64]
@@ -219,11 +220,6 @@ def _plan_cuts(page: Tensor, quads: FloatArray, height: int, max_width: int) -> 
             part, corner = (page, np.zeros(2)) if at_once > 1 else page_part(page, quads[chosen])
             cuts.append(_Cut(chosen, padded, factor, part, spans_of(part, quads[chosen] - corner, targets[chosen])))
     return cuts
-
-
-def to_float(image: Tensor) -> Tensor:
-    """Convert an image to float32 in [0, 1]. Floating-point values are not scaled."""
-    return image.float() / 255 if image.dtype == torch.uint8 else image.float()
 
 
 def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], like: Tensor) -> Tensor:

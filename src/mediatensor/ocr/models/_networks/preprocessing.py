@@ -259,7 +259,7 @@ class PageBatch:
         return masks
 
 
-def _unit_floats(picture: Tensor) -> Tensor:
+def to_float(picture: Tensor) -> Tensor:
     """Convert a picture to float32 in [0, 1]. Floating-point values are not scaled."""
     return picture.float() / 255 if picture.dtype == torch.uint8 else picture.float()
 
@@ -267,7 +267,7 @@ def _unit_floats(picture: Tensor) -> Tensor:
 def _stacked(pictures: Sequence[Tensor]) -> Tensor:
     """Stack pictures of the same size. If some are uint8 and others floats, all become floats in [0, 1]."""
     has_one_dtype = len({picture.dtype for picture in pictures}) == 1
-    return torch.stack(list(pictures if has_one_dtype else map(_unit_floats, pictures)))
+    return torch.stack(list(pictures if has_one_dtype else map(to_float, pictures)))
 
 
 def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype) -> Tensor:
@@ -389,7 +389,7 @@ class PreProcessor(nn.Module):
         """
         (image,) = as_images([x])
         picture = self._letterbox().fit(image)
-        sample = _unit_floats(picture)
+        sample = to_float(picture)
         return (sample, self._letterbox().padding_mask(image)) if self.resize.return_padding_mask else sample
 
     def batch_inputs(
@@ -581,7 +581,7 @@ def part_of_page(
         for low, high in ((box[1], box[3]), (box[0], box[2]))
     )
     picture = resized(page[:, y0:y1, x0:x1], (height, width))
-    picture = ((_unit_floats(picture) - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
+    picture = ((to_float(picture) - levels[0]) / (levels[1] - levels[0])).clamp(0, 1)
     return normalize_pixels(picture[None], preprocessor.mean, preprocessor.std, dtype)
 
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from ....errors import InvalidArgumentError
 from ...utils._page_images import resized
-from .._lines.cutting import LineBatch, padded_width, to_float
+from .._lines.cutting import LineBatch, padded_width
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
-from .._networks.preprocessing import Image, PreProcessor, as_images
+from .._networks.preprocessing import Image, PreProcessor, as_images, to_float
 from .._networks.registry import refuse_unknown_options
 from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module, upload_images
 from .._networks.weights import check_network
