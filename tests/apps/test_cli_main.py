@@ -298,6 +298,17 @@ def test_full_standard_output_ends_the_run_with_its_name(
 
 
 @needs_full_device
+def test_missing_temporary_folder_is_one_line_without_a_number(
+    clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")  # as tempfile raises
+
+    monkeypatch.setattr("tempfile.gettempdir", fail)
+    assert main(["sheet", str(clip), "-o", "-"]) == 2
+    assert capsys.readouterr().err == f"mediatensor: error: {clip}: No usable temporary directory found in ['/tmp']\n"
+
+
 def test_full_standard_error_does_not_change_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
     with monkeypatch.context() as patch:

@@ -185,12 +185,9 @@ def shown_name(file: str) -> str:
 
 def error_text(error: Exception) -> str:
     """Return the message of an error. For an `OSError`, this is the file name and the reason, without a number."""
-    if (
-        isinstance(error, OSError)
-        and not isinstance(error, MediaTensorError)
-        and isinstance(error.filename, (str, bytes))
-    ):
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, OSError) and not isinstance(error, MediaTensorError) and error.strerror:
+        name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        return f"{name}{error.strerror}"
     return str(error)
 
 
