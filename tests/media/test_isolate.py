@@ -8,6 +8,7 @@ import pickle
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,11 @@ def test_frames_equal_the_frames_of_this_process(worker: IsolatedWorker, clip: P
     assert torch.equal(frames.pts_seconds, expected.pts_seconds)
     frames.data.zero_()  # the memory is the caller's
     assert torch.equal(worker.run(work.first_frames, clip.read_bytes(), 5).data, expected.data)
+
+
+def test_the_longest_time_limit_is_accepted() -> None:
+    with IsolatedWorker(timeout_seconds=threading.TIMEOUT_MAX) as worker:
+        assert [worker.run(work.give, number) for number in (1, 2)] == [1, 2]
 
 
 def test_other_types_cannot_be_returned(worker: IsolatedWorker, clip: Path) -> None:

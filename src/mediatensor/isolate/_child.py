@@ -148,7 +148,8 @@ def until(connection: socket.socket, deadline: float | None) -> Iterator[None]:
     if deadline is None:
         yield
         return
-    connection.settimeout(max(_MIN_SEND_SECONDS, deadline - time.monotonic()))
+    left = deadline - time.monotonic()
+    connection.settimeout(min(max(_MIN_SEND_SECONDS, left), threading.TIMEOUT_MAX))
     try:
         yield
     finally:
