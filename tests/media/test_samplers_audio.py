@@ -212,9 +212,10 @@ def test_the_policy_completes_clips_if_the_header_states_a_late_end(sampler: Cal
 @pytest.mark.parametrize("sampler", BOTH)
 def test_an_unknown_end_requires_sampling_range_end(sampler: Callable[..., AudioSamplesBatch]) -> None:
     decoder = FormulaSound(40, 8, header_end=None)
-    message = r"does not state the end of the stream\. Pass sampling_range_end.* end_seconds"
-    with pytest.raises(InvalidArgumentError, match=message):
-        sampler(decoder, **required(sampler))
+    message = r"does not state the end of the stream\. Pass a finite sampling_range_end.* end_seconds"
+    for end in (None, float("inf")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            sampler(decoder, **required(sampler), sampling_range_end=end)
     assert decoder.calls == []
     clips = sampler(decoder, **required(sampler), sampling_range_start=2.0, sampling_range_end=4.0)
     assert all(number in range(16, 36) for clip in numbers(clips) for number in clip)

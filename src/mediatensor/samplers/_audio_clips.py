@@ -217,7 +217,8 @@ def _plan_audio(
     check_range(sampling_range_start, sampling_range_end)
     check_decoder(decoder, "get_samples_played_in_ranges", made_by="AudioDecoder")
     stream_begin = decoder.metadata.begin_stream_seconds
-    stream_end = _stream_end(decoder, is_needed=sampling_range_end is None)
+    is_open = sampling_range_end is None or float(sampling_range_end) == math.inf
+    stream_end = _stream_end(decoder, is_needed=is_open)
     start = check_range_start(sampling_range_start, stream_begin=stream_begin, stream_end=stream_end)
     end = None
     if sampling_range_end is not None:
@@ -243,9 +244,9 @@ def _stream_end(decoder: SoundDecoder, *, is_needed: bool) -> float:
     if end is None:
         if is_needed:
             raise InvalidArgumentError(
-                "The header does not state the end of the stream. Pass sampling_range_end to the sampler, give the row "
-                "of the dataset end_seconds, or rewrite the file with its length in the header (ffmpeg -i old.flac "
-                "new.flac)."
+                "The header does not state the end of the stream. Pass a finite sampling_range_end to the sampler, "
+                "give the row of the dataset end_seconds, or rewrite the file with its length in the header (ffmpeg -i "
+                "old.flac new.flac)."
             )
         return math.inf
     if not end > begin:
