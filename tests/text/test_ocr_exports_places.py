@@ -169,6 +169,16 @@ def test_hocr_has_the_angle_of_turned_text(degrees: float, start: tuple[float, f
         assert "textangle" not in line
 
 
+@pytest.mark.parametrize("turn", [90, np.int64(90), 90.0], ids=repr)
+def test_hocr_has_the_angle_of_turned_text_in_straight_boxes(turn: Any) -> None:
+    item = word("one", (10, 10, 30, 90))
+    item.crop_orientation["value"] = turn
+
+    (line,) = of_class(hocr_nodes(page_of(item).export_as_xml()[0]), "ocr_line")
+
+    assert line["textangle"] == [-90]
+
+
 def test_hocr_has_the_cells_of_a_turned_table() -> None:
     quad = relative([(100, 100), (200, 120), (190, 160), (90, 140)])
     table = Table([TableCell("a", 0.5, quad, 0, 0, 0, 0)], 1, 1, quad)

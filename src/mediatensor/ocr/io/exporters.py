@@ -7,6 +7,7 @@ the format. To change how a format is written, subclass its exporter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from os import PathLike
 from typing import Any, Generic, Literal, TypeVar, overload
 from xml.etree.ElementTree import ElementTree
@@ -309,13 +310,13 @@ class PageExportsMixin(_PageExports, TextPage):
             "dimensions", "orientation", "language", "blocks", "layout" and "tables". If they apply, it also has
             "error", "unread", "fields" and "in_reading_order".
         """
-        exported = self._export_stored(characters)
-        if self.in_reading_order:
-            exported["in_reading_order"] = True
+        page = copy(self)
         if reading_order:
             blocks = [item for item in page_reading_order(self)[0] if isinstance(item, Block)]
-            if blocks:
-                exported["blocks"] = [block.export(characters=characters) for block in blocks]
+            page.blocks = blocks or self.blocks
+        exported = page._export_stored(characters)
+        if self.in_reading_order:
+            exported["in_reading_order"] = True
         return exported
 
     def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
@@ -390,16 +391,13 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
             "dimensions", "orientation", "language", "predictions" and "layout". If they apply, it also has "error",
             "unread" and "fields".
         """
-        exported = self._export_stored(characters)
+        page = copy(self)
         if reading_order:
-            exported["predictions"] = {
-                str(class_name): [
-                    prediction.export(characters=characters)
-                    for prediction in predictions_in_reading_order(self, predictions)
-                ]
+            page.predictions = {
+                class_name: predictions_in_reading_order(self, predictions)
                 for class_name, predictions in self.predictions.items()
             }
-        return exported
+        return page._export_stored(characters)
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
         """Export the page as Markdown, with a list of texts for each class.

@@ -151,11 +151,13 @@ def reading_geometry(geometry: Any, turn: object) -> Any:
     >>> reading_geometry(((0.1, 0.2), (0.3, 0.4)), 180)
     ((0.3, 0.4), (0.1, 0.4), (0.1, 0.2), (0.3, 0.2))
     """
-    if not isinstance(turn, int) or turn % 360 not in (90, 180, 270) or np.shape(geometry) != (2, 2):
+    if not isinstance(turn, int | float | np.integer | np.floating):
         return geometry
+    if turn % 90 != 0 or turn % 360 == 0 or np.shape(geometry) != (2, 2):
+        return geometry
+    first = int(turn // 90) % 4
     (left, top), (right, bottom) = geometry
     corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    first = turn % 360 // 90
     return (*corners[first:], *corners[:first])
 
 
