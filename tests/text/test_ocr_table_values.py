@@ -174,11 +174,18 @@ def test_formats_keep_the_look() -> None:
         '"CHF "#"\'"##0.00',
         '0.00" \u20ac"',
     ]
-    dates = ["05.03.2024", "5 March 2024", "2024-03-05"]
+    dates = {
+        "05.03.2024": 'dd"."mm"."yyyy',
+        "5 March 2024": 'd" "mmmm" "yyyy',
+        "2024-03-05": "yyyy-mm-dd",
+        "3. Juni 2024": 'd". "mmmm" "yyyy',
+        "5 Sept 2024": 'd" "mmm" "yyyy',
+        "5 juil. 2024": 'd" "mmm". "yyyy',
+    }
     sheet = sheet_of(table_of([["Date"], *([text] for text in dates)]))
-    formats = [sheet.cell(row, 1).number_format for row in range(2, 5)]
-    assert formats == ['dd"."mm"."yyyy', 'd" "mmmm" "yyyy', "yyyy-mm-dd"]
-    assert all(sheet.cell(row, 1).is_date for row in range(2, 5))
+    cells = [sheet.cell(row, 1) for row in range(2, len(dates) + 2)]
+    assert [cell.number_format for cell in cells] == list(dates.values())
+    assert all(cell.is_date for cell in cells)
 
 
 def test_values_are_an_option() -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Literal, cast
 
 from ...structure._field_rules import CURRENCY, MINUS, parse_value, value_pattern
@@ -276,12 +277,14 @@ def _date_format(text: str, day_first: bool) -> str:
     has_name = len(numbers) < 3
     kinds = iter("ymd" if len(numbers[0]) == 4 else "dmy" if day_first else "mdy")
     shown = ""
-    for token in tokens:
+    for token, following in pairwise([*tokens, ""]):
         if token.isdigit():
             kind = ("y" if len(token) == 4 else "d") if has_name else next(kinds)
             shown += kind * len(token)
         elif has_name and token.isalpha() and len(token) > 2:
-            shown += "mmm" if len(token) < 5 else "mmmm"
+            # Most names of four letters, such as "June", are not abbreviations.
+            is_short = len(token) < 4 or (len(token) == 4 and (following[:1] == "." or token.lower() == "sept"))
+            shown += "mmm" if is_short else "mmmm"
         else:
             shown += f'"{token}"' if token != "-" else token
     return shown
