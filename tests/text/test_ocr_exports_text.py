@@ -129,8 +129,9 @@ def test_direction_can_be_given() -> None:
 
     assert page.render() == page.render(direction="ltr") == "a b"
     assert page.render(direction="rtl") == "b a"
-    with pytest.raises(InvalidArgumentError, match="sideways"):
-        page.render(direction="sideways")
+    for element in (page, kie_page({"sum": [word("a", (10, 10, 60, 30))]})):
+        with pytest.raises(InvalidArgumentError, match="sideways"):
+            element.render(direction="sideways")
 
 
 def test_right_to_left_is_towards_the_start_of_text_that_is_upside_down() -> None:

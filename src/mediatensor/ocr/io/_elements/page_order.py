@@ -411,6 +411,7 @@ def predictions_in_reading_order(
         >>> [prediction.value for prediction in predictions_in_reading_order(page, page.predictions["words"])]
         ['first', 'second']
     """
+    predictor = ReadingOrderPredictor(direction=direction)
     if len(predictions) < 2:
         return list(predictions)
     geometries, shape = [prediction.geometry for prediction in predictions], page.dimensions
@@ -419,7 +420,6 @@ def predictions_in_reading_order(
         geometries = [_rotate_back(geometry, quarters) for geometry in geometries]
         shape = (shape[1], shape[0]) if quarters % 2 else shape
     texts = [prediction.value for prediction in predictions]
-    predictor = ReadingOrderPredictor(direction=direction)
     order = predictor(geometries, texts=texts, language=page_language(page), page_shape=shape)
     return [predictions[index] for index in order]
 
