@@ -625,6 +625,26 @@ def test_lines_between_music_notes_are_captions(predictor: VideoTextPredictor, t
     assert (track.first_frame, track.last_frame) == (10, 49)
 
 
+def test_signs_and_accents_of_captions_are_read(predictor: VideoTextPredictor, tmp_path: Path) -> None:
+    # The published recogniser misreads each of these lines.
+    texts = [
+        "\u00a1Espera, que ya voy!",
+        "\u201eWo bist du?\u201c",
+        "\u2013 S\u00ed, \u00a1claro!",
+        "\u0150szint\u00e9n t\u0171n\u0151d\u00f6m.",
+    ]
+    shown = [(text, 10 + 30 * number, 35 + 30 * number) for number, text in enumerate(texts)]
+    found = predictor(film(tmp_path / "signs.mp4", 140, *shown)).captions
+    assert [track.text for track in found] == texts
+
+
+def test_vocab_excludes_signs_of_captions(tmp_path: Path) -> None:
+    vocab = "Espera, que ya voy!"
+    clip = film(tmp_path / "vocab.mp4", 40, (f"\u00a1{vocab}", 5, 35))
+    (track,) = video_text_predictor(pretrained=True, vocab=vocab)(clip).captions
+    assert track.text == vocab
+
+
 def test_blinking_cursor_does_not_split_typed_text(predictor: VideoTextPredictor, tmp_path: Path) -> None:
     command = "$ git clone https://example.org/lantern.git"
     face = ImageFont.truetype(font_manager.findfont("DejaVu Sans Mono"), 18)

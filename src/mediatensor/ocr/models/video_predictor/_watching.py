@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .._lines.characters import BLANK, is_east_asian
+from .._lines.characters import is_east_asian
 from .._lines.reading import LineRecognizer, read_lines
 from .._lines.words import LineWord
 from .._networks.transfers import is_compiled
@@ -71,11 +72,8 @@ FEWEST_SHARED_LETTERS = 4  # least number of letters that two readings of parts 
 # Width of a character, including its gap, in line heights: usual, and least of letterspaced text. Recognisers do not
 # find the spaces of letterspaced text.
 USUAL_PITCH, WIDE_PITCH = 0.45, 0.6
-NOTE_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line are left out
-# Music notes are common in captions but rare in the data of the recogniser, which rates them too low. This is added to
-# their log odds.
-NOTE_BONUS = 10.0
-NOTES = frozenset("\u266a\u266b")
+SPECK_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line are left out
+SIGNS_FILE = Path(__file__).with_name("signs.npz")
 MOST_PIXELS = 520_000  # frames with more pixels are downscaled to this number before detection
 
 
@@ -363,7 +361,7 @@ class FrameReader:
         script_readers: Mapping[str, LineRecognizer],
         size: tuple[int, int],
     ) -> None:
-        self._detector, self._recogniser = detector, _favour_notes(recogniser.model)
+        self._detector, self._recogniser = detector, _with_signs(recogniser.model)
         self._tallest = TALLEST_LINE * size[0]
         self._scale = min(1.0, math.sqrt(MOST_PIXELS / max(size[0] * size[1], 1)))
         self._script_readers = script_readers
@@ -491,29 +489,43 @@ class FrameReader:
             # Busy backgrounds may look like accents of another script.
             found = other if other.num_right >= found.num_right else replace(found, script=None)
         words = _without_specks(found.words)
-        odds = math.prod(word.confidence for word in words if word.value not in NOTES) if words else 0.0
+        odds = math.prod(word.confidence for word in words) if words else 0.0
         return Reading(" ".join(word.value for word in words), odds, bool(words) and not found.script, found.script)
 
 
-def _favour_notes(model: Any) -> Any:
-    """Return a recogniser that shares the weights of ``model``, but rates music notes higher by `NOTE_BONUS`."""
-    notes = [number for number, character in enumerate(model.characters, BLANK + 1) if character in NOTES]
-    if not notes or is_compiled(model):
+def _with_signs(model: Any) -> Any:
+    """Return a recogniser that shares the layers of ``model`` except the last, and reads more signs and accents.
+
+    The published recogniser does not know inverted exclamation marks and low quotation marks, leaves out music notes
+    and rare accents, and confuses dashes. `SIGNS_FILE` has weights of the last layer for these characters, which
+    ``python -m benchmarks.calibration.signs`` fitted. Other weights and other vocabularies stay as they are.
+    """
+    if getattr(model, "script_classifier", None) is None or is_compiled(model):
         return model
-    favouring, head = copy.copy(model), copy.copy(model.head)
-    bias = model.head.bias.detach().clone()
-    bias[notes] += NOTE_BONUS
-    head._parameters = {**head._parameters, "bias": nn.Parameter(bias, requires_grad=False)}
-    favouring._modules = {**favouring._modules, "head": head}
-    return favouring
+    with np.load(SIGNS_FILE, allow_pickle=False) as stored:
+        signs, rows = stored["signs"].tolist(), torch.from_numpy(stored["rows"]).to(model.head.weight)
+    numbers = {character: number for number, character in enumerate(dict.fromkeys([*model.characters, *signs]), 1)}
+    known, head, reader = len(model.characters) + 1, copy.copy(model.head), copy.copy(model)
+    layer = rows.new_zeros(len(numbers) + 1, rows.shape[1])
+    layer[:known, :-1], layer[:known, -1] = model.head.weight.detach(), model.head.bias.detach()
+    layer[[numbers[sign] for sign in signs]] = rows
+    head.out_features = len(layer)
+    head._parameters = {
+        "weight": nn.Parameter(layer[:, :-1].contiguous(), requires_grad=False),
+        "bias": nn.Parameter(layer[:, -1].contiguous(), requires_grad=False),
+    }
+    # `copy` shares these dictionaries, in which the new layer would replace that of the original.
+    reader._modules, reader._buffers, reader.cfg = {**model._modules, "head": head}, dict(model._buffers), {**model.cfg}
+    reader.set_vocab(list(numbers))
+    reader.script_classifier = model.script_classifier
+    return reader
 
 
 def _without_specks(words: Sequence[LineWord]) -> Sequence[LineWord]:
-    """Leave out uncertain single characters at the ends of a line of several words, except music notes."""
+    """Leave out uncertain single characters at the ends of a line of several words."""
     kept = list(words)
     for end in (0, -1):
-        value = kept[end].value if kept else ""
-        if len(kept) > 2 and len(value) == 1 and value not in NOTES and kept[end].confidence < NOTE_CONFIDENCE:
+        if len(kept) > 2 and len(kept[end].value) == 1 and kept[end].confidence < SPECK_CONFIDENCE:
             del kept[end]
     return kept
 

@@ -1,0 +1,335 @@
+# ruff: noqa: RUF001 - dashes and letters that look alike
+"""Fit and measure the weights with which `video_text_predictor` reads signs and accents that are rare in documents.
+
+::
+
+    python -m benchmarks.calibration.signs fit     # the numbers in models/video_predictor/signs.npz
+    python -m benchmarks.calibration.signs table   # right characters with and without them, in held-out faces
+
+The default recogniser does not know ``¡`` and ``„``, leaves out most music notes, confuses dashes, and drops accents of
+rare letters. Its features distinguish them, so it is enough to fit the rows of its last layer for these characters; all
+other weights stay as they are. Lines are rendered like captions, in the installed fonts (``--fonts``, a folder); half
+of their letters get random accents, so that rare letters occur. After a fit, run the benchmark of text in video.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+from torch.nn import functional
+
+from benchmarks.text.video_text_grounds import make_ground
+from mediatensor.ocr.drawing import TEXTS
+from mediatensor.ocr.models import ppocr_v6_small_reco
+from mediatensor.ocr.models._lines.cutting import cut_lines, network_input
+from mediatensor.ocr.models.video_predictor import _watching
+
+FILE = Path(_watching.__file__).with_name("signs.npz")
+SIGNS = '¡„“”"-–—♪♫'
+# Latin letters with accents that are in alphabets in use, and the letters that they are misread as.
+_LIKE = {
+    "Æ": "A", "æ": "a", "Ø": "O", "ø": "o", "Ð": "D", "ð": "d", "Þ": "T", "þ": "t", "ß": "s", "Ł": "L", "ł": "l",
+    "Đ": "D", "đ": "d", "Ħ": "H", "ħ": "h", "ı": "i", "Œ": "O", "œ": "o", "Ŋ": "N", "ŋ": "n", "Ŧ": "T", "ŧ": "t",
+    "Ə": "E", "ə": "e",
+}  # fmt: skip
+_NOT_IN_USE = "ĸŉſĳĲŀĿ×÷"
+LETTERS = "".join(
+    chr(code)
+    for code in (*range(0xC0, 0x180), *range(0x218, 0x21C), 0x18F, 0x259)
+    if chr(code).isalpha() and chr(code) not in _NOT_IN_USE
+)
+_PUNCTUATION, _FIRST_NOT_LATIN = '.,;:!?()«»“”„"', "\u02b0"
+NUM_LINES = 3500
+EPOCHS, BATCH, LEARNING_RATE = 12, 32, 0.008
+# Penalty on the squared change of a weight, which keeps known classes near the published weights.
+TIE = 1e-3
+# Most faces of the clips of `benchmarks.text.video_text`, and others of different kinds; only for measuring.
+HELD_OUT = {
+    "Carlito-Bold", "Carlito-Regular", "DejaVuSans", "DejaVuSans-Bold", "DejaVuSansCondensed",
+    "DejaVuSansCondensed-Bold", "DejaVuSerif-Bold", "LiberationSans-Bold", "LiberationSans-Regular",
+    "LiberationSansNarrow-Bold", "LiberationSerif-Bold", "OpenSans-Bold", "OpenSans-BoldItalic",
+    "OpenSans-CondBold", "OpenSans-ExtraBold", "OpenSans-Regular", "Roboto-Bold", "Roboto-BoldItalic", "Roboto-Medium",
+    "RobotoCondensed-Bold",
+}  # fmt: skip
+# Carons of d, l and t look like apostrophes.
+_WITH_APOSTROPHES = (
+    "l'{}", "L'{}", "d'{}", "D'{}", "n'{}", "t'{}", "c'{}", "qu'{}", "all'{}", "dell'{}", "I'll {}", "I'd {}",
+    "I've {}", "I'm {}", "{}'s", "{}'ll", "{}'d", "{}l't", "{}t's", "don't {}", "isn't {}", "'{}'",
+)  # fmt: skip
+_UNUSUAL = ("CJK", "Light", "Thin", "Math", "Black")
+_SIZE = (1280, 720)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A line: the input of the recogniser's head at each step, float16 (T, 120), and the text."""
+
+    features: Tensor
+    text: str
+
+
+# Texts
+
+
+def _sentence(rng: random.Random, words: Sequence[str]) -> str:
+    chosen = rng.choices(words, k=rng.randint(1, 6))
+    if rng.random() < 0.25:
+        place = rng.randrange(len(chosen))
+        chosen[place] = rng.choice(_WITH_APOSTROPHES).format(chosen[place]).replace("'", rng.choice("'''’"))
+    if rng.random() < 0.5:
+        chosen[0] = chosen[0][:1].upper() + chosen[0][1:]
+    if len(chosen) > 2 and rng.random() < 0.3:
+        chosen[rng.randrange(len(chosen) - 1)] += ","
+    text = " ".join(chosen)
+    return text.upper() if rng.random() < 0.06 else text
+
+
+def _caption(rng: random.Random, words: Sequence[str]) -> str:
+    """Return a line as in captions: speech, exclamations, questions, quotations, songs, sounds or numbers."""
+    text, other, end = _sentence(rng, words), _sentence(rng, words), rng.choice([".", ".", "!", "?", "...", "", ","])
+    first, close = text[:1].upper() + text[1:], rng.choice("“”")
+    note = rng.choice("♪♪♪♫")
+    number = rng.choice(["{}", "{}:30", "{}%", "£{}", "€ {}", "{},50"]).format(rng.randint(1, 999))
+    kinds = {
+        f"¡{first}!": 14,
+        f"¿{first}?": 6,
+        f"{text}, ¡{other}!": 3,
+        f"¡{text}! ¡{other}!": 3,
+        rng.choice(["– ", "–", "- ", "-", "— ", "—"]) + text + end: 10,
+        text + rng.choice([" – ", " - ", " — ", "-"]) + other + end: 6,
+        f"„{text}{end}{close}": 6,
+        f"{text}: „{other}{end}{close}": 4,
+        f"“{text}{end}”": 2,
+        f'"{text}{end}"': 1,
+        f"« {text}{end} »": 2,
+        f"{note} {text}" + rng.choice([f" {note}", f" {note}", ""]): 6,
+        f"{text} {note}": 1,
+        f"({text})": 2,
+        f"[{text.upper()}]": 2,
+        f"{text} {number}{end}": 4,
+        f"{text}{end}": 28,
+    }
+    return rng.choices(list(kinds), list(kinds.values()))[0]
+
+
+def _with_accents(rng: random.Random, text: str) -> str:
+    """Replace up to four letters of a text by letters with accents that are misread as them."""
+    twins: dict[str, list[str]] = {}
+    for letter in rng.sample(LETTERS, 25):
+        twins.setdefault(_LIKE.get(letter) or unicodedata.normalize("NFD", letter)[0], []).append(letter)
+    letters = list(text)
+    places = [place for place, letter in enumerate(letters) if letter in twins]
+    for place in rng.sample(places, min(len(places), rng.randint(1, 4))):
+        letters[place] = rng.choice(twins[letters[place]])
+    return "".join(letters)
+
+
+def texts(seed: int) -> Iterator[str]:
+    """Yield endless random captions in Latin letters."""
+    rng = random.Random(seed)
+    words = {
+        language: [word for text in sentences for part in text.split() if (word := part.strip(_PUNCTUATION)).isalpha()]
+        for language, sentences in TEXTS.items()
+    }
+    latin = [own for own in words.values() if own and max("".join(own)) < _FIRST_NOT_LATIN]
+    while True:
+        text = _caption(rng, rng.choice(latin))
+        if rng.random() < 0.12:
+            text = text.upper()
+        yield _with_accents(rng, text) if rng.random() < 0.5 else text
+
+
+# Lines
+
+
+@cache
+def _characters(path: Path) -> frozenset[int]:
+    from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
+
+    return frozenset(TTFont(path, fontNumber=0, lazy=True).getBestCmap() or {})
+
+
+def faces_below(folder: Path, *, held_out: bool) -> list[Path]:
+    """Return the files of usual faces below a folder: those for fitting, or those for measuring."""
+    files = sorted(file for file in folder.rglob("*") if file.suffix in (".ttf", ".otf", ".ttc"))
+    return [
+        file
+        for file in files
+        if (file.stem in HELD_OUT) == held_out and not any(part in file.stem for part in _UNUSUAL)
+    ]
+
+
+def draw_line(text: str, rng: random.Random, face: Path, ground: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Render a line of a caption, and crop it with random margins as a detector does."""
+    em = min(rng.randint(18, 52), round(_SIZE[0] / (0.8 * (len(text) + 2))))  # so that the line fits
+    font = ImageFont.truetype(str(face), em)
+    style = rng.choice(["outline", "outline", "outline", "yellow", "boxed", "shadow", "plain"])
+    stroke = max(1, round(em / rng.uniform(10, 16))) if style in ("outline", "yellow") else 0
+    probe = ImageDraw.Draw(Image.new("L", (1, 1)))
+    left, top, right, bottom = map(round, probe.textbbox((0, 0), text, font=font, stroke_width=stroke))
+    width, height = min(right - left + 2 * em, _SIZE[0]), bottom - top + 2 * em
+    x, y = rng.randrange(_SIZE[0] - width + 1), rng.randrange(_SIZE[1] - height + 1)
+    dimmed = 0.35 if style == "plain" else rng.choice([1.0, rng.uniform(0.3, 1)])
+    picture = Image.fromarray((ground[y : y + height, x : x + width] * dimmed).astype(np.uint8))
+    draw, at = ImageDraw.Draw(picture, "RGBA"), (em - left, em - top)
+    if style == "boxed":
+        draw.rectangle((0.6 * em, 0.6 * em, width - 0.6 * em, height - 0.6 * em), fill=(0, 0, 0, rng.randint(140, 255)))
+    if style == "shadow":
+        draw.text((at[0] + 2, at[1] + 2), text, font=font, fill=(0, 0, 0, 210))
+    colour = (255, 230, 70) if style == "yellow" else (rng.randint(225, 255),) * 3
+    draw.text(at, text, font=font, fill=colour, stroke_width=stroke, stroke_fill=(0, 0, 0))
+    margins = [round(em * (1 - rng.uniform(0, 0.3))) for _ in range(4)]
+    picture = picture.crop((margins[0], margins[1], width - margins[2], height - margins[3]))
+    if rng.random() < 0.6:
+        file = io.BytesIO()
+        picture.save(file, "JPEG", quality=rng.randint(30, 80))
+        picture = Image.open(file)
+    return np.array(picture)
+
+
+def samples(model: Any, faces: Sequence[Path], number: int, seed: int) -> list[Sample]:
+    """Render lines, and compute the features of each."""
+    rng, found = random.Random(seed), list[Sample]()
+    grounds = [next(make_ground("pan", _SIZE, one, 25, ()))[0] for one in range(12)]
+    for text in texts(seed):
+        able = [face for face in faces if set(map(ord, text)) <= _characters(face)]
+        if not able or len(text) > 60:
+            continue
+        picture = torch.from_numpy(draw_line(text, rng, rng.choice(able), rng.choice(grounds))).permute(2, 0, 1)
+        height, width = picture.shape[1:]
+        quad = np.array([[(0, 0), (width, 0), (width, height), (0, height)]], dtype=np.float64)
+        (batch,) = cut_lines(picture, quad, 48, 4096)
+        inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], model.head.weight)
+        features = model.features(inputs.contiguous(memory_format=torch.channels_last))
+        found.append(Sample(features[0, : -(-batch.widths[0] // model.step_pixels)].half(), text))
+        if len(found) == number:
+            break
+    return found
+
+
+# Fit
+
+
+def fit(model: Any, lines: Sequence[Sample], seed: int) -> tuple[list[str], Tensor]:
+    """Fit the rows of the last layer, with Adam on the CTC loss. Return their characters, and weights with biases."""
+    torch.manual_seed(seed)
+    signs = [sign for sign in SIGNS + LETTERS if sign in model.characters or sign in SIGNS]
+    numbers = {character: number for number, character in enumerate(model.characters, 1)}
+    head = torch.cat([model.head.weight, model.head.bias[:, None]], 1).detach()
+    others = sorted({letter for line in lines for letter in line.text} - set(signs))
+    known = head[[0, *(numbers[letter] for letter in others)]]
+    is_kept = torch.ones(len(head), dtype=torch.bool)
+    is_kept[[numbers[sign] for sign in signs if sign in numbers]] = False
+    rest = head[is_kept]
+    # New signs begin as the colon and the i that they are misread as, but less likely.
+    begin = torch.stack([head[numbers.get(sign, numbers["i"])] for sign in signs])
+    begin[[number for number, sign in enumerate(signs) if sign not in numbers], -1] -= 2
+    rows = begin.clone().requires_grad_()
+    optimiser = torch.optim.Adam([rows], lr=LEARNING_RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=EPOCHS * (len(lines) // BATCH))
+    places = {character: place for place, character in enumerate([*others, *signs], 1)}
+    inputs = [functional.pad(line.features.float(), (0, 1), value=1.0) for line in lines]
+    # The scores of all other classes do not change, and are computed once.
+    sums = [(one @ rest.T).logsumexp(1) for one in inputs]
+    for epoch in range(EPOCHS):
+        total = 0.0
+        for chosen in torch.randperm(len(lines))[: len(lines) // BATCH * BATCH].split(BATCH):
+            parts = [(inputs[index], sums[index], lines[index].text) for index in chosen.tolist()]
+            steps = torch.cat([part[0] for part in parts])
+            scores = steps @ rows.T
+            norm = torch.logaddexp(torch.cat([part[1] for part in parts]), scores.logsumexp(1))
+            logarithms = torch.cat([steps @ known.T, scores], 1) - norm[:, None]
+            lengths = [len(part[0]) for part in parts]
+            loss = functional.ctc_loss(
+                torch.nn.utils.rnn.pad_sequence(list(logarithms.split(lengths))),
+                torch.tensor([places[letter] for part in parts for letter in part[2]]),
+                torch.tensor(lengths),
+                torch.tensor([len(part[2]) for part in parts]),
+                reduction="sum",
+                zero_infinity=True,
+            )
+            loss = loss / BATCH + TIE * (rows - begin).square().sum()
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+            total += loss.item()
+        print(f"epoch {epoch + 1}: loss {total / (len(lines) // BATCH):.3f}", flush=True)
+    return signs, rows.detach()
+
+
+# Table
+
+
+def table(model: Any, lines: Sequence[Sample]) -> str:
+    """Return how many characters of each kind are read right, and how often each is read in place of another."""
+    rows = ["| characters | published weights | with signs.npz |", "| --- | ---: | ---: |"]
+    counts = [_count(reader, lines) for reader in (model, _watching._with_signs(model))]
+    names = {**{sign: sign for sign in SIGNS}, "letters with accents": LETTERS, "other letters and digits": ""}
+    for name, members in names.items():
+        cells = []
+        for right, shown, invented in counts:
+            own = (
+                [c for c in shown if c in members]
+                if members
+                else [c for c in shown if c.isalnum() and c not in LETTERS]
+            )
+            cells.append(
+                f"{sum(right[c] for c in own)} of {sum(shown[c] for c in own)}, {sum(invented[c] for c in own)} false"
+            )
+        rows.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _count(model: Any, lines: Sequence[Sample]) -> tuple[Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
+    right, shown, invented = Counter[str](), Counter[str](), Counter[str]()
+    for line in lines:
+        labels = model.decode(line.features[None].float()).labels
+        read = "".join(model.characters[label - 1] for label in labels)
+        shown.update(line.text)
+        invented.update(read)
+        for match in SequenceMatcher(None, line.text, read, autojunk=False).get_matching_blocks():
+            right.update(read[match.b : match.b + match.size])
+    return right, shown, invented - right
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.signs", description=__doc__.split("\n")[0])
+    parser.add_argument("action", choices=("table", "fit"))
+    parser.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"), help="a folder of fonts")
+    parser.add_argument("--lines", type=int, help=f"number of lines (default: {NUM_LINES} to fit, 600 to measure)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", type=Path, default=FILE, help="the file that a fit writes")
+    args = parser.parse_args()
+    torch.set_num_threads(1)  # sums depend on the number of threads
+    model = ppocr_v6_small_reco(pretrained=True)
+    is_fit = args.action == "fit"
+    with torch.inference_mode():
+        number = args.lines or (NUM_LINES if is_fit else 600)
+        # Other texts are measured than fitted.
+        lines = samples(model, faces_below(args.fonts, held_out=not is_fit), number, args.seed + (not is_fit))
+        if not is_fit:
+            print(table(model, lines))
+            return
+    signs, rows = fit(model, [Sample(line.features.clone(), line.text) for line in lines], args.seed)
+    np.savez(args.output, signs=np.array(signs), rows=rows.numpy())
+
+
+if __name__ == "__main__":
+    main()
