@@ -75,8 +75,7 @@ _STEPS: Mapping[str, int | None] = {
 _IN_FRAME = (
     "FrameReader",
     "MOST_PIXELS",
-    "NOTE_BONUS",
-    "NOTE_CONFIDENCE",
+    "SPECK_CONFIDENCE",
     "USUAL_PITCH",
     "_watching.WIDE_PITCH",
     "_without_specks",
@@ -210,6 +209,7 @@ class _Frames:
 
     def __init__(self, access: Any) -> None:
         self._frames, self._breaks_off = [_Frame(one) for one in access.pictures()], access.breaks_off()
+        self.video = access.video
         self.position = 0  # index of the frame that is read now
 
     def pictures(self, begin: int = 0) -> Iterator[Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,3 +142,15 @@ def test_reading_with_memory_is_the_same_for_every_module(tmp_path: Path) -> Non
             assert [word.text for word in words] == [word.text for word in expected]
     finally:
         reader.close()
+
+
+@pytest.mark.slow
+def test_videos_are_read_from_memory(tmp_path: Path) -> None:
+    require_weights()
+    options = ["predictor", "--only", "fast_en", "--rules", "FEWEST_FRAMES", "--changes", "large", "-o", str(tmp_path)]
+    subprocess.run([sys.executable, "-m", "benchmarks.text.video_text_rules", *options], check=True, timeout=600)
+    report = json.loads((tmp_path / "video_text_rules.json").read_text(encoding="utf-8"))
+    base = report["base"]["unseen"]
+    assert base["captions"] == base["starts near"] > 2
+    effects = {row["change"]: row["effect"] for row in report["rows"]}
+    assert effects == {"0": {}, "x 10^6": {"unseen": {"differ": 1, "problems": 1}}}
