@@ -35,6 +35,7 @@ __all__ = [
     "count_decisions",
     "effect_on",
     "is_chosen",
+    "is_decided",
     "measure_changes",
     "numbers_of",
     "remember",
@@ -204,6 +205,11 @@ def _set(node: Any, slot: Slot, value: ast.expr) -> None:
         setattr(node, name, value)
     else:
         getattr(node, name)[place] = value
+
+
+def is_decided(label: str) -> bool:
+    """Return whether a change fixes a predicate or leaves out a condition, so that its decisions can be counted."""
+    return label in ("false", "true") or label.startswith("without")
 
 
 def count_decisions(
@@ -429,7 +435,7 @@ def rules_report(
     rows = []
     for row in sorted(document["rows"], key=lambda row: places[row["rule"]]):
         label = row["change"]
-        if label in ("false", "true") or label.startswith("without"):
+        if is_decided(label):
             label += f" ({row['decisions']} decisions)"
         rows.append((row["rule"], label, _effect_text(row["effect"], unit)))
     return "\n".join([*lines, *rule_table(rows), "", fact_list(document["machine"]), ""])

@@ -101,6 +101,8 @@ def test_lines_drawn_in_fonts_keep_their_spaces(text: str, name: str, size: int,
         ("THE LAST HARBOUR", "cmss10", 32, 0.8),
         ("Six months later", "STIXGeneral", 32, 0.8),
         ("NIGHT OVER OSLO", "cmr10", 32, 0.8),
+        ("MAY 12", "STIXGeneral", 32, 0.8),
+        ("A CAT", "DejaVuSans", 32, 1.0),
         ("A B C D E F G", "DejaVuSans", 16, 0.0),  # a list is not letterspaced
     ],
 )

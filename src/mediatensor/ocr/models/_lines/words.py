@@ -88,12 +88,11 @@ LEAST_SPACE = 2.0
 """Least difference between gaps of words and gaps of letters, in pixels."""
 LEAST_LETTER_GAP = 0.4
 """Least median gap between adjacent letters of letterspaced text, as a share of the font size."""
-FEWEST_LETTERS, FEWEST_UNSPACED = 6, 0.2
+FEWEST_LETTERS, FEWEST_UNSPACED = 4, 0.2
 """Least number of letters of letterspaced text, and least share of its letters that recognisers do not separate by a
-space from the next letter. Lists of single letters have spaces everywhere.
+space from the next letter. Lists of single letters have spaces everywhere. Of 240 generated lines of three to five
+letters, 186 are exact with four letters, 165 without a limit, and 163 with six letters.
 """
-LONGEST_FRAGMENT = 3
-"""Most letters of a fragment of a letterspaced word that a recogniser separates by a wrong space."""
 EM = 0.7
 """Usual font size, as a share of the image's height."""
 POSITION_ERROR = 0.06
@@ -440,9 +439,6 @@ def find_letterspaced_spaces(
     limit = 1.5 * letter_gap + USUAL_SPACE * EM * height / 2
     is_start = gaps + np.where(is_space, POSITION_ERROR, -POSITION_ERROR) * height > limit
     is_start &= is_space | (best > LEAST_PROBABILITY)
-    # Wrong spaces separate fragments of words, not two long words.
-    sizes = np.bincount(np.cumsum([0, *is_space]))
-    is_start[is_space] |= np.minimum(sizes[1:], sizes[:-1]) > LONGEST_FRAGMENT
     return [MissingSpace(index, int(peaks[letters[index]]), 1.0) for index in (np.flatnonzero(is_start) + 1).tolist()]
 
 
