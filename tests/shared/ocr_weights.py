@@ -68,11 +68,10 @@ def fill(model: nn.Module, gain: float = 1.0) -> nn.Module:
 
     ``gain`` keeps a deep network's activations in range; record it with the outputs. Counters and masks stay.
     """
-    state = {
-        name: formula_tensor(name, tuple(tensor.shape), gain).to(tensor.dtype) if tensor.is_floating_point() else tensor
-        for name, tensor in model.state_dict().items()
-    }
-    model.load_state_dict(state)
+    for name, tensor in model.state_dict().items():
+        # One at a time, because a second state dict of a large network takes 340 MB.
+        if tensor.is_floating_point():
+            tensor.copy_(formula_tensor(name, tuple(tensor.shape), gain))
     return model.eval()
 
 
