@@ -59,9 +59,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Networks need much memory for a short time, so their tests run first: processes grow with the tests they have run.
-    items.sort(key=lambda item: not {"text", "ocr"} & set(item.path.parts))
+    items.sort(key=_place_in_order)
     if config.option.seeds > 1:
         items[:] = [item for item in items if "training_seed" in getattr(item, "fixturenames", ())]
+
+
+def _place_in_order(item: pytest.Item) -> int:
+    if {"text", "ocr"} & set(item.path.parts):
+        return 0
+    # The pages of the documentation run networks, too, but need less memory.
+    return 1 if item.path.name in ("test_docs_snippets.py", "test_examples.py") else 2
 
 
 @pytest.fixture
