@@ -27,7 +27,7 @@ _bytes_after_last_return = _bytes_after_last_collection = 0
 
 # Modules whose caches are large: those that one file fills, and those that the files of a wing share, such as the
 # readers of the tests of text (70 MB) and the paper of generated pages (35 MB).
-_OF_A_FILE = ("benchmarks.", "audio_exactness")
+_OF_A_FILE = ("benchmarks.", "audio_exactness", "media_grid")
 _OF_A_WING = ("ocr_reading", "mediatensor.ocr.drawing._damage", "mediatensor.serve._work")
 
 
