@@ -15,6 +15,7 @@ of their letters get random accents, so that rare letters occur. After a fit, ru
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import random
 import unicodedata
@@ -329,6 +330,7 @@ def main() -> None:
             return
     signs, rows = fit(model, [Sample(line.features.clone(), line.text) for line in lines], args.seed)
     np.savez(args.output, signs=np.array(signs), rows=rows.numpy())
+    print("SIGNS_SHA256", hashlib.sha256(args.output.read_bytes()).hexdigest())
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
     """
     if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
         return None
-    arrays = _stored_classifiers()
+    arrays = stored_arrays(FILE, FILE_SHA256)
     if fingerprint(*parameters) != str(arrays["recogniser"]):
         return None
     names = [str(name) for name in arrays["names"]]
@@ -137,11 +137,12 @@ def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
 
 
 @cache
-def _stored_classifiers() -> dict[str, npt.NDArray[np.generic]]:
-    digest = hashlib.sha256(FILE.read_bytes()).hexdigest()
-    if digest != FILE_SHA256:
-        raise WeightsError(f"{FILE} is damaged: SHA-256 {digest}, expected {FILE_SHA256}. Install mediatensor again.")
-    with np.load(FILE, allow_pickle=False) as stored:
+def stored_arrays(file: Path, sha256: str) -> dict[str, npt.NDArray[np.generic]]:
+    """Return the arrays of an npz file of this package by name, after checking the file's checksum."""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if digest != sha256:
+        raise WeightsError(f"{file} is damaged: SHA-256 {digest}, expected {sha256}. Install mediatensor again.")
+    with np.load(file, allow_pickle=False) as stored:
         return dict(stored)
 
 

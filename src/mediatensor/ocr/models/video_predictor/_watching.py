@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .._lines.characters import is_east_asian
-from .._lines.reading import LineRecognizer, read_lines
+from .._lines.reading import LineRecognizer, read_lines, stored_arrays
 from .._lines.words import LineWord
 from .._networks.transfers import is_compiled
 from ..detection.predictor import DetectionPredictor
@@ -74,6 +74,7 @@ FEWEST_SHARED_LETTERS = 4  # least number of letters that two readings of parts 
 USUAL_PITCH, WIDE_PITCH = 0.45, 0.6
 SPECK_CONFIDENCE = 0.5  # single characters with a lower confidence at the ends of a line are left out
 SIGNS_FILE = Path(__file__).with_name("signs.npz")
+SIGNS_SHA256 = "84d45e90ec53beeff15013b4698aa7a31d27d9ca5bc500058eaebe56fea879c2"
 MOST_PIXELS = 520_000  # frames with more pixels are downscaled to this number before detection
 
 
@@ -502,8 +503,8 @@ def _with_signs(model: Any) -> Any:
     """
     if getattr(model, "script_classifier", None) is None or is_compiled(model):
         return model
-    with np.load(SIGNS_FILE, allow_pickle=False) as stored:
-        signs, rows = stored["signs"].tolist(), torch.from_numpy(stored["rows"]).to(model.head.weight)
+    stored = stored_arrays(SIGNS_FILE, SIGNS_SHA256)
+    signs, rows = stored["signs"].tolist(), torch.from_numpy(stored["rows"]).to(model.head.weight)
     numbers = {character: number for number, character in enumerate(dict.fromkeys([*model.characters, *signs]), 1)}
     known, head, reader = len(model.characters) + 1, copy.copy(model.head), copy.copy(model)
     layer = rows.new_zeros(len(numbers) + 1, rows.shape[1])
