@@ -124,13 +124,16 @@ def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], w
         nonlocal left
         if not frame.f_code.co_filename.startswith(sources):
             return None
+        if event == "call" and _is_finalising(frame):
+            return None
         if event == "line":
             left -= 1
             if left == 0:
                 signal.raise_signal(signal.SIGINT)
         return trace
 
-    # Python loses an exception that comes while an object is finalised, so no garbage of other tests may be collected.
+    # Python loses an exception that comes while an object is finalised, such as the decoder of another test. So these
+    # lines do not count, and no garbage is collected.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -143,6 +146,12 @@ def interrupted_at_line(number: int, where: ModuleType | Sequence[ModuleType], w
             gc.enable()
     assert left > 0, f"the interrupt at line {number} was lost"
     return False
+
+
+def _is_finalising(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
 
 
 @contextmanager
