@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ import pdf_files
 from lazy_modules import import_on_use
 from mediatensor.cli import main
 from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import InvalidArgumentError, IsolatedWorkerError
+from mediatensor.errors import DecodeError, InvalidArgumentError, IsolatedWorkerError, WriteError
 from mediatensor.ocr import DocumentFile, ocr_predictor
 from mediatensor.serve import _work, create_app, make_server
 from mediatensor.serve._jobs import Client, Job, Jobs
@@ -365,6 +365,20 @@ def test_uploads_that_cannot_be_stored(server: Server) -> None:
     moved.rename(folder)
     assert (answer.status, answer.json["error"]["type"]) == (503, "StorageFull")
     assert str(server.folder) not in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (WriteError("/srv/secret cannot be written"), "StorageFull", "A file cannot be stored: WriteError."),
+        (DecodeError("/srv/secret"), "InternalError", "The server has a fault, which its log describes."),
+    ],
+)
+def test_errors_outside_of_jobs_have_a_readable_answer_without_paths(error: Exception, kind: str, message: str) -> None:
+    from mediatensor.serve import _routes
+
+    answer = asyncio.run(_routes._answer_error(cast(Any, None), error))
+    assert json.loads(answer.body)["error"] == {"type": kind, "message": message}
 
 
 def test_the_folder_of_uploads_is_locked(server: Server) -> None:

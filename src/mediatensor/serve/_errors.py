@@ -45,13 +45,17 @@ def stopping_error() -> ServeError:
 
 
 def answer_to(error: Exception, path: str, name: str) -> ServeError:
-    """Convert an exception to a `ServeError`. The message has ``name`` instead of ``path``."""
-    if isinstance(error, MediaTensorError):
-        message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
-        return ServeError(_status(error), type(error).__name__, message)
-    # The messages of other exceptions can contain paths of the server.
+    """Convert an exception about a file to a `ServeError`. The message has ``name`` instead of ``path``."""
+    if not isinstance(error, MediaTensorError):
+        return answer_to_fault(error)
+    message = _for_people(str(error).replace(path, repr(name))) or type(error).__name__
+    return ServeError(_status(error), type(error).__name__, message)
+
+
+def answer_to_fault(error: Exception) -> ServeError:
+    """Convert an exception to a `ServeError` without its message, which can contain paths of the server."""
     if isinstance(error, OSError):
-        return ServeError(503, "StorageFull", f"A file cannot be stored: {error.strerror}.")
+        return ServeError(503, "StorageFull", f"A file cannot be stored: {error.strerror or type(error).__name__}.")
     return ServeError(500, "InternalError", "The server has a fault, which its log describes.")
 
 

@@ -23,7 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from .. import __version__
 from . import _schemas as schemas
 from . import _work
-from ._errors import ServeError, answer_to
+from ._errors import ServeError, answer_to_fault
 from ._examples import EXAMPLES, example_file
 from ._guard import Guard, error_answer
 from ._jobs import Job, Task, media_type_of
@@ -107,7 +107,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
         error = ServeError(400, "BadOption", f"{first['loc'][-1]}: {first['msg']}.")
     elif not isinstance(error, ServeError):
         logger.error("a request failed", exc_info=error)
-        error = answer_to(error, "", "")
+        error = answer_to_fault(error)
     return error_answer(error)
 
 

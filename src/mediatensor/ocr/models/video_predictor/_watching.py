@@ -515,7 +515,7 @@ def _with_signs(model: Any) -> Any:
         "weight": nn.Parameter(layer[:, :-1].contiguous(), requires_grad=False),
         "bias": nn.Parameter(layer[:, -1].contiguous(), requires_grad=False),
     }
-    # `copy` shares these dictionaries, in which the new layer would replace that of the original.
+    # `copy.copy` shares these dictionaries with the original model, which must not change.
     reader._modules, reader._buffers, reader.cfg = {**model._modules, "head": head}, dict(model._buffers), {**model.cfg}
     reader.set_vocab(list(numbers))
     reader.script_classifier = model.script_classifier

@@ -45,8 +45,8 @@ __all__ = ["TextStream", "VideoTextPredictor"]
 
 KINDS: tuple[TextKind, ...] = get_args(TextKind)
 FRAMES_UNTIL_COMPLETE = 12  # number of frames to wait for lines that end together
-# Start times are kept for so many recent frames, and for the frames of so many seconds. The tracker looks back 1.5
-# seconds for the begin of a text. At 500 frames a second, that is more than 256 frames, and slow fades need them.
+# Start times are kept for this many recent frames, and for the frames of this many seconds. The tracker searches the
+# last 1.5 seconds for the start of a text that fades in. At 500 frames a second, these are more than 256 frames.
 FRAMES_OF_KNOWN_TIME = 256
 SECONDS_OF_KNOWN_TIME = 4.0
 LEAST_CONFIDENCE = 0.4  # lines with a lower confidence are not part of a text
