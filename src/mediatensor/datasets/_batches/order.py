@@ -74,23 +74,13 @@ def epoch_order(file_of_row: NDArray[np.int64], shuffle: Shuffle | None, *, seed
     random = np.random.Generator(np.random.Philox(derived_seed(seed, epoch, "order")))
     if shuffle.rows_together == 1 and shuffle.window is None:
         return random.permutation(num_rows)
-    groups = _group_rows(file_of_row, shuffle.rows_together, random)
-    return (
-        np.concatenate([groups[i] for i in _shuffle_groups(groups, shuffle.window, random)]) if groups else np.arange(0)
-    )
-
-
-def _group_rows(
-    file_of_row: NDArray[np.int64], rows_together: int, random: np.random.Generator
-) -> list[NDArray[np.int64]]:
-    """Divide the rows of each file at random into groups of ``rows_together`` rows. The files are in random order."""
-    starts = np.flatnonzero(np.diff(file_of_row, prepend=-1))
-    rows_by_file = np.split(np.arange(len(file_of_row)), starts[1:]) if len(starts) else []
-    groups = []
+    # Groups are rows of one file, with the files in random order.
+    rows_by_file = np.split(np.arange(num_rows), np.flatnonzero(np.diff(file_of_row)) + 1)
+    groups: list[NDArray[np.int64]] = []
     for file in random.permutation(len(rows_by_file)):
         rows = random.permutation(rows_by_file[file])
-        groups += np.split(rows, range(rows_together, len(rows), rows_together))
-    return groups
+        groups += np.split(rows, range(shuffle.rows_together, len(rows), shuffle.rows_together))
+    return np.concatenate([groups[i] for i in _shuffle_groups(groups, shuffle.window, random)])
 
 
 def _shuffle_groups(
@@ -272,16 +262,6 @@ class RowWeights(NamedTuple):
         points_before = np.minimum(np.floor(ends + random.random()), num_rows).astype(np.int64)
         points_before[-1] = num_rows
         return np.sort(np.repeat(rows, np.diff(points_before, prepend=0)))
-
-
-def visits_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each element of ``rows``, how many equal elements precede it. ``rows`` must be ascending.
-
-    >>> import numpy as np
-    >>> visits_of(np.array([2, 5, 5, 5, 7])).tolist()
-    [0, 0, 1, 2, 0]
-    """
-    return np.arange(len(rows)) - np.searchsorted(rows, rows)
 
 
 def _check_labels(classes: RowClasses, items: Sequence[Item], file_of_row: NDArray[np.int64]) -> None:

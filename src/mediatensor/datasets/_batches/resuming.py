@@ -22,30 +22,20 @@ from .._rows.recipe import checked_epoch
 from .._rows.samples import Sample, Skipped
 from .._rows.tar_samples import GivenRows, StreamState, TarSamples, parse_stream_state, rows_given_in
 from .._sources.items import FileOrder, Item
-from .order import (
-    RowClasses,
-    RowWeights,
-    Shuffle,
-    Weights,
-    describe_order,
-    epoch_order,
-    epoch_steps,
-    visits_of,
-)
+from .order import RowClasses, RowWeights, Shuffle, Weights, describe_order, epoch_order, epoch_steps
 
 _STATE_VERSION = 1
 
 
-class _EpochPlan(NamedTuple):
-    """The rows of an epoch in ascending order, and how they are divided into batches.
+#: The batches of each training step: for each rank, an array of rows, or of indices of rows.
+_Steps = list[list[NDArray[np.int64]]]
 
-    A row can occur several times in ``rows``: ``visits`` has, for each element, the number of equal elements before it.
-    ``steps`` has the batches of each training step, as arrays of indices into ``rows``.
-    """
+
+class _EpochPlan(NamedTuple):
+    """The rows of an epoch in ascending order, and batches of indices into them. A row can occur several times."""
 
     rows: NDArray[np.int64]
-    visits: NDArray[np.int64]
-    steps: list[list[NDArray[np.int64]]]
+    steps: _Steps
 
 
 class RowBatches(Sampler[list[RowKey]]):
@@ -184,8 +174,9 @@ class RowBatches(Sampler[list[RowKey]]):
                 if self.rank < len(step):
                     drawn.num_batches += 1
                     places = step[self.rank]
-                    numbers = zip(plan.rows[places].tolist(), plan.visits[places].tolist(), strict=True)
-                    yield [RowKey(row, epoch, visit) for row, visit in numbers]
+                    rows = plan.rows[places]
+                    visits = places - np.searchsorted(plan.rows, rows)
+                    yield [RowKey(row, epoch, visit) for row, visit in zip(rows.tolist(), visits.tolist(), strict=True)]
         finally:
             drawn.is_open = False
             if self._iteration is drawn and outer.is_open:
@@ -216,10 +207,8 @@ class RowBatches(Sampler[list[RowKey]]):
         """
         epoch = self.epoch if epoch is None else checked_epoch(epoch)
         rows = self._rows_of(epoch)
-        places = self._order_of(rows, epoch)
-        steps = self._steps(rows, places, self.batch_size, self.num_ranks, drop_last=self.drop_last)
-        read = [batch for step in steps for batch in step]
-        return self._classes.count_rows(rows[np.concatenate(read)] if read else rows[:0])
+        steps = self._steps(rows, self._order_of(rows, epoch), self.batch_size, self.num_ranks, self.drop_last)
+        return self._classes.count_rows(rows[_join_batches(steps)])
 
     @cached_property
     def _classes(self) -> RowClasses:
@@ -229,11 +218,11 @@ class RowBatches(Sampler[list[RowKey]]):
         key = (self.epoch, self.batch_size, self.num_ranks, str(self._runs))
         if key not in self._plans:
             rows = self._rows_of(self.epoch)
-            visits = np.zeros(len(rows), np.int64) if self._weights is None else visits_of(rows)
             places = self._remaining_places(rows)
-            steps = self._steps(rows, places, self.batch_size, self.num_ranks, drop_last=self.drop_last)
             self._plans.clear()
-            self._plans[key] = _EpochPlan(rows, visits, steps)
+            self._plans[key] = _EpochPlan(
+                rows, self._steps(rows, places, self.batch_size, self.num_ranks, self.drop_last)
+            )
         return self._plans[key]
 
     def _rows_of(self, epoch: int) -> NDArray[np.int64]:
@@ -249,14 +238,13 @@ class RowBatches(Sampler[list[RowKey]]):
         places = self._order_of(rows, self.epoch)
         for batch_size, num_ranks, num_batches in self._runs:
             # The run may have read the last rows, even if they are now left out. They come after all full batches.
-            steps = self._steps(rows, places, batch_size, num_ranks, drop_last=False)[:num_batches]
-            done = [batch for step in steps for batch in step]
-            places = places[~np.isin(places, np.concatenate(done))] if done else places
+            steps = self._steps(rows, places, batch_size, num_ranks, drop_last=False)
+            places = places[~np.isin(places, _join_batches(steps[:num_batches]))]
         return places
 
     def _steps(
-        self, rows: NDArray[np.int64], places: NDArray[np.int64], batch_size: int, num_ranks: int, *, drop_last: bool
-    ) -> list[list[NDArray[np.int64]]]:
+        self, rows: NDArray[np.int64], places: NDArray[np.int64], batch_size: int, num_ranks: int, drop_last: bool
+    ) -> _Steps:
         buckets = self._buckets
         bucket_of = None if buckets is None else lambda place: buckets[self._file_of_row[rows[place]]]
         return epoch_steps(places, batch_size, num_ranks, drop_last=drop_last, bucket_of=bucket_of)
@@ -280,7 +268,6 @@ class RowBatches(Sampler[list[RowKey]]):
         num_batches = whole_number("num_batches", num_batches, at_least=0, or_none=True)
         runs = [*map(list, self._runs), [self.batch_size, self.num_ranks, num_batches]]
         return {
-            "version": _STATE_VERSION,
             "epoch": self.epoch,
             **self._origin,
             "runs": [run for run in runs if run[2]],
@@ -317,17 +304,19 @@ class RowBatches(Sampler[list[RowKey]]):
         self.epoch, self._runs, self._iteration = epoch, runs, _IterationState()
 
 
+def _join_batches(steps: _Steps) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *(batch for step in steps for batch in step)])
+
+
 def _check_origin(state: Mapping[str, Any], own: Mapping[str, Any], owner: str) -> None:
     for name, value in own.items():
-        if name == "shards" and state.get(name) != value:
+        if state.get(name) != value:
             raise InvalidArgumentError(
                 "The state does not belong to this stream: its shards have other names, or are in another order. Pass "
                 "the same shards in the same order, such as sorted(glob.glob(...))."
-            )
-        if state.get(name) != value:
-            raise InvalidArgumentError(
-                f"The state has {name}={shown(state.get(name))}, but here it is {value!r}. The state does not belong "
-                f"to this {owner}."
+                if name == "shards"
+                else f"The state has {name}={shown(state.get(name))}, but here it is {value!r}. The state does not "
+                f"belong to this {owner}."
             )
 
 
