@@ -126,7 +126,7 @@ def test_a_column_of_page_counts_avoids_opening_documents(documents: list[Path],
     assert len(missing) == 2
     for nothing in (None, "", math.nan):
         assert len(DocumentPages([Item(documents[0], extra={"num_pages": nothing})])) == 3
-    for number in (0, "many", 1 << 40):
+    for number in (0, "many", 1 << 40, math.inf, 2.5, True):
         with pytest.raises(InvalidArgumentError, match="num_pages"):
             DocumentPages([Item(documents[0], extra={"num_pages": number})])
 

@@ -197,8 +197,13 @@ class PageRecipe(Recipe):
 
 
 def _num_pages(item: Item, recipe: PageRecipe) -> int:
-    if not is_empty_cell(item.extra.get(_NUM_PAGES)):
-        return _stated_num_pages(item)
+    stated = _whole_number_of(item, _NUM_PAGES)
+    if stated is not None:
+        if not 1 <= stated <= MAX_PAGES:
+            raise InvalidArgumentError(
+                f"The column num_pages of {item.name} must be a whole number from 1 to {MAX_PAGES} (got {stated})."
+            )
+        return stated
     try:
         document = recipe.open(item)
     except (MissingDependencyError, InvalidArgumentError):
@@ -209,19 +214,6 @@ def _num_pages(item: Item, recipe: PageRecipe) -> int:
         return len(document.pages)
     finally:
         document.close()
-
-
-def _stated_num_pages(item: Item) -> int:
-    try:
-        number = int(item.extra[_NUM_PAGES])
-    except (TypeError, ValueError):
-        number = 0
-    if not 1 <= number <= MAX_PAGES:
-        raise InvalidArgumentError(
-            f"The column num_pages of {item.name} must be a whole number from 1 to {MAX_PAGES} "
-            f"(got {item.extra[_NUM_PAGES]!r})."
-        )
-    return number
 
 
 BoxUnit: TypeAlias = Literal["auto", "pixels", "relative"]
@@ -511,16 +503,20 @@ def _num_rows(item: Item, unit: BoxUnit) -> int:
 
 def page_index_of(item: Item) -> int:
     """Return the index of the page to read, from the column ``page_index`` of an item; 0 if it has no value."""
-    given: Any = item.extra.get("page_index")
+    return _whole_number_of(item, "page_index") or 0
+
+
+def _whole_number_of(item: Item, column: str) -> int | None:
+    given: Any = item.extra.get(column)
     if is_empty_cell(given):
-        return 0
+        return None
     try:
         number = int(given)
     except (TypeError, ValueError, OverflowError):
         number = None
     # A CSV file stores text, and a table with missing values stores floats.
     if number is None or isinstance(given, bool) or (isinstance(given, float) and given != number):
-        raise InvalidArgumentError(f"The column page_index of {item.name} must be a whole number (got {given!r}).")
+        raise InvalidArgumentError(f"The column {column} of {item.name} must be a whole number (got {given!r}).")
     return number
 
 
