@@ -60,9 +60,8 @@ def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item,
         if item is None:
             rows.append(None)
             continue
-        number = _plain_value(numbers[i])
-        number = _number_of_file(item.name, data) if number is None else _number(names.row, number)
-        rows.append((item, number))
+        number = number_or_none(numbers[i], names.row, _ADVICE_ON_ROWS)
+        rows.append((item, _number_of_file(item.name, data) if number is None else number))
     return rows
 
 
@@ -73,7 +72,7 @@ def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
             "column as row_column."
         )
     _num_rows(batch)
-    return [_number(column, _plain_value(number)) for number in batch[column]]
+    return [_number(value, column, _ADVICE_ON_ROWS) for value in batch[column]]
 
 
 def _num_rows(batch: Mapping[str, Any]) -> int:
@@ -134,13 +133,21 @@ def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
     return str(path) if isinstance(path, str) and path else None, data if isinstance(data, bytes) else None
 
 
-def _number(column: str, number: Any) -> int:
-    if hasattr(number, "__index__") and not isinstance(number, (bool, np.bool_)):
+_ADVICE_ON_ROWS = (
+    " Together with the seed, they determine the clip of a row. Pass the name of another column as row_column, or leave "
+    "out the column."
+)
+
+
+def _number(value: Any, column: str, advice: str) -> int:
+    number = _plain_value(value)
+    if hasattr(number, "__index__") and not isinstance(number, bool):
         return int(number)
-    raise InvalidArgumentError(
-        f"The column {column!r} must contain whole numbers (got {number!r}). Together with the seed, they determine "
-        "the clip of a row. Pass the name of another column as row_column, or leave out the column."
-    )
+    raise InvalidArgumentError(f"The column {column!r} must contain whole numbers (got {number!r}).{advice}")
+
+
+def number_or_none(value: Any, column: str, advice: str = "") -> int | None:
+    return None if _plain_value(value) is None else _number(value, column, advice)
 
 
 def _number_of_file(name: str, data: bytes | None) -> int:
@@ -148,16 +155,6 @@ def _number_of_file(name: str, data: bytes | None) -> int:
     if data is not None and name == Item(data).name:  # this name is only the default name of bytes
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
     return derived_seed("file", name)
-
-
-def number_or_none(value: Any, column: str) -> int | None:
-    if value is None or (isinstance(value, (float, np.floating)) and np.isnan(value)):
-        return None
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return int(value)  # integers of a column with missing values are stored as floats
-    if hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_)):
-        return int(value)
-    raise InvalidArgumentError(f"The column {column!r} must contain whole numbers (got {value!r}).")
 
 
 def clip_rows(

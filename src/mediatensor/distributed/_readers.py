@@ -303,7 +303,8 @@ class LeRobotReader(RowMapper):
 
     def values(self, sample: Sample) -> dict[str, Any]:
         values = {
-            name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in sample.extra.items()
+            name: value.numpy(force=True) if isinstance(value, torch.Tensor) else value
+            for name, value in sample.extra.items()
         }
         return {**values, "n_replaced": 0}
 
