@@ -134,8 +134,8 @@ def _path_and_bytes(path: Any, data: Any) -> tuple[str | None, bytes | None]:
 
 
 _ADVICE_ON_ROWS = (
-    " Together with the seed, they determine the clip of a row. Pass the name of another column as row_column, or leave "
-    "out the column."
+    " Together with the seed, they determine the clip of a row. Pass the name of another column as row_column, or "
+    "leave out the column."
 )
 
 

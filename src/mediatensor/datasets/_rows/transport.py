@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,32 +36,16 @@ def shared_numbers(shape: Sequence[int], value: int) -> Tensor:
         return torch.frombuffer(memory, dtype=torch.int64)[: numbers.numel()].view(numbers.shape).copy_(numbers)
 
 
-def new_shared_storage(num_bytes: int) -> torch.UntypedStorage | None:
-    """Allocate shared memory for data that a worker sends. If that fails, warn and return ``None``."""
+def _try_to_share(share: Callable[..., Any], *arguments: int) -> Any:
+    """Call a function that uses shared memory for data that a worker sends. If it fails, warn and return ``None``."""
     try:
-        return torch.UntypedStorage._new_shared(num_bytes)  # type: ignore[no-untyped-call, no-any-return]
+        return share(*arguments)
     except (RuntimeError, OSError):
-        _warn_of_missing_shared_memory()
+        warn_once(
+            "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Enlarge "
+            "/dev/shm: with Docker, use --shm-size=2g or --ipc=host."
+        )
         return None
-
-
-def move_to_shared_memory(tensor: Tensor) -> bool:
-    """Move a tensor into shared memory before a worker sends it. If there is no space, warn and return False."""
-    if tensor.is_shared():  # type: ignore[no-untyped-call]
-        return True
-    try:
-        tensor.share_memory_()  # type: ignore[no-untyped-call]
-    except (RuntimeError, OSError):
-        _warn_of_missing_shared_memory()
-        return False
-    return True
-
-
-def _warn_of_missing_shared_memory() -> None:
-    warn_once(
-        "Shared memory is full or missing, so batches are copied through a pipe, which is slower. Enlarge /dev/shm: "
-        "with Docker, use --shm-size=2g or --ipc=host."
-    )
 
 
 #: Up to this size, copying bytes through a pipe is faster than setting up shared memory.
@@ -96,7 +80,8 @@ def _empty(count: int, shape: torch.Size, like: Tensor) -> Tensor:
     size = (count, *(shape[dimension] for dimension in order))
     num_bytes = math.prod(size) * like.element_size()
     is_large = num_bytes > MAX_INLINE_BYTES and like.device.type == "cpu"
-    storage = new_shared_storage(num_bytes) if is_large and get_worker_info() is not None else None
+    is_sent = is_large and get_worker_info() is not None
+    storage = _try_to_share(torch.UntypedStorage._new_shared, num_bytes) if is_sent else None
     if storage is not None:
         together = torch.empty(0, dtype=like.dtype).set_(storage).view(size)
     elif is_large:
@@ -128,7 +113,7 @@ def pack(value: Any) -> Any:
         is_plain = type(value) is Tensor and value.device.type == "cpu" and not value.requires_grad
         if is_plain and value.layout == torch.strided and value.dtype in _INLINE_DTYPES:
             is_small = value.numel() * value.element_size() <= MAX_INLINE_BYTES
-            if is_small or (get_worker_info() is not None and not move_to_shared_memory(value)):
+            if is_small or (get_worker_info() is not None and _try_to_share(value.share_memory_) is None):
                 order = _memory_order(value)
                 return _Inline(value.permute(order).numpy(), order)
         return value

@@ -162,28 +162,24 @@ class LazyItems(Sequence[Item]):
 class LabelledItems(LazyItems):
     def __init__(self, items: Sequence[Item], label: Callable[[Item], Any]) -> None:
         super().__init__()
-        self._items = items
+        self.unlabelled = items
         self._label = label
 
     @property
-    def unlabelled(self) -> Sequence[Item]:
-        return self._items
-
-    @property
     def is_fork_safe(self) -> bool:
-        return getattr(self._items, "is_fork_safe", True)
+        return getattr(self.unlabelled, "is_fork_safe", True)
 
     def _portable_names(self) -> list[str] | None:
-        return self._items._portable_names() if isinstance(self._items, LazyItems) else None
+        return self.unlabelled._portable_names() if isinstance(self.unlabelled, LazyItems) else None
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.unlabelled)
 
     def labelled(self, item: Item) -> Item:
         return with_label(item, self._label)
 
     def _make(self, index: int) -> Item:
-        return self.labelled(self._items[index])
+        return self.labelled(self.unlabelled[index])
 
 
 def with_label(item: Item, label: Callable[[Item], Any]) -> Item:

@@ -119,7 +119,7 @@ class LanceBlob(Source):
             raise ReadError(f"{name} no longer has a value.")
         if url_scheme(self._column._path) is None:
             return _BlobReader(blob, name)
-        return RangeReader(_BlobRanges(blob), blob.size(), name)
+        return RangeReader(_BlobReader(blob, name), blob.size(), name)
 
     def open_bytes(self) -> Reader:
         return self.open()
@@ -146,17 +146,8 @@ class _BlobReader(Reader):
         with _errors_of(self._name):
             return bytes(self._blob.read_range(position, size))
 
-    def close(self) -> None:
-        self._blob.close()
-
-
-class _BlobRanges:
-    def __init__(self, blob: Any) -> None:
-        self._blob = blob
-
     def fetch(self, start: int, stop: int) -> bytes:
-        _check_process("a Lance dataset")
-        return bytes(self._blob.read_range(start, stop - start))
+        return self._read_at(start, stop - start)
 
     def close(self) -> None:
         self._blob.close()

@@ -123,17 +123,13 @@ class ParquetShards(LazyItems):
 
 
 class ParquetItems(TableItems):
-    def __init__(
-        self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: MediaColumn
-    ) -> None:
-        super().__init__(path, columns, rows, media_leaf, media)
-        self._column = media
+    _media: MediaColumn
 
     def reference(self, index: int) -> Item:
         """Return the item at an index without reading its media. The item can be opened on another machine."""
-        if self._column.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
+        if self._media.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
             return item  # a path without bytes
-        return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._column.stamp))
+        return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._media.stamp))
 
 
 class MediaColumn:
@@ -158,22 +154,15 @@ class MediaColumn:
         self._chunks = [_chunk(group, group.column(number), file.schema.column(number)) for group in groups]
         counts = [group.column(number).statistics for group in groups]
         self._is_full = [one is not None and one.has_null_count and one.null_count == 0 for one in counts]
-        self._clear_caches()
-
-    def _clear_caches(self) -> None:
         # The last row group that was read as a whole; the pages of row groups; the values of the last page.
         self._last_group: tuple[int, list[Any]] | None = None
         self._pages: dict[int, tuple[Page | None, list[Page]] | None] = {}
         self._last_page: tuple[tuple[int, int], list[Place]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
         # The pickled source knows the version of a remote file. For a local file, the stamp is enough.
-        return state | ({} if self.stamp is None else {"_source": None})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._clear_caches()
+        source = self._source if self.stamp is None else None
+        return vars(self) | {"_source": source, "_last_group": None, "_pages": {}, "_last_page": None}
 
     def __getitem__(self, row: int) -> bytes | Source | None:
         if stamp_of(self._path) != self.stamp:
@@ -319,8 +308,6 @@ def _media_column(table: str, column: str) -> MediaColumn:
 #: Cached so that a row need not open the file and read the footer again.
 _kept_columns: RecentlyUsed[MediaColumn] = RecentlyUsed(64, lambda column: 1)
 
-#: Attributes of a `MediaColumn` that are not pickled.
-_NOT_PICKLED = frozenset(("_last_group", "_pages", "_last_page"))
 #: Maximum number of row groups whose pages are cached.
 _MAX_GROUPS = 4096
 #: pyarrow's names of the codecs in the metadata. "LZ4" is missing, because writers use this name for several formats.
