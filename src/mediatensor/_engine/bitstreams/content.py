@@ -30,7 +30,7 @@ from .mpeg import (
     mpeg2_content,
     mpeg2_is_disposable,
 )
-from .units import MAX_ZEROS, Disposable, PacketContent, hevc_length_size
+from .units import MAX_ZEROS, Disposable, PacketContent, hevc_length_size, unit_spans
 
 _MPEG = frozenset(("mpeg1video", "mpeg2video", "mpeg4"))
 # Codecs whose intact pictures may start with zeros.
@@ -165,9 +165,8 @@ def is_shown_at_once(codec: str | None, beginning: NDArray[np.uint8], size: NDAr
     first = beginning[:, 0]
     if codec == "vp8":
         return np.asarray(first & 16 != 0)
-    if codec == "vp9":  # the flags follow the profile, which has one more bit in profile 3
-        shifted = np.where(first >> 4 & 3 == 3, first, first >> 1)
-        return np.asarray(shifted & 0b101 != 0)
+    if codec == "vp9":
+        return np.asarray(first & np.where(first & 0x30 == 0x30, *_VP9_SHOWN) != 0)
     shown = np.ones(len(first), bool)
     if codec == "av1":
         for number, (start, num_bytes) in enumerate(zip(map(bytes, beginning), size.tolist(), strict=True)):
@@ -211,16 +210,12 @@ def _frames_of_superframe(packet: memoryview) -> Iterator[memoryview]:
     yield packet
 
 
+# show_existing_frame and show_frame (7.2) in the first byte of a frame of profile 3, and of other profiles
+_VP9_SHOWN = 0b101, 0b1010
+
+
 def _vp9_frame_is_shown(frame: memoryview) -> bool:
-    # Uncompressed header: frame_marker f(2), profile f(2) and a zero bit after profile 3,
-    # show_existing_frame f(1); then frame_type f(1), show_frame f(1).
-    if not len(frame):
-        return False
-    bits = int.from_bytes(bytes(frame[:2]).ljust(2, b"\0"), "big")
-    position = 4 if (bits >> 12) & 3 != 3 else 5
-    show_existing = (bits >> (15 - position)) & 1
-    show_frame = (bits >> (15 - position - 2)) & 1
-    return bool(show_existing or show_frame)
+    return len(frame) > 0 and frame[0] & _VP9_SHOWN[frame[0] & 0x30 != 0x30] != 0
 
 
 def _dirac_content(packet: memoryview) -> PacketContent:
@@ -265,14 +260,10 @@ def nal_units_are_valid(packet: memoryview, length_size: int) -> bool:
     first bit of a unit header (ITU-T H.265, 7.3.1.2) must be 0, and the field "temporal layer plus 1" must not be 0.
     `H264Parser` checks H.264 packets in the same way.
     """
-    position, end = 0, len(packet)
-    while position + length_size < end:
-        size = int.from_bytes(packet[position : position + length_size], "big")
-        position += length_size
-        if packet[position] & 128 or (size > 1 and position + 1 < end and not packet[position + 1] & 7):
-            return False
-        position += size
-    return position == end
+    spans, fills = unit_spans(packet, length_size)
+    return fills and all(
+        not packet[start] & 128 and (stop - start == 1 or packet[start + 1] & 7 != 0) for start, stop in spans
+    )
 
 
 _TRAILER_BYTES = 8

@@ -100,7 +100,7 @@ class _SequenceParameters:
 
     identifier: int
     frame_num_bits: int
-    has_separate_planes: bool  # slices state their colour plane
+    plane_bits: int  # bits of the colour plane in slice headers: 2 if planes are coded separately, otherwise 0
     has_chroma: bool  # slices code luma and chroma
     allows_fields: bool  # pictures may be single fields
     allows_gaps: bool  # frame_num may skip values on purpose
@@ -242,7 +242,7 @@ class H264Parser:
         if prefix is None or picture is None or sequence is None:
             return None
         num_bits = sequence.frame_num_bits
-        shift = 32 - prefix[0] - (2 if sequence.has_separate_planes else 0) - num_bits
+        shift = 32 - prefix[0] - sequence.plane_bits - num_bits
         self._number_places[first_bits] = place = shift, (1 << num_bits) - 1, sequence, picture
         return place
 
@@ -350,13 +350,7 @@ class H264Parser:
 
     def _structures_of(self, unit: bytes) -> set[PictureStructure | None]:
         """Return the possible structures of a slice, by sequence parameter set; ``None`` if its header ends early."""
-        structures: set[PictureStructure | None] = set()
-        for parameters in self._seen:
-            try:
-                structures.add(_slice_structure(unit, parameters))
-            except ValueError:
-                structures.add(None)
-        return structures
+        return {_slice_structure(unit, parameters) for parameters in self._seen}
 
     def _can_follow(self, unit: bytes, *, is_reference: bool) -> bool:
         """Return whether a slice can directly follow the last reference picture. Raise ValueError if it is invalid."""
@@ -372,7 +366,7 @@ class H264Parser:
         except KeyError:
             raise ValueError("a slice without its parameter sets") from None
         assert picture is not None
-        num_left -= num_bits + (2 if sequence.has_separate_planes else 0) + sequence.frame_num_bits
+        num_left -= num_bits + sequence.plane_bits + sequence.frame_num_bits
         if num_left < 0:
             raise ValueError("the header ends early")
         last_number = (1 << sequence.frame_num_bits) - 1
@@ -446,7 +440,7 @@ def _parse_sequence_parameters(unit: bytes) -> _SequenceParameters:
     return _SequenceParameters(
         identifier,
         frame_num_bits,
-        has_separate_planes,
+        2 if has_separate_planes else 0,
         has_chroma=chroma_format != 0 and not has_separate_planes,
         allows_fields=not bits.flag(),
         allows_gaps=allows_gaps,
@@ -475,16 +469,18 @@ def _order_count(bits: BitReader) -> _OrderCount:
     return _OrderCount(kind, has_deltas=has_deltas)
 
 
-def _slice_structure(unit: bytes, parameters: _SequenceParameters) -> PictureStructure:
+def _slice_structure(unit: bytes, parameters: _SequenceParameters) -> PictureStructure | None:
     """Return whether a slice belongs to a frame or a field, from its header (field_pic_flag, bottom_field_flag)."""
     if not parameters.allows_fields:
         return PictureStructure.FRAME
-    bits = _payload(unit, _FIELD_BYTES)
-    bits.exp_golomb(), bits.exp_golomb(), bits.exp_golomb()  # first macroblock, type, picture parameter set
-    bits.read((2 if parameters.has_separate_planes else 0) + parameters.frame_num_bits)
-    if not bits.flag():
-        return PictureStructure.FRAME
-    return PictureStructure.BOTTOM_FIELD if bits.flag() else PictureStructure.TOP_FIELD
+    with suppress(ValueError):
+        bits = _payload(unit, _FIELD_BYTES)
+        bits.exp_golomb(), bits.exp_golomb(), bits.exp_golomb()  # first macroblock, type, picture parameter set
+        bits.read(parameters.plane_bits + parameters.frame_num_bits)
+        if not bits.flag():
+            return PictureStructure.FRAME
+        return PictureStructure.BOTTOM_FIELD if bits.flag() else PictureStructure.TOP_FIELD
+    return None
 
 
 def _payload(unit: memoryview | bytes, num_bytes: int) -> BitReader:
@@ -532,7 +528,7 @@ def _skip_picture_identity(bits: BitReader, sequence: _SequenceParameters, pictu
     bits.exp_golomb()  # first macroblock
     kind = bits.exp_golomb() % 5
     bits.exp_golomb()  # picture parameter set
-    bits.read(sequence.frame_num_bits + (2 if sequence.has_separate_planes else 0))
+    bits.read(sequence.frame_num_bits + sequence.plane_bits)
     is_field = sequence.allows_fields and bits.flag()
     if is_field:
         bits.read(1)  # top or bottom

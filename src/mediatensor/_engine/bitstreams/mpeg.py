@@ -201,7 +201,6 @@ class MpegBreaks:
         self.has_ended = False
 
     def find(self, packet: memoryview) -> str | None:
-        """Return the reason if the decoder can drop pictures at this packet, otherwise ``None``."""
         has_ended, self.has_ended = self.has_ended, packet == _MPEG2_END
         stated = self._stated_format(packet)
         if stated is not None:
@@ -239,8 +238,6 @@ def is_packed(headers: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Layer:
-    """Fields in the header of a video object layer (6.2.3)."""
-
     is_low_delay: bool | None  # whether there are no B-VOPs; `None` if not stated
     is_rectangular: bool  # whether pictures have no shape data
     is_interlaced: bool  # whether fields may be predicted separately

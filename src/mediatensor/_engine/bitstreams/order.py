@@ -18,7 +18,6 @@ References are to ISO/IEC 11172-2, 13818-2 and 14496-2, and to ITU-T H.264 and H
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 from .h264 import H264Parser
@@ -173,19 +172,20 @@ class _Mpeg4Order(_MpegOrder):
 class _Counts:
     """Reads the picture order counts of packets, and compares each with the previous one.
 
+    ``last`` is the count of the last picture, or ``None`` if the decoder returns pictures in decode order.
     ``has_restarted`` means that counts restarted at the last picture. The decoder returns this picture after all
     earlier pictures.
     """
 
     def __init__(self, length_size: int | None) -> None:
         self._length_size = length_size
-        self._count = _OrderCount()
+        self._restart()
         self.has_restarted = False
 
-    @property
-    def last(self) -> int | None:
-        """The count of the last picture, or ``None`` if the decoder returns pictures in decode order."""
-        return self._count.last
+    def _restart(self) -> None:
+        self.last: int | None = None
+        self._reference = 0  # the count that determines the next picture's upper bits
+        self.has_restarted = True
 
     def grows(self, packet: memoryview) -> bool:
         """Read the next packet. Return whether its picture is certainly returned after the previous one."""
@@ -200,6 +200,23 @@ class _Counts:
     def _take_unit(self, unit: memoryview | bytes) -> bool | None:
         """Process a unit. Return whether the picture order count of a slice grows, and ``None`` for any other unit."""
         raise NotImplementedError
+
+    def _add(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
+        """Process the next picture. Return whether its count is higher than before.
+
+        Slices store only the lower bits of the count. The upper bits follow from earlier pictures (H.264, 8.2.1.1;
+        H.265, 8.3.1).
+        """
+        span = 1 << num_bits
+        count = self._reference - self._reference % span + low_bits
+        if self._reference - count >= span // 2:
+            count += span
+        elif count - self._reference > span // 2:
+            count -= span
+        before, self.last = self.last, count
+        if is_reference:
+            self._reference = count
+        return before is None or count > before
 
 
 class _CountedOrder:
@@ -268,30 +285,6 @@ class OrderGuard:
         return _TIMES_OF_DECODING
 
 
-@dataclass
-class _OrderCount:
-    """The picture order count of the last picture.
-
-    Slices store only its lower bits. The upper bits follow from earlier pictures (H.264, 8.2.1.1; H.265, 8.3.1).
-    """
-
-    reference: int = 0  # the count that determines the next picture's upper bits
-    last: int | None = None  # the count of the previous picture in file order
-
-    def grows(self, low_bits: int, num_bits: int, *, is_reference: bool) -> bool:
-        """Process the next picture. Return whether its count, given its lower bits, is higher than before."""
-        span = 1 << num_bits
-        count = self.reference - self.reference % span + low_bits
-        if self.reference - count >= span // 2:
-            count += span
-        elif count - self.reference > span // 2:
-            count -= span
-        before, self.last = self.last, count
-        if is_reference:
-            self.reference = count
-        return before is None or count > before
-
-
 class _H264Counts(_Counts, H264Parser):
     """Reads picture order counts of H.264. `grows` is false for fields, and for pictures whose order is unknown."""
 
@@ -314,18 +307,16 @@ class _H264Counts(_Counts, H264Parser):
         if picture is None:
             return False
         sequence = self._sequences[picture.sequence]
-        bits.read(sequence.frame_num_bits + (2 if sequence.has_separate_planes else 0))
+        bits.read(sequence.frame_num_bits + sequence.plane_bits)
         if sequence.allows_fields and bits.flag():
             return False
         if is_idr:
             bits.exp_golomb()  # idr_pic_id
-            self._count, self.has_restarted = _OrderCount(), True
+            self._restart()
         order_count = sequence.order_count
         if order_count.kind != 0:
             return order_count.kind == 2  # kind 2: output order is decode order
-        return self._count.grows(
-            bits.read(order_count.num_bits), order_count.num_bits, is_reference=bool(unit[0] & 0x60)
-        )
+        return self._add(bits.read(order_count.num_bits), order_count.num_bits, is_reference=bool(unit[0] & 0x60))
 
 
 class _HevcCounts(_Counts):
@@ -388,12 +379,12 @@ class _HevcCounts(_Counts):
         if may_be_hidden and not bits.flag():  # pic_output_flag
             return False
         if kind in (19, 20):
-            self._count, self.has_restarted = _OrderCount(), True
-            return self._count.grows(0, num_bits, is_reference=True)
+            self._restart()
+            return self._add(0, num_bits, is_reference=True)
         bits.read(2 if has_separate_planes else 0)
         # Leading pictures, sub-layer non-reference pictures and pictures of higher sub-layers are not references.
         is_reference = kind not in (0, 2, 4, 6, 7, 8, 9) and unit[1] & 7 == 1
-        return self._count.grows(bits.read(num_bits), num_bits, is_reference=is_reference)
+        return self._add(bits.read(num_bits), num_bits, is_reference=is_reference)
 
 
 def _first_units(packet: memoryview, length_size: int | None) -> list[memoryview | bytes]:

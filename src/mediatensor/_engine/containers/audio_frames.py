@@ -137,17 +137,12 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
     Also return ``None`` if the file has another format, if bytes other than tags follow the audio, or if the encoder's
     tag states a different number of frames.
     """
-    begin = after_id3(read_at)
-    first = _parse_header(read_at(begin, _HEADER_BYTES))
-    if first is None:
+    begin, first, tag = _read_first_frame(read_at)
+    if first is None or tag[:4] == b"Xing":
         return None
-    tag = read_at(begin + first.tag_offset, _TAG_BYTES)
-    stated_frames, num_padding = None, 0
-    if tag[:4] == b"Xing":
-        return None
-    if tag[:4] == b"Info":
+    stated_frames, num_padding = _parse_info(tag)
+    if tag:
         begin += first.size
-        stated_frames, num_padding = _parse_info(tag)
         first = _parse_header(read_at(begin, _HEADER_BYTES))
         if first is None:
             return None
@@ -169,13 +164,9 @@ def constant_frames(read_at: ReadAt, file_size: int) -> ConstantFrames | None:
 
 def has_stated_size(read_at: ReadAt, file_size: int) -> bool:
     """Return whether an MP3 file is as long as its encoder's tag states. If so, no other file was joined to it."""
-    begin = after_id3(read_at)
-    header = _parse_header(read_at(begin, _HEADER_BYTES))
-    if header is None:
-        return False
-    tag = read_at(begin + header.tag_offset, 16)
+    begin, header, tag = _read_first_frame(read_at)
     flags = int.from_bytes(tag[4:8], "big")
-    if tag[:4] not in (b"Xing", b"Info") or not flags & _HAS_BYTES:
+    if header is None or not flags & _HAS_BYTES:
         return False
     at = 8 + 4 * bool(flags & _HAS_FRAMES)
     # Some encoders count the frame that contains the tag as part of the length.
@@ -187,13 +178,17 @@ def stated_mp3_seconds(read_at: ReadAt) -> float | None:
 
     The encoder's delay and padding are included. Return ``None`` if the file is not MP3, or has no such tag.
     """
+    _, header, tag = _read_first_frame(read_at)
+    num_frames = _parse_info(tag)[0]
+    return num_frames * header.samples_per_frame / header.sample_rate if header is not None and num_frames else None
+
+
+def _read_first_frame(read_at: ReadAt) -> tuple[int, FrameHeader | None, bytes]:
+    """Return the position of the first frame, its header, and its encoder's tag, which is empty if there is none."""
     begin = after_id3(read_at)
     header = _parse_header(read_at(begin, _HEADER_BYTES))
-    if header is None:
-        return None
-    tag = read_at(begin + header.tag_offset, _TAG_BYTES)
-    num_frames = _parse_info(tag)[0] if tag[:4] in (b"Xing", b"Info") else None
-    return num_frames * header.samples_per_frame / header.sample_rate if num_frames else None
+    tag = b"" if header is None else read_at(begin + header.tag_offset, _TAG_BYTES)
+    return begin, header, tag if tag[:4] in (b"Xing", b"Info") else b""
 
 
 def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | None:
@@ -215,21 +210,17 @@ def find_frame(read_at: ReadAt, frames: ConstantFrames, number: int) -> int | No
 
 
 def _parse_header(data: bytes) -> FrameHeader | None:
-    if len(data) < _HEADER_BYTES:
-        return None
+    size = mp3_frame_size(data) if len(data) >= _HEADER_BYTES else 0
     value = int.from_bytes(data[:_HEADER_BYTES], "big")
-    version, layer = value >> 19 & 3, value >> 17 & 3
-    rate_number, bit_rate_number = value >> 10 & 3, value >> 12 & 15
-    is_layer_3 = value >> 21 == 0x7FF and layer == 1
-    if not is_layer_3 or version not in _SAMPLE_RATES or rate_number == 3 or bit_rate_number in (0, 15):
+    version, is_layer_3 = value >> 19 & 3, value >> 17 & 3 == 1
+    if not size or not is_layer_3:
         return None
-    sample_rate = _SAMPLE_RATES[version][rate_number]
+    sample_rate = _SAMPLE_RATES[version][value >> 10 & 3]
     is_mpeg_1, is_mono = version == 3, value >> 6 & 3 == _MONO
-    kilobits = (_KILOBITS_MPEG_1 if is_mpeg_1 else _KILOBITS_MPEG_2)[bit_rate_number - 1]
+    kilobits = (_KILOBITS_MPEG_1 if is_mpeg_1 else _KILOBITS_MPEG_2)[(value >> 12 & 15) - 1]
     samples_per_frame = 1152 if is_mpeg_1 else 576
     length = Fraction(samples_per_frame * kilobits * 125, sample_rate)
     side_bytes = (17 if is_mono else 32) if is_mpeg_1 else (9 if is_mono else 17)
-    size = floor(length) + (value >> 9 & 1)
     return FrameHeader(value & _KEY_MASK, sample_rate, samples_per_frame, length, size, _HEADER_BYTES + side_bytes)
 
 

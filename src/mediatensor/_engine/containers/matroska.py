@@ -48,18 +48,29 @@ class TrackEntry(NamedTuple):
 _Elements = list[tuple[int, bytes]]
 
 
+def _parse_header(data: bytes, at: int) -> tuple[int, int | None, int]:
+    """Parse the header of the element at offset ``at`` (RFC 8794, 4 to 6).
+
+    Return (its ID, the size of its content or ``None`` if it is not stated, the offset of its content).
+    """
+    size_at = at + 9 - data[at].bit_length()
+    if size_at > at + 4 or size_at >= len(data):
+        raise MalformedBoxError("no element")
+    size_bytes = 9 - data[size_at].bit_length()
+    if size_bytes > 8:
+        raise MalformedBoxError("an element without a size")
+    ones = (1 << 7 * size_bytes) - 1
+    body = size_at + size_bytes
+    size = int.from_bytes(data[size_at:body], "big") & ones
+    return int.from_bytes(data[at:size_at], "big"), None if size == ones else size, body
+
+
 def _split_elements(data: bytes) -> _Elements:
     elements: _Elements = []
-    at, end = 0, len(data)
-    while at < end:
-        id_bytes = 9 - data[at].bit_length()
-        kind, at = int.from_bytes(data[at : at + id_bytes], "big"), at + id_bytes
-        if id_bytes > 4 or at >= end or len(elements) >= _MAX_CHILDREN:
-            raise MalformedBoxError("elements that do not add up")
-        size_bytes = 9 - data[at].bit_length()
-        ones = (1 << 7 * size_bytes) - 1
-        size, at = int.from_bytes(data[at : at + size_bytes], "big") & ones, at + size_bytes
-        if size_bytes > 8 or size == ones or size > end - at:
+    at = 0
+    while at < len(data):
+        kind, size, at = _parse_header(data, at)
+        if size is None or size > len(data) - at or len(elements) >= _MAX_CHILDREN:
             raise MalformedBoxError("an element that does not fit into its parent")
         elements.append((kind, data[at : at + size]))
         at += size
@@ -187,8 +198,6 @@ class Blocks:
 
 
 class _Element(NamedTuple):
-    """Header of an element."""
-
     kind: int  # its ID
     body: int  # where its content starts
     end: int | None  # where its content ends; `None` if the element does not state its size
@@ -243,25 +252,13 @@ class _Walk:
     # Elements
 
     def _parse_element(self, position: int) -> _Element:
-        """Parse the header of the element that starts at ``position`` (RFC 8794, 4 to 6)."""
         at = self._look_at(position)
-        data = self.data
-        first = data[at]
-        id_bytes = 9 - first.bit_length()
-        if id_bytes > 4:
-            raise MalformedBoxError(f"no element at byte {position}")
-        kind = int.from_bytes(data[at : at + id_bytes], "big")
-        at += id_bytes
-        size_bytes = 9 - data[at].bit_length()
-        if size_bytes > 8:
-            raise MalformedBoxError(f"an element without a size at byte {position}")
-        ones = (1 << 7 * size_bytes) - 1
-        size = int.from_bytes(data[at : at + size_bytes], "big") & ones
-        body = position + id_bytes + size_bytes
+        kind, size, body = _parse_header(self.data, at)
         self.num_elements += 1
         if self.num_elements > _MAX_ELEMENTS:
             raise MalformedBoxError("too many elements")
-        return _Element(kind, body, None if size == ones else body + size)
+        body += position - at
+        return _Element(kind, body, None if size is None else body + size)
 
     def _look_at(self, position: int) -> int:
         """Make sure that `data` contains the header that starts at ``position``. Return its offset in `data`."""

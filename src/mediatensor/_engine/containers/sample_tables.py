@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,32 +60,12 @@ class PacketTable:
         return bool((self.pts[1:] >= self.pts[:-1]).all())
 
 
-def unread_packets(
-    *,
-    pts: Int64Array,
-    dts: Int64Array,
-    duration: Int64Array,
-    size: Int64Array,
-    position: Int64Array,
-    is_key: BoolArray,
-    is_discard: BoolArray | None = None,
-    is_hidden: BoolArray | None = None,
-) -> PacketTable:
-    """Make a table of packets that have not been read. Properties that only reading can show are false or unknown."""
-    nothing = np.zeros(len(pts), bool)
-    return PacketTable(
-        pts=pts,
-        dts=dts,
-        duration=duration,
-        size=size,
-        position=position,
-        is_key=is_key,
-        is_discard=nothing if is_discard is None else is_discard,
-        is_hidden=nothing if is_hidden is None else is_hidden,
-        is_broken=nothing,
-        is_field=nothing,
-        disposable=np.full(len(pts), Disposable.UNKNOWN, np.int8),
-    )
+def unread_packets(**columns: Any) -> PacketTable:
+    """Make a table of packets that have not been read. Properties that are not in ``columns`` are false or unknown."""
+    nothing = np.zeros(len(columns["pts"]), bool)
+    unread: dict[str, Any] = dict.fromkeys(("is_discard", "is_hidden", "is_broken", "is_field"), nothing)
+    unread["disposable"] = np.full(len(nothing), Disposable.UNKNOWN, np.int8)
+    return PacketTable(**unread | columns)
 
 
 _ENCRYPTED = (b"encv", b"drmi", b"drms")
@@ -398,21 +379,12 @@ def _check_times(track: Track, demuxed: DemuxedSamples, sample: Int64Array, samp
 _MAX_POSITION = 1 << 61
 
 # 8.8.7 and 8.8.8
-_BASE_DATA_OFFSET, _DESCRIPTION, _DEFAULT_DURATION, _DEFAULT_SIZE, _DEFAULT_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
-_BASE_IS_MOOF = 0x20000
+_BASE_DATA_OFFSET, _DESCRIPTION, _BASE_IS_MOOF = 0x1, 0x2, 0x20000
+_DEFAULTS = {"duration": 0x8, "size": 0x10, "flags": 0x20}
 _DATA_OFFSET, _FIRST_FLAGS = 0x1, 0x4
 _RUN_COLUMNS = {"duration": 0x100, "size": 0x200, "flags": 0x400, "delay": 0x800}
 # 8.8.3.1: the sample depends on other samples; the sample is not a sync sample
 _NO_KEY = 0x01000000 | 0x00010000
-
-
-@dataclass(frozen=True)
-class _SampleDefaults:
-    """The default properties of a track or a fragment. They apply to samples whose own properties are not stated."""
-
-    duration: int
-    size: int
-    flags: int
 
 
 @dataclass
@@ -458,13 +430,14 @@ def packets_of_fragments(
     return _build_fragment_table(runs, file_size)
 
 
-def _track_defaults(moov: memoryview, track_id: int) -> _SampleDefaults:
+def _track_defaults(moov: memoryview, track_id: int) -> dict[str, int]:
+    """Return the properties of samples, by name, that apply if neither the fragment nor the sample states them."""
     for content in find_all(moov, b"mvex", b"trex"):
         fields = Fields(content)
         if fields.unsigned() == track_id:
             if fields.unsigned() != 1:
                 raise MalformedBoxError("fragments with another sample description")
-            return _SampleDefaults(fields.unsigned(), fields.unsigned(), fields.unsigned())
+            return {name: fields.unsigned() for name in _DEFAULTS}
     raise MalformedBoxError("no defaults for fragments")
 
 
@@ -484,16 +457,11 @@ def _edit_offset(track: Track) -> int:
 
 
 def _read_fragment(
-    traf: memoryview, header: Fields, base: int, defaults: _SampleDefaults, time_offset: int, runs: _FragmentRuns
+    traf: memoryview, header: Fields, base: int, defaults: dict[str, int], time_offset: int, runs: _FragmentRuns
 ) -> None:
-    flags = header.flags
-    if flags & _DESCRIPTION and header.unsigned() != 1:
+    if header.flags & _DESCRIPTION and header.unsigned() != 1:
         raise MalformedBoxError("fragments with another sample description")
-    fragment_defaults = _SampleDefaults(
-        header.unsigned() if flags & _DEFAULT_DURATION else defaults.duration,
-        header.unsigned() if flags & _DEFAULT_SIZE else defaults.size,
-        header.unsigned() if flags & _DEFAULT_FLAGS else defaults.flags,
-    )
+    defaults = defaults | {name: header.unsigned() for name, flag in _DEFAULTS.items() if header.flags & flag}
     if any(kind in (b"senc", b"saiz", b"saio") for kind, _ in children(traf)):
         raise MalformedBoxError("encrypted samples")
     time = Fields(find(traf, b"tfdt"))
@@ -502,12 +470,12 @@ def _read_fragment(
         raise MalformedBoxError("invalid decoding times")
     first = runs.count
     for content in find_all(traf, b"trun"):
-        dts = _read_run(Fields(content), base, dts, fragment_defaults, runs)
+        dts = _read_run(Fields(content), base, dts, defaults, runs)
     if runs.count > first:
         runs.append(shift=np.full(runs.count - first, runs.shift, np.int64))
 
 
-def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs: _FragmentRuns) -> int:
+def _read_run(run: Fields, base: int, dts: int, defaults: dict[str, int], runs: _FragmentRuns) -> int:
     """Append the samples of one run to ``runs``. Return the decode time of the sample after them.
 
     The run's offset is relative to file position ``base``, and ``dts`` is the decode time of its first sample.
@@ -525,9 +493,7 @@ def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs:
     if runs.count + count > runs.limit:
         raise MalformedBoxError("a run of too many samples")
     columns = dict(zip(names, run.array(count, ">u4", len(names)).reshape(count, -1).T, strict=True)) if names else {}
-    duration, size, flags = (
-        columns.get(name, np.full(count, getattr(defaults, name), np.int64)) for name in ("duration", "size", "flags")
-    )
+    duration, size, flags = (columns.get(name, np.full(count, default, np.int64)) for name, default in defaults.items())
     if first_flags is not None and "flags" not in columns:
         flags = np.concatenate([[first_flags], flags[1:]])
     # The demuxer reads the delay as signed in both versions.
@@ -546,7 +512,8 @@ def _read_run(run: Fields, base: int, dts: int, defaults: _SampleDefaults, runs:
 
 
 def _build_fragment_table(runs: _FragmentRuns, file_size: int) -> PacketTable:
-    position, dts, duration, size = (runs.column(name) for name in ("position", "dts", "duration", "size"))
+    columns = {name: runs.column(name) for name in ("position", "dts", "duration", "size")}
+    position, dts, duration, size = columns.values()
     if (size <= 0).any() or (position < 0).any() or (position + size > file_size).any():
         raise MalformedBoxError("samples beyond the end of the file")
     if (np.diff(position) < size[:-1]).any():
@@ -555,12 +522,5 @@ def _build_fragment_table(runs: _FragmentRuns, file_size: int) -> PacketTable:
         raise MalformedBoxError("fragments that overlap in time")
     if (duration <= 0).any():
         raise MalformedBoxError("invalid sample durations")
-    is_key = (runs.column("flags") & _NO_KEY) == 0
-    return unread_packets(
-        pts=dts + runs.column("shift") + runs.column("delay"),
-        dts=dts,
-        duration=duration,
-        size=size,
-        position=position,
-        is_key=is_key,
-    )
+    pts, is_key = dts + runs.column("shift") + runs.column("delay"), (runs.column("flags") & _NO_KEY) == 0
+    return unread_packets(pts=pts, is_key=is_key, **columns)

@@ -41,8 +41,6 @@ _W64_GUID_TAIL = bytes.fromhex("f3acd3118cd100c04f8edb8a")
 
 @dataclass(frozen=True)
 class SampleEncoding:
-    """How samples are stored."""
-
     codec: str  # FFmpeg's name, such as "pcm_s16le"
     sample_format: str  # FFmpeg's name, such as "s16"
     num_bytes: int

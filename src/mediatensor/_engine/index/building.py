@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import InvalidArgumentError
 from ..bitstreams.units import Disposable
@@ -28,7 +27,6 @@ from .frame_index import MAX_DELAY_PACKETS, FrameIndex
 from .holes import describe_holes, find_holes
 from .index_file import MAX_TICKS
 
-BoolArray = NDArray[np.bool_]
 _NO_PACKETS: deque[int] = deque()
 
 # If a larger share of packets seems to show no frame, the stream is decoded. VP8 and VP9 hide one frame in 4 to 16,

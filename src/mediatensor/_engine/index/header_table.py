@@ -35,7 +35,7 @@ from ..containers.sample_tables import (
     unread_packets,
 )
 from ..pyav.reading import DISCARD_ENTRY, KEY_ENTRY, VideoReader
-from .scan import PacketScan, has_packets_too_small
+from .scan import PacketScan, has_packets_too_small, spread
 
 _FORMATS, _BLOCK_FORMATS = frozenset(("mov", "mp4")), frozenset(("matroska", "webm"))
 
@@ -55,9 +55,9 @@ _NANOSECONDS = 1_000_000_000
 _PICTURE_STARTS = {"mpeg2video": b"\0\0\1\0", "mpeg4": b"\0\0\1\xb6"}
 # In these codecs, a sample of up to this many bytes may be the end of a sequence, or a frame that is not coded.
 _CODECS_WITH_OTHER_UNITS, _NO_PICTURE_BYTES = frozenset(("h264", "hevc", "mpeg2video", "mpeg4")), 8
-# Number of packets, spread over the file, in which headers that need not change are compared: MPEG-2 repeats the frame
-# size before key frames, and VP9 lists the frames of a packet at its end.
-_NUM_SPREAD, _HEADER_BYTES = 16, 256
+# In some packets, headers that need not change are compared: MPEG-2 repeats the frame size in the first bytes of key
+# frames, and VP9 lists the frames of a packet at its end.
+_HEADER_BYTES = 256
 # Number of packets that are compared with the headers. The second one shows whether all frames are key frames.
 _NUM_COMPARED = 2
 # Number to compare if times never decrease although the codec can reorder, to find B frames with wrong times. Later B
@@ -149,15 +149,8 @@ def _are_pictures_of_one_format(codec: str | None, table: PacketTable, payloads:
         return True
     detector = break_detector(codec, b"")
     keys = np.flatnonzero(table.is_key)
-    headers = (read_at(int(payloads[key]), int(min(table.size[key], _HEADER_BYTES))) for key in _spread(keys))
+    headers = (read_at(int(payloads[key]), int(min(table.size[key], _HEADER_BYTES))) for key in spread(keys))
     return detector is None or all(detector.find(memoryview(header)) is None for header in headers)
-
-
-def _spread(numbers: NDArray[np.int64]) -> list[int]:
-    """Choose some of ``numbers``, evenly spread, with the first and the last one."""
-    places = np.unique(np.linspace(0, max(0, len(numbers) - 1), _NUM_SPREAD).astype(np.int64))
-    chosen: list[int] = numbers[places[: len(numbers)]].tolist()
-    return chosen
 
 
 def _header_boxes(read_at: ReadAt, file_size: int) -> tuple[memoryview, list[Box]]:
@@ -308,7 +301,7 @@ def _find_hidden(codec: str | None, extradata: bytes, blocks: Blocks, read_at: R
     hidden = ~is_shown_at_once(codec, blocks.payload, blocks.size)
     num_bytes = blocks.size - len(blocks.stripped)
     if codec == "vp9":
-        for number in _spread(np.flatnonzero(~hidden)):
+        for number in spread(np.flatnonzero(~hidden)):
             last_byte = read_at(int(blocks.start[number] + num_bytes[number]) - 1, 1)
             hidden[number] = any(map(vp9_has_frame_list, last_byte))
     content_of = content_parser(codec, extradata)

@@ -27,7 +27,7 @@ from .building import bytes_of_frames, from_frames, from_packets
 from .frame_index import MAX_DELAY_PACKETS, FrameIndex, note_source
 from .header_table import has_header_table, header_table
 from .index_file import FORMAT_VERSION, LendReader, SourceIdentity
-from .scan import PacketScan, is_proven, probed_key_frames, scan_frames, scan_packets
+from .scan import PacketScan, is_proven, scan_frames, scan_packets, spread
 
 # FFmpeg's names of formats for single images end like this: png_pipe, webp_pipe.
 _SUFFIX_OF_IMAGE_FORMATS = "_pipe"
@@ -92,7 +92,7 @@ def _index_frames(
     before_decoding(f"The packets do not show which frames there are ({'; '.join(reasons)})")
     with interrupts_kept(), lend_reader() as reader:
         codec = reader.stream_info().codec
-        probed = frozenset[int]() if is_proven(codec) else probed_key_frames(np.flatnonzero(table.is_key))
+        probed = [] if is_proven(codec) else spread(np.flatnonzero(table.is_key[1:]) + 1)
         records, refused, are_keys = scan_frames(reader, probed)
         time_base, frame_rate = _time_base_and_rate(reader)
         is_image = reader.format_name.endswith(_SUFFIX_OF_IMAGE_FORMATS)

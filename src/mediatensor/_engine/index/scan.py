@@ -22,7 +22,7 @@ Codecs that fail one of these conditions, as of FFmpeg 8.1::
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from struct import Struct
 from typing import Any
@@ -63,8 +63,9 @@ PROVEN_CODECS = _PARSED | _WITH_KEY_FRAMES | _INTRA | _UNCOMPRESSED
 # h261).
 _SMALL_PACKET_BYTES = 10
 
-# For other codecs, decoding is tried from this many key frames. Each attempt opens the source once.
-_NUM_PROBES = 16
+# Number of packets in which properties are checked that hold for the whole stream. For codecs that are not proven,
+# decoding is tried from this many key frames; each attempt opens the source once.
+_NUM_SPREAD = 16
 
 
 def is_proven(codec: str | None) -> bool:
@@ -87,11 +88,11 @@ def has_packets_too_small(codec: str | None, size: Int64Array) -> bool:
     return codec not in _PARSED | _UNCOMPRESSED and bool((size <= _SMALL_PACKET_BYTES).any())
 
 
-def probed_key_frames(key_frames: Int64Array) -> frozenset[int]:
-    """Choose evenly spread key frames after the first packet, to check that decoding can start at each of them."""
-    others = key_frames[key_frames > 0]
-    chosen = np.unique(np.linspace(0, len(others) - 1, min(_NUM_PROBES, len(others))).astype(np.int64))
-    return frozenset(others[chosen].tolist()) if len(others) else frozenset()
+def spread(numbers: Int64Array) -> list[int]:
+    """Choose up to 16 of ``numbers``, evenly spread, with the first and the last one."""
+    places = np.unique(np.linspace(0, max(0, len(numbers) - 1), _NUM_SPREAD).astype(np.int64))
+    chosen: list[int] = numbers[places[: len(numbers)]].tolist()
+    return chosen
 
 
 class PacketScan:
@@ -257,7 +258,7 @@ def scan_packets(reader: VideoReader) -> PacketTable:
     return scan.table()
 
 
-def scan_frames(reader: VideoReader, probed: frozenset[int] = frozenset()) -> tuple[list[FrameRecord], list[int], bool]:
+def scan_frames(reader: VideoReader, probed: Collection[int]) -> tuple[list[FrameRecord], list[int], bool]:
     """Decode a whole stream from its beginning with one thread. The reader can be at any position.
 
     ``probed`` has the numbers of some key frame packets. Return (the frames in the codec's output order, the numbers of

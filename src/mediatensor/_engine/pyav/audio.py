@@ -154,7 +154,7 @@ def samples_of(frame: Any) -> NDArray[Any]:
     """Copy the samples of a frame to an array (channels, length) in the codec's own sample type."""
     name = frame.format.name
     if frame.format.is_planar:
-        # A frame with eight planar channels has an empty ninth plane.
+        # A frame with eight planar channels has an empty ninth plane, so `AudioFrame.to_ndarray` would crash.
         dtype, channels = _DTYPES[name[:-1]], range(frame.layout.nb_channels)
         return np.stack([np.frombuffer(frame.planes[channel], dtype, frame.samples) for channel in channels])
     num_channels = frame.layout.nb_channels
@@ -299,7 +299,7 @@ class Resampler:
     def _convert(self, frame: av.AudioFrame | None) -> None:
         try:
             for block in self._resampler.resample(frame):
-                self._blocks.append(_planar_samples(block, self._num_channels))
+                self._blocks.append(samples_of(block))
         except (av.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
 
@@ -319,12 +319,6 @@ def _planar_frame(samples: NDArray[np.float32], layout: str, sample_rate: int) -
     return frame
 
 
-def _planar_samples(frame: av.AudioFrame, num_channels: int) -> NDArray[np.float32]:
-    """Return the samples of a planar float frame. `AudioFrame.to_ndarray` would crash for eight planes."""
-    planes = (memoryview(frame.planes[channel]) for channel in range(num_channels))
-    return np.stack([np.frombuffer(plane, np.float32, frame.samples) for plane in planes])
-
-
 @lru_cache(maxsize=64)
 def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
     """Return a factor, at most 1, that keeps a mix to fewer channels within full scale.
@@ -341,5 +335,5 @@ def mix_gain(layout: str, num_channels: int, out_num_channels: int) -> float:
         samples[channel] = 1.0
         resampler = av.AudioResampler(format="fltp", layout=f"{out_num_channels}c", rate=MAX_SAMPLE_RATE)
         for block in resampler.resample(_planar_frame(samples, layout, MAX_SAMPLE_RATE)):
-            sums += np.abs(_planar_samples(block, out_num_channels)[:, 0])
+            sums += np.abs(samples_of(block)[:, 0])
     return float(1.0 / max(1.0, sums.max()))

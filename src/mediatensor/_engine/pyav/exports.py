@@ -7,8 +7,6 @@ the stored frame. Blocks of the exporting codecs consist of whole cells, so a gr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +14,7 @@ from av.sidedata.sidedata import Type
 from numpy.typing import NDArray
 
 from ..common.pictures import Orientation
-from .pixels import orientation_of, side_data_of
+from .pixels import Converter, side_data_of
 
 #: FFmpeg's names of the exports, as in its codec option ``export_side_data``.
 ExportKind = Literal["mvs", "venc_params"]
@@ -35,22 +33,16 @@ EXPORTING_CODECS: dict[ExportKind, frozenset[str]] = {
 }
 
 
-class ExportConverter:
+class ExportConverter(Converter):
     """Writes the data that a codec exports for a frame to cells, instead of pixels. This works only on the CPU."""
 
-    orientation_of = staticmethod(orientation_of)
     _kind: ClassVar[Type]
     _num_channels: ClassVar[int]
 
-    def here(self) -> Callable[[], AbstractContextManager[object]]:
-        return nullcontext
-
     def output_size(self, picture: Any, orientation: Orientation) -> tuple[int, int]:
-        """Return how many rows and columns of cells an upright frame has."""
         return grid_size(*orientation.size(picture.height, picture.width))
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[np.float32]:
-        """Return an uninitialised array (num_rows, height, width, channels)."""
         return np.empty((num_rows, height, width, self._num_channels), np.float32)
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[np.float32]) -> None:

@@ -109,8 +109,6 @@ class ChapterInfo:
 
 @dataclass(frozen=True)
 class ContainerInfo:
-    """A container as described by its header."""
-
     format_name: str
     duration_seconds: float | None
     bit_rate: int | None
@@ -224,7 +222,6 @@ def stream_info(stream: Any) -> StreamInfo:
 
 
 def with_orientation(info: StreamInfo, stream: Any) -> StreamInfo:
-    """Add the orientation that the container states for PyAV's ``stream``."""
     return replace(info, orientation=_stated_orientation(stream))
 
 

@@ -211,7 +211,7 @@ def _filter_graph(frame: Any, filters: Iterable[tuple[str, str]]) -> Any:
     return graph
 
 
-class _Converter:
+class Converter:
     """The methods that all converters share, because they do not depend on the output format."""
 
     _steps: tuple[PixelStep, ...]
@@ -231,7 +231,7 @@ class _Converter:
         return output_size(self._steps, *size) if self._steps else size
 
 
-class FrameConverter(_Converter):
+class FrameConverter(Converter):
     """Converts decoded frames to RGB arrays. Use one converter per thread, because it keeps swscale's context.
 
     Colours are converted by swscale with bicubic interpolation of chroma and one thread, like ``format=rgb24`` in the
@@ -258,7 +258,6 @@ class FrameConverter(_Converter):
         self._rows = RGBRows(_convert_by_filter)
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
-        """Return an uninitialised array (num_rows, height, width, 3)."""
         return empty((num_rows, height, width, 3), np.float32 if self._is_float else np.uint8)
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:
@@ -371,7 +370,7 @@ class FrameConverter(_Converter):
         )
 
 
-class LumaConverter(_Converter):
+class LumaConverter(Converter):
     """Copies the stored luma values of decoded frames. The colour range of the stream is ignored.
 
     A resize takes the nearest sample and never averages, because the values may represent something other than
@@ -383,7 +382,6 @@ class LumaConverter(_Converter):
         self._num_bits = num_bits
 
     def empty(self, num_rows: int, height: int, width: int) -> NDArray[Any]:
-        """Return an uninitialised array (num_rows, height, width, 1)."""
         return empty((num_rows, height, width, 1), np.uint16)
 
     def write(self, picture: Any, orientation: Orientation, out: NDArray[Any]) -> None:

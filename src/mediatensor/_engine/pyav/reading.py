@@ -72,7 +72,6 @@ def configure_video_codec(context: Any, num_threads: int, *, is_strict: bool, ex
 
 
 def configure_audio_codec(context: Any, num_threads: int) -> None:
-    """Set the threads and options of an audio codec before it is opened."""
     context.thread_count = num_threads
     context.thread_type = "NONE" if num_threads == 1 else "FRAME"
     context.options = dict(_AUDIO_OPTIONS.get(context.name, {}))

@@ -107,7 +107,7 @@ class _NalParser(SequenceParser):
         self._units: list[bytes] = []
         with suppress(ValueError):
             self._units = [bytes(unit) for unit in (hevc_parameter_units if is_hevc else avc_parameter_units)(record)]
-        self._sets = {unit.rstrip(b"\0") for unit in self._units if self._is_sequence(unit)}
+        self._sets = {unit.rstrip(b"\0") for unit in self._units if self._kind(unit) == self._sequence}
         if self._units:
             self.of_record = self._key(self._units)
 
@@ -140,9 +140,9 @@ class _NalParser(SequenceParser):
 
     def split(self, packet: memoryview) -> tuple[frozenset[bytes], bytes]:
         units = [bytes(unit) for unit in nal_units(packet, self._length_size)]
-        if any(self._is_sequence(unit) for unit in units):
+        if any(self._kind(unit) == self._sequence for unit in units):
             # Messages of the record apply to another sequence.
-            before = [unit for unit in self._units if not self._is_message(unit)]
+            before = [unit for unit in self._units if self._kind(unit) != self._message]
         else:
             units, before = [*self._units, *units], []
         return self._key(units), b"".join(b"\0\0\0\1" + unit for unit in [*before, *units])
@@ -150,57 +150,60 @@ class _NalParser(SequenceParser):
     def _key(self, units: list[bytes]) -> frozenset[bytes]:
         return frozenset(unit.rstrip(b"\0") for unit in units if self._describes_colours(unit))
 
-    def _is_sequence(self, unit: bytes) -> bool:
-        return unit[0] >> self._shift & self._mask == self._sequence
-
-    def _is_message(self, unit: bytes) -> bool:
-        return unit[0] >> self._shift & self._mask == self._message
+    def _kind(self, unit: bytes) -> int:
+        return unit[0] >> self._shift & self._mask
 
     def _describes_colours(self, unit: bytes) -> bool:
-        if not self._is_message(unit):
-            return self._is_sequence(unit)
+        if self._kind(unit) != self._message:
+            return self._kind(unit) == self._sequence
         with suppress(ValueError, IndexError):
             return any(kind in _MESSAGES for kind, _ in supplemental_messages(unit, 2 if self._is_hevc else 1))
         return False
 
 
-class _Mpeg2Parser(SequenceParser):
-    """The parameters are the extension with the colours, which is empty if a sequence states none."""
+class _HeaderParser(SequenceParser):
+    """Finds the parameters of codecs whose key frames can have a sequence header in the form of the record."""
 
     def __init__(self, record: bytes) -> None:
         super().__init__(record)
         self._record = record
-        self.of_record = _display_extension(record)
+        with suppress(ValueError, IndexError):
+            self.of_record = self._parameters(record)
 
-    def is_plain(self, packet: memoryview) -> bool:
-        return _display_extension(bytes(packet[:_HEAD_BYTES])) in (None, self.of_record)
+    @abstractmethod
+    def _parameters(self, data: bytes) -> frozenset[bytes] | None:
+        """Return the parameters in a record or packet; ``None`` if it has no sequence header."""
 
     def split(self, packet: memoryview) -> tuple[frozenset[bytes], bytes]:
         data = bytes(packet)
-        if (key := _display_extension(data)) is not None:
+        if (key := self._parameters(data)) is not None:
             return key, data
         return self.of_record or frozenset(), self._record + data
 
 
-def _display_extension(data: bytes) -> frozenset[bytes] | None:
-    """Return the extension in a set, which is empty if it is missing; ``None`` if there is no sequence header."""
-    has_header = False
-    for code, position in start_codes(data):
-        if code <= _LAST_SLICE or code == _GROUP:
-            break
-        has_header |= code == _SEQUENCE_HEADER
-        fields = data[position : position + 8].partition(b"\0\0\1")[0]  # of a display extension (6.2.2.4)
-        if has_header and code == _EXTENSION and fields and fields[0] >> 4 == _DISPLAY_EXTENSION:
-            return frozenset((fields,))
-    return frozenset() if has_header else None
+class _Mpeg2Parser(_HeaderParser):
+    """The parameters are the extension with the colours, which is empty if a sequence states none."""
+
+    def is_plain(self, packet: memoryview) -> bool:
+        return self._parameters(bytes(packet[:_HEAD_BYTES])) in (None, self.of_record)
+
+    def _parameters(self, data: bytes) -> frozenset[bytes] | None:
+        has_header = False
+        for code, position in start_codes(data):
+            if code <= _LAST_SLICE or code == _GROUP:
+                break
+            has_header |= code == _SEQUENCE_HEADER
+            fields = data[position : position + 8].partition(b"\0\0\1")[0]  # of a display extension (6.2.2.4)
+            if has_header and code == _EXTENSION and fields and fields[0] >> 4 == _DISPLAY_EXTENSION:
+                return frozenset((fields,))
+        return frozenset() if has_header else None
 
 
-class _Av1Parser(SequenceParser):
+class _Av1Parser(_HeaderParser):
+    """The parameters are the sequence headers and the metadata about luminance."""
+
     def __init__(self, record: bytes) -> None:
-        super().__init__(record)
-        self._units = bytes(record_units(record))
-        with suppress(ValueError, IndexError):
-            self.of_record = _av1_parameters(memoryview(self._units))
+        super().__init__(bytes(record_units(record)))
 
     def is_plain(self, packet: memoryview) -> bool:
         head = bytes(packet[:_HEAD_BYTES]).removeprefix(_AV1_DELIMITER)
@@ -211,22 +214,14 @@ class _Av1Parser(SequenceParser):
             return self.of_record is not None and header in self.of_record
         return True
 
-    def split(self, packet: memoryview) -> tuple[frozenset[bytes], bytes]:
-        key = _av1_parameters(packet)
-        if key is not None:
-            return key, bytes(packet)
-        return self.of_record or frozenset(), self._units + bytes(packet)
-
-
-def _av1_parameters(units: memoryview) -> frozenset[bytes] | None:
-    """Return the sequence headers and the metadata about luminance; ``None`` if there is no sequence header."""
-    has_header = False
-    found = set()
-    for kind, _, payload in av1_units(units):
-        has_header |= kind == _AV1_SEQUENCE_HEADER
-        if kind == _AV1_SEQUENCE_HEADER or (kind == _AV1_METADATA and payload[0] in _AV1_MESSAGES):
-            found.add(bytes(payload))
-    return frozenset(found) if has_header else None
+    def _parameters(self, data: bytes) -> frozenset[bytes] | None:
+        has_header = False
+        found = set()
+        for kind, _, payload in av1_units(memoryview(data)):
+            has_header |= kind == _AV1_SEQUENCE_HEADER
+            if kind == _AV1_SEQUENCE_HEADER or (kind == _AV1_METADATA and payload[0] in _AV1_MESSAGES):
+                found.add(bytes(payload))
+        return frozenset(found) if has_header else None
 
 
 def states_colours(codec: str | None) -> bool:
@@ -296,7 +291,6 @@ class CodedSequence:
             self._picture = picture
 
     def forget(self) -> None:
-        """Drop the key frame if it is not decoded yet."""
         self._picture = None
 
     def stated(self) -> _Stated | None:

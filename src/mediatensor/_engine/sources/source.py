@@ -174,22 +174,22 @@ class PathSource(Source):
     def open_bytes(self) -> Reader | None:
         if not os.path.isfile(self.path):  # the bytes of a pipe can be read only once
             return None
-        try:
-            file = open(self.path, "rb", buffering=0)  # noqa: SIM115
-        except OSError as error:
-            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        file = self._open_file()
         descriptor = regular_file_descriptor(file)
         if descriptor is not None:
             return DescriptorReader(file, descriptor, close=True)
         return FileReader(SharedFile(file), close=True)
 
+    def _open_file(self) -> io.FileIO:
+        try:
+            return open(self.path, "rb", buffering=0)
+        except OSError as error:
+            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+
     def read_to_end(self, max_bytes: int | None) -> bytes:
         """Return all bytes of the file, or of a pipe that is already open; see `read_whole`."""
         self.check_opens_at_once()
-        try:
-            file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - an error within the block is a `ReadError`
-        except OSError as error:
-            raise OpenError(f"Could not open input file: {self.path} ({error}).") from error
+        file = self._open_file()
         parts: list[bytes] = []
         num_bytes = 0
         try:

@@ -98,7 +98,6 @@ class ApproximateFrames:
         return self._timeline.begin_seconds, self._timeline.end_seconds
 
     def has_frame(self, i: int) -> bool:
-        """Return whether frame ``i`` (not negative) exists according to the header."""
         return i < self.num_frames
 
     def frame_at(self, i: int) -> Frame:
@@ -139,7 +138,6 @@ class ApproximateFrames:
 
     @property
     def start_times(self) -> NDArray[np.float64]:
-        """Start time of each frame in seconds. The array is shared, so do not write to it."""
         return self.clock.times
 
     def frames_played_at(

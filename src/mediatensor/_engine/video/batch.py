@@ -52,7 +52,9 @@ class PixelWriter:
     they are upright.
     """
 
-    def __init__(self, num_rows: int, size: tuple[int, int] | None, orientation: Orientation | None = None) -> None:
+    def __init__(
+        self, num_rows: int, size: tuple[int, int] | None = None, orientation: Orientation | None = None
+    ) -> None:
         self._num_rows = num_rows
         self._scale_to = size
         self._orientation = orientation
@@ -102,9 +104,6 @@ class PixelWriter:
 class CellWriter(PixelWriter):
     """Writes the data that codecs export about the blocks of a frame; see `ExportConverter`."""
 
-    def __init__(self, num_rows: int) -> None:
-        super().__init__(num_rows, None)
-
     def _size_change(self, name: object, size: tuple[int, int], size_before: tuple[int, int]) -> SizeChangeError:
         return SizeChangeError(
             f"Frame {name} has {size[1]}x{size[0]} cells of {CELL}x{CELL} pixels (width x height), but the frames "
@@ -118,56 +117,51 @@ class DecodedPicture:
     """A decoded frame in CPU memory, not yet converted to RGB. While it exists, the codec cannot reuse its buffer."""
 
     frame: int  # its index
-    _picture: Any
+    decoded: Any  # PyAV's frame
     _converter: PictureConverter
     pts_seconds: float = 0.0
     duration_seconds: float = 0.0
 
-    @property
-    def decoded(self) -> Any:
-        """PyAV's frame."""
-        return self._picture
-
     def luma(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
         """Return the luma plane (H, W), upright and read-only, scaled to ``size`` (height, width) if it is given."""
-        orientation = orientation_of(self._picture)
+        orientation = orientation_of(self.decoded)
         stored = orientation.size(*size) if size is not None else None
-        return np.ascontiguousarray(orientation.apply(luma_of(self._picture, stored)))
+        return np.ascontiguousarray(orientation.apply(luma_of(self.decoded, stored)))
 
     def components(self, size: tuple[int, int]) -> NDArray[np.uint8]:
         """Return luma and both chroma planes (3, H, W), scaled to ``size`` (height, width) but not turned upright."""
-        return cast(FrameConverter, self._converter).components_of(self._picture, size)
+        return cast(FrameConverter, self._converter).components_of(self.decoded, size)
 
     def rgb(self, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
         """Return the same RGB pixels (H, W, 3) as `VideoDecoder`, scaled to ``size`` (height, width) if it is given."""
-        orientation = orientation_of(self._picture)
-        pixels = self._converter.empty(1, *(size or self._converter.output_size(self._picture, orientation)))[0]
-        self._converter.write(self._picture, orientation, pixels)
+        orientation = orientation_of(self.decoded)
+        pixels = self._converter.empty(1, *(size or self._converter.output_size(self.decoded, orientation)))[0]
+        self._converter.write(self.decoded, orientation, pixels)
         return cast("NDArray[np.uint8]", pixels)
 
     @property
     def orientation(self) -> Orientation:
-        return orientation_of(self._picture)
+        return orientation_of(self.decoded)
 
     @property
     def size(self) -> tuple[int, int]:
         """The (height, width) of the frame as it is stored, before it is turned upright."""
-        return self._picture.height, self._picture.width
+        return self.decoded.height, self.decoded.width
 
     def stored_format(self) -> dict[str, Any] | None:
         """Return the fields of `VideoSettings` for `covered` frames, or ``None`` if only `rgb` supports the format."""
-        return stored_format(self._picture)
+        return stored_format(self.decoded)
 
     def covered(self, boxes: Sequence[Box], *, height: int, width: int, pixel_format: str) -> Any:
         """Return a copy of the frame in which boxes are black, for an encoder; see `stored_format`."""
-        return cover(self._picture, boxes, height=height, width=width, pixel_format=pixel_format)
+        return cover(self.decoded, boxes, height=height, width=width, pixel_format=pixel_format)
 
 
 class PictureWriter(PixelWriter):
     """Stores frames as `DecodedPicture` objects in an array, without converting them to RGB."""
 
     def __init__(self, num_rows: int) -> None:
-        super().__init__(num_rows, None)
+        super().__init__(num_rows)
         self.pixels = np.empty(num_rows, object)
 
     def write(self, converter: PictureConverter, picture: Any, rows: Sequence[int], name: object) -> None:

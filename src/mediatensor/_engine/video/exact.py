@@ -183,7 +183,6 @@ class ExactFrames:
     # Frames
 
     def frame_at(self, i: int) -> Frame:
-        """Return frame ``i``. A negative index counts from the end."""
         return self._frame(ByIndex((i,), self._video.stream_info.index))
 
     def frame_played_at(self, seconds: NDArray[np.float64], *, within: tuple[int, int] | None = None) -> Frame:

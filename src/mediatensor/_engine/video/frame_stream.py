@@ -314,9 +314,9 @@ class _FrameMatcher(ABC):
     is_of_packets = False
     counts_frames = False
 
-    @abstractmethod
     def start(self, feed: PacketFeed) -> int | None:
         """Return the place of the first frame that will come out of the codec after ``feed`` has started, if known."""
+        return None
 
     def max_packets(self, place: int) -> int | None:
         """Return after how many packets of the stream the codec must have returned the frame at ``place``, if known."""
@@ -361,6 +361,7 @@ class _LinearMatcher(_FrameMatcher):
     def __init__(self, index: FrameIndex) -> None:
         assert index.codec_pts is not None
         assert index.fingerprint is not None
+        assert index.num_packets is not None
         self._num_packets = index.num_packets
         # Decoding from the current start gives no frames before this place.
         self._earliest = 0
@@ -370,12 +371,11 @@ class _LinearMatcher(_FrameMatcher):
             self._places.setdefault(key, []).append(place)
 
     def start(self, feed: PacketFeed) -> int | None:
-        if self._num_packets is not None:
-            self._earliest = int(self._num_packets.searchsorted(feed.num_read, side="right"))
+        self._earliest = int(self._num_packets.searchsorted(feed.num_read, side="right"))
         return None
 
     def max_packets(self, place: int) -> int | None:
-        return None if self._num_packets is None else int(self._num_packets[place]) + MAX_DELAY_PACKETS
+        return int(self._num_packets[place]) + MAX_DELAY_PACKETS
 
     def place_of(self, frame: Any, position: int | None) -> int | None:
         pts = NO_PTS if frame.pts is None else frame.pts
@@ -391,9 +391,6 @@ class _TableMatcher(_FrameMatcher):
         self._places: dict[int, int] = {}
         for place, pts in enumerate(index.pts.tolist()):
             self._places.setdefault(pts, place)
-
-    def start(self, feed: PacketFeed) -> int | None:
-        return None
 
     def place_of(self, frame: Any, position: int | None) -> int | None:
         return self._places.get(NO_PTS if frame.pts is None else frame.pts)

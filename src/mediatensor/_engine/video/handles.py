@@ -342,7 +342,6 @@ class HandleSpec:
         return Handle(stream, self.converter, open_stream)
 
     def open_stream(self) -> FrameStream:
-        """Open the stream of another worker."""
         return FrameStream(self._open_reader(1), 1)
 
     def _open_reader(self, num_threads: int) -> VideoReader:

@@ -62,8 +62,6 @@ class FrameQuery(ABC):
 
 
 class ByIndex(FrameQuery):
-    """A request for frames by their indices. Negative indices count from the end."""
-
     def __init__(self, indices: Sequence[int], stream_index: int) -> None:
         self._indices = indices
         self._stream_index = stream_index
@@ -78,8 +76,6 @@ class ByIndex(FrameQuery):
 
 
 class ByIndexRange(FrameQuery):
-    """A request for the frames that a Python slice selects."""
-
     def __init__(self, start: int | None, stop: int | None, step: int | None, previous: int | None = None) -> None:
         self._slice = start, stop, step
         self.highest = None if stop is None or stop <= 0 or (start or 0) < 0 else stop - 1

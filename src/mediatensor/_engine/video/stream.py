@@ -159,7 +159,6 @@ class OpenVideo:
             return self._export_pools[kind]
 
     def replace_handles(self) -> None:
-        """Do not use the open handles again."""
         self.pool.replace(self.spec.open)
         for pool in self._export_pools.values():
             pool.close()
