@@ -1,22 +1,16 @@
-"""Audio decoders: sources, copies, processes, threads, closing, and errors."""
+"""Audio decoders: sources, memory, threads of the codec, and errors."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import gc
 import io
-import multiprocessing
-import pickle
 import random
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
 
 import media_audio
 from audio_exactness import Truth, assert_range, find_truth
@@ -24,7 +18,6 @@ from file_sources import SOURCES
 from mediatensor.decoders import AudioDecoder
 from mediatensor.encoders import AudioEncoder
 from mediatensor.errors import (
-    ClosedError,
     DecodeError,
     InvalidArgumentError,
     MediaTensorError,
@@ -34,15 +27,8 @@ from mediatensor.errors import (
     SourceTypeError,
     StreamError,
 )
-from places import needs_proc, num_open_files
 from range_server import serve
 
-# `WavDecoder` and `VideoDecoder` are sent to new processes in the same way.
-START_METHODS = [
-    pytest.param(method, marks=[pytest.mark.slow] if method == "spawn" else [])
-    for method in ("fork", "spawn")
-    if method in multiprocessing.get_all_start_methods()
-]
 _RANGES = [(1.2, 1.4), (0.0, 0.1), (1.9, 2.0), (1.2, 1.4), (0.6, 0.9)]
 
 
@@ -54,19 +40,6 @@ def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
 @pytest.fixture(scope="module")
 def flac(sound_folder: Path) -> Truth:
     return find_truth("flac", sound_folder)
-
-
-class Pieces(Dataset[torch.Tensor]):
-    """A dataset with one decoder, as users write it."""
-
-    def __init__(self, decoder: AudioDecoder) -> None:
-        self.decoder = decoder
-
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, i: int) -> torch.Tensor:
-        return self.decoder.get_samples_played_in_range(0.2 * i + 0.05, 0.2 * i + 0.25).data
 
 
 class Unseekable(io.RawIOBase):
@@ -110,92 +83,6 @@ def test_results_do_not_share_memory(truth: Truth) -> None:
         one, other = decoder.get_samples_played_in_ranges([(begin, begin + 0.5)] * 2)
         one.data.fill_(7)
         assert_range(truth, other, begin, begin + 0.5)
-
-
-def test_close_and_with(flac: Truth) -> None:
-    with flac.open() as decoder:
-        decoder.get_samples_played_in_range(0.0, 0.1)
-    for call in (
-        decoder.get_all_samples,
-        lambda: decoder.get_samples_played_in_range(0.0, 0.1),
-        lambda: decoder.get_samples_played_in_ranges([(0.0, 0.1)]),
-        lambda: next(decoder.chunks()),
-    ):
-        with pytest.raises(ClosedError):
-            call()
-    assert decoder.metadata.sample_rate == 44100, "known values stay readable"
-    decoder.close()
-
-
-@needs_proc
-def test_files_are_released(flac: Truth, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.flac"
-    broken.write_bytes(b"fLaC" + bytes(100))
-    assert flac.whole.data.shape
-    gc.collect()
-    before = num_open_files()
-    decoder = flac.open()
-    decoder.get_samples_played_in_range(0.0, 0.1)
-    decoder.close()
-    assert num_open_files() == before
-    decoder = flac.open()
-    decoder.get_samples_played_in_range(0.0, 0.1)
-    del decoder
-    for _ in range(5):
-        with pytest.raises(ValueError, match=r".+"):
-            AudioDecoder(broken)
-        with pytest.raises(StreamError):
-            AudioDecoder(flac.path, stream_index=7)
-    gc.collect()
-    assert num_open_files() == before
-
-
-@pytest.mark.parametrize("used", [False, True])
-@pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, lambda decoder: pickle.loads(pickle.dumps(decoder))])
-def test_copies_decode_the_same(through: Any, used: bool, truth: Truth) -> None:
-    decoder = truth.open(sample_rate=16000, num_channels=1)
-    expected = truth.open(sample_rate=16000, num_channels=1).get_samples_played_in_range(1.0, 1.5)
-    if used:
-        decoder.get_samples_played_in_range(0.1, 0.2)
-    other = through(decoder)
-    assert torch.equal(other.get_samples_played_in_range(1.0, 1.5).data, expected.data)
-    other.close()
-    assert torch.equal(decoder.get_samples_played_in_range(1.0, 1.5).data, expected.data), "a copy has its own handles"
-    decoder.close()
-
-
-@pytest.mark.parametrize("method", START_METHODS)
-def test_dataloader_workers(method: str, sound_folder: Path) -> None:
-    truth = find_truth("mp3_vbr", sound_folder)
-    pieces = Pieces(truth.open())
-    expected = [pieces[i] for i in range(len(pieces))]  # so that a fork meets open handles
-    loader = DataLoader(pieces, batch_size=None, num_workers=2, multiprocessing_context=method, timeout=120)
-    for got, each in zip(loader, expected, strict=True):
-        assert torch.equal(got, each)
-    assert torch.equal(pieces[3], expected[3]), "the parent's handles still work"
-
-
-@pytest.mark.skipif("fork" not in START_METHODS, reason="no fork here")
-@pytest.mark.parametrize("kind", ["buffered file", "bytesio"])
-def test_file_objects_after_a_fork(kind: str, sound_folder: Path) -> None:
-    truth = find_truth("flac", sound_folder)
-    pieces = Pieces(AudioDecoder(SOURCES[kind](truth.path)))
-    expected = [pieces[i] for i in range(len(pieces))]
-    loader = DataLoader(pieces, batch_size=None, num_workers=3, multiprocessing_context="fork", timeout=120)
-    assert all(torch.equal(got, each) for got, each in zip(loader, expected, strict=True))
-    assert torch.equal(pieces[3], expected[3])
-
-
-def test_threads_share_a_decoder(truth: Truth) -> None:
-    draw = random.Random(0)
-    starts = [truth.seconds(draw.randrange(truth.num_samples - 3000)) for _ in range(48)]
-    with truth.open() as decoder, ThreadPoolExecutor(8) as executor:
-        width = 2500 / truth.linear.rate
-        calls = [(start, start + width) for start in starts]
-        for (start, stop), got in zip(
-            calls, executor.map(lambda call: decoder.get_samples_played_in_range(*call), calls), strict=True
-        ):
-            assert_range(truth, got, start, stop)
 
 
 @pytest.mark.parametrize("num_threads", [0, 1, 4])

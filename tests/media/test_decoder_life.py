@@ -1,4 +1,4 @@
-"""The life of a decoder: closing, copying, other processes, other threads."""
+"""The life of decoders: closing, copying, other processes, other threads."""
 
 from __future__ import annotations
 
@@ -9,84 +9,149 @@ import multiprocessing
 import os
 import pickle
 import sys
+import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 import media_audio
+from file_sources import SOURCES
 from forked import run_program
 from media_surgery import with_data
 from media_writing import ClipSpec, Packets, write_clip, x264
 from mediatensor._engine.pyav.reading import VideoReader
 from mediatensor._engine.sources.source import make_source
-from mediatensor.decoders import VideoDecoder
-from mediatensor.errors import ClosedError
+from mediatensor.decoders import AudioDecoder, VideoDecoder, WavDecoder
+from mediatensor.errors import ClosedError, MediaTensorError, StreamError
 from places import in_child, needs_fork, needs_proc, num_open_files
+from wav_files import noise, wav
 
-START_METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.get_all_start_methods()]
-INDICES = [20, 3, 3, 29, 0, 11]
+START_METHODS = multiprocessing.get_all_start_methods()
+NUMBERS = [20, 3, 3, 29, 0, 11]
 
 
-class Frames(Dataset[torch.Tensor]):
+@dataclass(frozen=True)
+class Kind:
+    """A kind of decoder: its file, how to open a source, and the parts of the file by number."""
+
+    path: Path
+    open: Callable[..., Any]
+    part: Callable[[Any, int], Tensor]
+    parts: Sequence[Tensor]
+
+
+def frame(decoder: VideoDecoder, number: int) -> Tensor:
+    return decoder[number]
+
+
+def quarter_second(decoder: AudioDecoder | WavDecoder, number: int) -> Tensor:
+    return decoder.get_samples_played_in_range(number / 20, number / 20 + 0.25).data
+
+
+# Audio of every way to seek, half of it resampled.
+_RESAMPLED = {"sample_rate": 16_000, "num_channels": 1}
+_SOUNDS: dict[str, dict[str, Any]] = {
+    "flac": {}, "mp3_vbr": _RESAMPLED, "aac_m4a": {}, "opus_ogg": _RESAMPLED, "pcm_s16_wav": _RESAMPLED
+}  # fmt: skip
+_VIDEOS = {"video": 1, "video with threads": 4}
+
+
+@pytest.fixture(scope="module", params=[*_VIDEOS, *_SOUNDS, "wav"])
+def kind(request: pytest.FixtureRequest, clip: Path, clip_rgb: Tensor, sound_folder: Path, folder: Path) -> Kind:
+    name = request.param
+    if name in _VIDEOS:
+        opener = partial(VideoDecoder, dimension_order="NHWC", num_ffmpeg_threads=_VIDEOS[name])
+        return Kind(clip, opener, frame, clip_rgb.permute(0, 2, 3, 1))
+    if name == "wav":
+        path = folder / "sound.wav"
+        path.write_bytes(wav("pcm_s16le", noise(16_000, 2)))
+        whole = WavDecoder(path).get_all_samples().data
+        return Kind(path, WavDecoder, quarter_second, [whole[:, 400 * i : 400 * i + 2000] for i in range(30)])
+    path = media_audio.make(name, sound_folder)
+    opener = partial(AudioDecoder, **_SOUNDS[name])
+    return Kind(path, opener, quarter_second, [quarter_second(opener(path), number) for number in range(30)])
+
+
+class Parts(Dataset[Tensor]):
     """A dataset with one decoder, as users write it."""
 
-    def __init__(self, decoder: VideoDecoder, indices: list[int]) -> None:
+    def __init__(self, kind: Kind, decoder: Any, numbers: Sequence[int] = NUMBERS) -> None:
+        self.part = kind.part
         self.decoder = decoder
-        self.indices = indices
+        self.numbers = numbers
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self.numbers)
 
-    def __getitem__(self, i: int) -> torch.Tensor:
-        return self.decoder[self.indices[i]]
+    def __getitem__(self, i: int) -> Tensor:
+        return self.part(self.decoder, self.numbers[i])
 
 
-def test_close_and_with(clip: Path) -> None:
-    with VideoDecoder(clip) as decoder:
-        num_frames = len(decoder)
-        decoder[0]
+def assert_loaded(loader: DataLoader[Tensor], kind: Kind, numbers: Sequence[int] = NUMBERS) -> None:
+    for number, part in zip(numbers, loader, strict=True):
+        assert torch.equal(part, kind.parts[number])
+
+
+# Calls that need the file, of the kinds of decoders that have them.
+_CALLS: dict[str, tuple[Any, ...]] = {
+    "get_all_frames": (),
+    "get_all_samples": (),
+    "get_samples_played_in_ranges": ([(0.0, 0.1)],),
+    "chunks": (),
+}
+
+
+@pytest.mark.parametrize("source", ["path", "bytes"])
+def test_close_and_with(source: str, kind: Kind) -> None:
+    with kind.open(SOURCES[source](kind.path)) as decoder:
+        assert torch.equal(kind.part(decoder, 3), kind.parts[3])
+        metadata = decoder.metadata
     with pytest.raises(ClosedError, match="closed"):
-        decoder[0]
-    assert len(decoder) == num_frames, "known values stay readable"
+        kind.part(decoder, 3)
+    for name, arguments in _CALLS.items():
+        if hasattr(decoder, name):
+            with pytest.raises(ClosedError):
+                list(getattr(decoder, name)(*arguments))
+    assert decoder.metadata == metadata, "known values stay readable"
     decoder.close()
 
 
 @needs_proc
-def test_files_are_released_by_close_and_by_collection(clip: Path) -> None:
+def test_files_are_released_by_close_by_collection_and_by_errors(kind: Kind, tmp_path: Path) -> None:
+    broken = tmp_path / kind.path.name
+    broken.write_bytes(kind.path.read_bytes()[:40])
     gc.collect()  # what other tests left
     before = num_open_files()
-    decoder = VideoDecoder(clip)
-    decoder[0]
+    decoder = kind.open(kind.path)
+    kind.part(decoder, 3)
     assert num_open_files() > before
-    decoder.close()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        decoder.close()
     assert num_open_files() == before
-    decoder = VideoDecoder(clip)
-    decoder[0]
+    assert not caught, "closed, not left to collection"
+    decoder = kind.open(kind.path)
+    kind.part(decoder, 3)
     del decoder
-    gc.collect()
-    assert num_open_files() == before
-
-
-@needs_proc
-def test_errors_leak_no_files(tmp_path: Path, clip: Path) -> None:
-    broken = tmp_path / "broken.mp4"
-    broken.write_bytes(clip.read_bytes()[:2000])
-    gc.collect()  # what other tests left
-    before = num_open_files()
     for _ in range(5):
-        with pytest.raises(ValueError, match="open"):
-            VideoDecoder(broken)
-        with pytest.raises(ValueError, match="stream"):
-            VideoDecoder(clip, stream_index=7)
+        with pytest.raises(MediaTensorError):
+            kind.open(broken)
+        if kind.open is not WavDecoder:
+            with pytest.raises(StreamError):
+                kind.open(kind.path, stream_index=7)
     gc.collect()
     assert num_open_files() == before
 
 
-def test_iteration_gives_every_frame_also_while_seeking_elsewhere(clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_iteration_gives_every_frame_also_while_seeking_elsewhere(clip: Path, clip_rgb: Tensor) -> None:
     decoder = VideoDecoder(clip)
     decoder[17]
     seen = []
@@ -96,16 +161,19 @@ def test_iteration_gives_every_frame_also_while_seeking_elsewhere(clip: Path, cl
     assert torch.equal(torch.stack(seen), clip_rgb)
 
 
+@pytest.mark.parametrize("source", ["path", "bytes"])
 @pytest.mark.parametrize("used", [False, True])
 @pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, lambda decoder: pickle.loads(pickle.dumps(decoder))])
-def test_copies_decode_the_same(through: Any, used: bool, clip: Path, clip_rgb: torch.Tensor) -> None:
-    decoder = VideoDecoder(clip, dimension_order="NHWC")
+def test_copies_decode_the_same(through: Any, used: bool, source: str, kind: Kind) -> None:
+    decoder = kind.open(SOURCES[source](kind.path))
     if used:
-        decoder[9]
+        kind.part(decoder, 9)
     other = through(decoder)
-    assert torch.equal(other.get_frames_at(INDICES).data, clip_rgb[INDICES].permute(0, 2, 3, 1))
+    for number in NUMBERS:
+        assert torch.equal(kind.part(other, number), kind.parts[number])
+    assert other.metadata == decoder.metadata
     other.close()
-    assert torch.equal(decoder[4], clip_rgb[4].permute(1, 2, 0)), "a copy has its own handles"
+    assert torch.equal(kind.part(decoder, 4), kind.parts[4]), "a copy has its own handles"
 
 
 def test_random_crops_survive_pickling(clip: Path) -> None:
@@ -115,7 +183,7 @@ def test_random_crops_survive_pickling(clip: Path) -> None:
     assert torch.equal(pickle.loads(pickle.dumps(decoder))[5], decoder[5])
 
 
-def test_an_open_file_cannot_be_pickled_but_memory_can(clip: Path, clip_rgb: torch.Tensor) -> None:
+def test_an_open_file_cannot_be_pickled_but_memory_can(clip: Path, clip_rgb: Tensor) -> None:
     decoder = VideoDecoder(io.BytesIO(clip.read_bytes()))
     assert torch.equal(pickle.loads(pickle.dumps(decoder))[2], clip_rgb[2])
     with clip.open("rb") as file, pytest.raises(TypeError, match="pickle"):
@@ -123,62 +191,61 @@ def test_an_open_file_cannot_be_pickled_but_memory_can(clip: Path, clip_rgb: tor
 
 
 # A fork copies threads and open handles. A spawned process imports everything first, which takes long. So fewer cases
-# spawn.
+# spawn, and with one process.
+_ALWAYS = [("video", "fork"), ("video with threads", "fork"), ("video with threads", "spawn")]
+_ALWAYS += [("mp3_vbr", "fork"), ("wav", "fork")]
+_RARELY = [("video", "forkserver"), ("mp3_vbr", "spawn"), ("wav", "spawn")]
+
+
 @pytest.mark.parametrize(
-    ("method", "num_ffmpeg_threads", "num_workers"),
-    [
-        pytest.param(
-            method, num_ffmpeg_threads, num_workers, marks=[pytest.mark.slow] if method == "forkserver" else []
-        )
-        for method, num_ffmpeg_threads, num_workers in (
-            ("fork", 1, 2),
-            ("fork", 4, 2),
-            ("forkserver", 1, 1),
-            ("spawn", 4, 1),
-        )
-        if method in START_METHODS
-    ],
+    ("kind", "method"),
+    [case for case in _ALWAYS if case[1] in START_METHODS]
+    + [pytest.param(*case, marks=pytest.mark.slow) for case in _RARELY if case[1] in START_METHODS],
+    indirect=["kind"],
 )
-def test_dataloader_workers(
-    method: str, num_ffmpeg_threads: int, num_workers: int, clip: Path, clip_rgb: torch.Tensor
-) -> None:
-    decoder = VideoDecoder(clip, num_ffmpeg_threads=num_ffmpeg_threads)
-    decoder[13]  # so that a fork meets open handles and codec threads
+def test_dataloader_workers(method: str, kind: Kind) -> None:
+    decoder = kind.open(kind.path)
+    kind.part(decoder, 13)  # so that a fork meets open handles and codec threads
+    num_workers = 2 if method == "fork" else 1
     loader = DataLoader(
-        Frames(decoder, INDICES), batch_size=2, num_workers=num_workers, multiprocessing_context=method, timeout=120
+        Parts(kind, decoder), batch_size=None, num_workers=num_workers, multiprocessing_context=method, timeout=120
     )
-    assert torch.equal(torch.cat(list(loader)), clip_rgb[INDICES])
-    assert torch.equal(decoder[14], clip_rgb[14]), "the parent's handles still work"
+    assert_loaded(loader, kind)
+    assert torch.equal(kind.part(decoder, 14), kind.parts[14]), "the parent's handles still work"
 
 
-@pytest.mark.skipif("fork" not in START_METHODS, reason="no fork here")
-@pytest.mark.parametrize("kind", ["buffered", "memory"])
-def test_file_objects_after_a_fork(kind: str, clip: Path, clip_rgb: torch.Tensor) -> None:
-    with clip.open("rb") if kind == "buffered" else io.BytesIO(clip.read_bytes()) as file:
-        decoder = VideoDecoder(file)
-        decoder[13]
-        loader = DataLoader(Frames(decoder, INDICES * 5), num_workers=3, multiprocessing_context="fork", timeout=120)
-        assert torch.equal(torch.cat(list(loader)), clip_rgb[INDICES * 5])
-        assert torch.equal(decoder[14], clip_rgb[14])
+@needs_fork
+@pytest.mark.parametrize("kind", ["video", "flac", "wav"], indirect=True)
+@pytest.mark.parametrize("source", ["buffered file", "bytesio"])
+def test_file_objects_after_a_fork(source: str, kind: Kind) -> None:
+    decoder = kind.open(SOURCES[source](kind.path))
+    kind.part(decoder, 13)
+    parts = Parts(kind, decoder, NUMBERS * 5)
+    loader = DataLoader(parts, batch_size=None, num_workers=3, multiprocessing_context="fork", timeout=120)
+    assert_loaded(loader, kind, parts.numbers)
+    assert torch.equal(kind.part(decoder, 14), kind.parts[14])
 
 
-@pytest.mark.skipif("fork" not in START_METHODS, reason="no fork here")
-def test_a_fork_while_another_thread_decodes(clip: Path, clip_rgb: torch.Tensor) -> None:
-    decoder = VideoDecoder(clip)
+@needs_fork
+@pytest.mark.parametrize("kind", ["video"], indirect=True)
+def test_a_fork_while_another_thread_decodes(kind: Kind) -> None:
+    decoder = kind.open(kind.path)
     with ThreadPoolExecutor(1) as executor:
-        busy = executor.submit(lambda: [decoder[i % len(clip_rgb)] for i in range(60)])
-        loader = DataLoader(Frames(decoder, INDICES), num_workers=2, multiprocessing_context="fork", timeout=20)
-        assert torch.equal(torch.cat(list(loader)), clip_rgb[INDICES])
-        assert torch.equal(busy.result()[5], clip_rgb[5])
+        busy = executor.submit(lambda: [decoder[i % 40] for i in range(60)])
+        parts = Parts(kind, decoder)
+        assert_loaded(
+            DataLoader(parts, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=20), kind
+        )
+        assert torch.equal(busy.result()[5], kind.parts[5])
 
 
-@pytest.mark.parametrize("wrap", [str, lambda path: io.BytesIO(path.read_bytes())], ids=["path", "file object"])
-def test_threads_share_a_decoder(wrap: Any, clip: Path, clip_rgb: torch.Tensor) -> None:
-    decoder = VideoDecoder(wrap(clip))
-    order = torch.randperm(len(clip_rgb) * 4, generator=torch.Generator().manual_seed(0)) % len(clip_rgb)
-    with ThreadPoolExecutor(4) as executor:
-        frames = list(executor.map(decoder.__getitem__, order.tolist()))
-    assert torch.equal(torch.stack(frames), clip_rgb[order])
+@pytest.mark.parametrize("source", ["path", "bytes", "bytesio", "short reads"])
+def test_threads_share_a_decoder(source: str, kind: Kind) -> None:
+    numbers = (torch.randperm(120, generator=torch.Generator().manual_seed(0)) % 30).tolist()
+    with kind.open(SOURCES[source](kind.path)) as decoder, ThreadPoolExecutor(8) as executor:
+        parts = list(executor.map(partial(kind.part, decoder), numbers))
+    for number, part in zip(numbers, parts, strict=True):
+        assert torch.equal(part, kind.parts[number])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads through /proc")

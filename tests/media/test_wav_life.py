@@ -1,37 +1,21 @@
-"""The life of a WAV decoder: closing, copying, threads, other processes, files that change."""
+"""WAV decoders whose source changes, is closed, is remote, or is not a file."""
 
 from __future__ import annotations
 
-import copy
-import gc
-import io
-import multiprocessing
 import os
 import pickle
-import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
 
-from file_sources import BareFile
 from mediatensor.decoders import WavDecoder
-from mediatensor.errors import ClosedError, OpenError, ReadError
-from places import needs_proc, num_open_files
+from mediatensor.errors import OpenError, ReadError
 from range_server import serve
 from wav_files import noise, wav
 
-START_METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
-# Decoders of video are spawned in each run, and copies by `pickle` are tested here.
-METHODS = [pytest.param(m, marks=[pytest.mark.slow] if m == "spawn" else []) for m in START_METHODS]
 SOUND = wav("pcm_s16le", noise(200_000, 2))
 WHOLE = WavDecoder(SOUND).get_all_samples().data
-# Ranges of a quarter of a second, throughout the file.
-STARTS = [20.0, 0.125, 12.5, 3.0, 3.0, 24.5]
 
 
 def part(start: float) -> torch.Tensor:
@@ -43,102 +27,6 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "sound.wav"
     path.write_bytes(SOUND)
     return path
-
-
-class Parts(Dataset[torch.Tensor]):
-    """A dataset with one decoder, as users write it."""
-
-    def __init__(self, decoder: WavDecoder, starts: list[float]) -> None:
-        self.decoder = decoder
-        self.starts = starts
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def __getitem__(self, i: int) -> torch.Tensor:
-        return self.decoder.get_samples_played_in_range(self.starts[i], self.starts[i] + 0.25).data
-
-
-def test_close_and_with(path: Path) -> None:
-    for source in (path, SOUND):
-        with WavDecoder(source) as decoder:
-            decoder.get_samples_played_in_range(0, 1)
-        with pytest.raises(ClosedError, match="closed"):
-            decoder.get_samples_played_in_range(0, 1)
-        assert decoder.metadata.num_channels == 2, "known values stay readable"
-        decoder.close()
-
-
-@needs_proc
-def test_files_are_released_by_close_by_collection_and_by_errors(path: Path, tmp_path: Path) -> None:
-    gc.collect()  # closes files of other tests that are not collected yet
-    before = num_open_files()
-    decoder = WavDecoder(path)
-    decoder.get_all_samples()
-    assert num_open_files() == before + 1
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        decoder.close()
-    assert num_open_files() == before
-    assert not caught, "closed, not left to collection"
-    decoder = WavDecoder(path)
-    del decoder
-    gc.collect()
-    assert num_open_files() == before
-    broken = tmp_path / "broken.wav"
-    broken.write_bytes(SOUND[:30])
-    for _ in range(3):
-        with pytest.raises(OpenError):
-            WavDecoder(broken)
-    assert num_open_files() == before
-
-
-@pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, lambda decoder: pickle.loads(pickle.dumps(decoder))])
-@pytest.mark.parametrize("of", [Path, Path.read_bytes], ids=["path", "bytes"])
-def test_copies_decode_the_same(through: Any, of: Callable[[Path], Any], path: Path) -> None:
-    decoder = WavDecoder(of(path))
-    other = through(decoder)
-    assert torch.equal(other.get_all_samples().data, WHOLE)
-    assert other.metadata == decoder.metadata
-    other.close()
-    assert torch.equal(decoder.get_all_samples().data, WHOLE), "a copy has its own handles"
-
-
-# One process is enough, because each new one imports everything first.
-@pytest.mark.parametrize("method", METHODS)
-def test_dataloader_workers(method: str, path: Path) -> None:
-    num_workers = 2 if method == "fork" else 1
-    decoder = WavDecoder(path)
-    decoder.get_samples_played_in_range(1, 2)
-    loader = DataLoader(Parts(decoder, STARTS), num_workers=num_workers, multiprocessing_context=method, timeout=120)
-    for start, samples in zip(STARTS, loader, strict=True):
-        assert torch.equal(samples[0], part(start))
-    assert torch.equal(decoder.get_all_samples().data, WHOLE), "the parent's handle still works"
-
-
-@pytest.mark.skipif("fork" not in START_METHODS, reason="no fork here")
-@pytest.mark.parametrize("kind", ["buffered", "memory"])
-def test_file_objects_after_a_fork(kind: str, path: Path) -> None:
-    with path.open("rb") if kind == "buffered" else io.BytesIO(SOUND) as file:
-        decoder = WavDecoder(file)
-        loader = DataLoader(Parts(decoder, STARTS * 4), num_workers=2, multiprocessing_context="fork", timeout=120)
-        for start, samples in zip(STARTS * 4, loader, strict=True):
-            assert torch.equal(samples[0], part(start))
-        assert torch.equal(decoder.get_all_samples().data, WHOLE)
-
-
-def bare(path: Path) -> BareFile:
-    return BareFile(io.BytesIO(path.read_bytes()), most=5000)
-
-
-@pytest.mark.parametrize("of", [Path, Path.read_bytes, bare], ids=["path", "bytes", "file object"])
-def test_threads_share_a_decoder(of: Callable[[Path], Any], path: Path) -> None:
-    decoder = WavDecoder(of(path))
-    starts = [float(start) / 8 for start in torch.randperm(190, generator=torch.Generator().manual_seed(0))]
-    with ThreadPoolExecutor(4) as executor:
-        parts = list(executor.map(Parts(decoder, starts).__getitem__, range(len(starts))))
-    for start, samples in zip(starts, parts, strict=True):
-        assert torch.equal(samples, part(start))
 
 
 def test_results_do_not_change_with_the_source() -> None:
