@@ -33,6 +33,7 @@ from fake_device import fake_device as fake_device
 from forked_isolation import forked_processes as forked_processes
 from mediatensor._engine.pyav.reading import PacketDecoder, VideoReader
 from oracles import linear_decode_rgb
+from processes import find_program
 from real_files import TEST_DATA
 from remembered_features import features_remembered_in_module as features_remembered_in_module
 from remembered_features import features_remembered_in_test as features_remembered_in_test
@@ -216,10 +217,7 @@ def num_packets_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 @pytest.fixture(scope="session")
 def ffmpeg_program() -> str:
     """The path of the ``ffmpeg`` program, a decoder that shares no code with the library."""
-    program = shutil.which("ffmpeg")
-    if program is None:
-        pytest.skip("needs the ffmpeg program (on Debian: apt-get install ffmpeg)")
-    return program
+    return find_program("ffmpeg", "ffmpeg")
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,14 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import av
 import pytest
 
+import places
 from mediatensor.cli import main
 
 COMMANDS = ("probe", "sheet", "scenes", "speech", "extract", "ocr", "find", "verify", "demo")
@@ -98,13 +99,18 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], capsys: p
     assert "--help" in captured.err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "name"), [*((command, "file.mp4") for command in COMMANDS), ("ocr", "file.png")])
 @pytest.mark.parametrize("kind", ["missing", "empty", "text", "folder", "line break in its name"])
 def test_unreadable_file_is_one_line_and_exit_code_2(
-    command: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    name: str,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "some\nfile.mp4" if kind.startswith("line break") else tmp_path / "file.mp4"
+    path = tmp_path / (f"some\n{name}" if kind.startswith("line break") else name)
     if kind == "empty":
         path.touch()
     elif kind == "text":
@@ -115,7 +121,7 @@ def test_unreadable_file_is_one_line_and_exit_code_2(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert_one_error_line(captured.err)
-    assert "file.mp4" in captured.err
+    assert name in captured.err
     assert [entry for entry in tmp_path.iterdir() if entry != path] == []
 
 
@@ -277,27 +283,20 @@ def test_closed_streams_are_no_crash(
     assert "AttributeError" not in printed.err
 
 
-needs_full_device = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
-
-
-@needs_full_device
+@places.needs_full_device
 @pytest.mark.parametrize(
     "arguments", [["probe", "--no-scan", "{clip}", "{clip}"], ["extract", "{clip}", "--frames", "0", "-o", "-"]]
 )
 def test_full_standard_output_ends_the_run_with_its_name(
-    arguments: list[str], clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], clip: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
-    with monkeypatch.context() as patch:
-        patch.setattr("sys.stdout", full)
+    with places.full_stream("stdout"):
         assert main([argument.format(clip=clip) for argument in arguments]) == 2
-    with suppress(OSError):
-        full.close()
     reason = os.strerror(errno.ENOSPC)
     assert capsys.readouterr().err == f"mediatensor: error: Could not write to standard output: {reason}.\n"
 
 
-@needs_full_device
+@places.needs_full_device
 def test_missing_temporary_folder_is_one_line_without_a_number(
     clip: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,13 +308,10 @@ def test_missing_temporary_folder_is_one_line_without_a_number(
     assert capsys.readouterr().err == f"mediatensor: error: {clip}: No usable temporary directory found in ['/tmp']\n"
 
 
-def test_full_standard_error_does_not_change_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
-    with monkeypatch.context() as patch:
-        patch.setattr("sys.stderr", full)
+@places.needs_full_device
+def test_full_standard_error_does_not_change_the_exit_code() -> None:
+    with places.full_stream("stderr"):
         assert main(["probe", "missing.mp4"]) == 2
-    with suppress(OSError):
-        full.close()
 
 
 def test_names_of_files_do_not_control_the_terminal(

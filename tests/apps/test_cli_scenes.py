@@ -71,7 +71,9 @@ def test_rows_are_written_to_standard_output_with_a_sheet(
     rows = b"path,start_seconds,end_seconds,first_frame,last_frame,score\nstill.mp4,0.0,1.2,0,29,\n"
     assert capfdbinary.readouterr().out == rows
     assert (tmp_path / "sheet.png").exists()
+    assert not Path("-").exists()
     assert main(["scenes", "still.mp4", "-o", "-", "--sheet", "-"]) == 2
+    assert main(["scenes", "still.mp4", "-o", "-", "--json"]) == 2
 
 
 def test_sheet_has_a_frame_of_each_scene(videos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

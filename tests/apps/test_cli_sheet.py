@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -54,18 +55,20 @@ def test_sheet_shows_the_frames_that_were_chosen(suffix: str, clip: Path, tmp_pa
     assert drawn_numbers(output, Grid(5, 2, 294, 196), 10) == list(range(2, 40, 4))
 
 
-def test_sheet_of_a_range_of_times(clip: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "grid", "numbers"),
+    [
+        # 25 fps: frames 10 to 14
+        ("--start 0:00.40 --stop 0.6 --width 192 --columns 2", Grid(2, 3, 192, 128), range(10, 15)),
+        ("--start=-9 --stop 1:00:00 --frames 10 --columns 5", Grid(5, 2, 294, 196), range(2, 40, 4)),
+    ],
+)
+def test_sheet_of_a_range_of_times(
+    arguments: str, grid: Grid, numbers: Sequence[int], clip: Path, tmp_path: Path
+) -> None:
     output = tmp_path / "sheet.png"
-    arguments = ["--start", "0:00.40", "--stop", "0.6", "--width", "192", "--columns", "2"]
-    assert main(["sheet", str(clip), "-o", str(output), *arguments]) == 0  # 25 fps: frames 10 to 14
-    assert drawn_numbers(output, Grid(2, 3, 192, 128), 5) == [10, 11, 12, 13, 14]
-
-
-def test_sheet_of_times_beyond_the_video_shows_all_of_it(clip: Path, tmp_path: Path) -> None:
-    output = tmp_path / "sheet.png"
-    arguments = ["--start=-9", "--stop", "1:00:00", "--frames", "10", "--columns", "5"]
-    assert main(["sheet", str(clip), "-o", str(output), *arguments]) == 0
-    assert drawn_numbers(output, Grid(5, 2, 294, 196), 10) == list(range(2, 40, 4))
+    assert main(["sheet", str(clip), "-o", str(output), *arguments.split()]) == 0
+    assert drawn_numbers(output, grid, len(numbers)) == list(numbers)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ import hashlib
 import io
 import itertools
 import json
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from mediatensor.decoders._access import VideoAccess
 from mediatensor.errors import DecodeError, WeightsNotFoundError
 from mediatensor.ocr.io import Block, DocumentFile, Line, Page, Word
 from mediatensor.ocr.video import Alternative, Slide, TextTrack, VideoReading
+from places import full_stream, needs_full_device
 
 _BOTTOM, _CORNER = ((0.3, 0.85), (0.7, 0.95)), ((0.85, 0.05), (0.95, 0.1))
 
@@ -204,21 +204,16 @@ def test_a_video_that_is_complete_is_not_read_again_unless_options_change(
     assert (tmp_path / "out" / "talk.srt").read_text() == "corrected by hand"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
+@needs_full_device
 def test_an_output_is_recorded_even_if_the_message_about_it_cannot_be_printed(
     tmp_path: Path,
     clip: Path,
     predictor: _FakePredictor,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = ["ocr", str(clip), "-o", str(tmp_path)]
-    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
-    with monkeypatch.context() as patch:
-        patch.setattr("sys.stdout", full)
+    with full_stream("stdout"):
         assert main(arguments) == 2
-    with suppress(OSError):
-        full.close()
     assert "Could not write to standard output" in capsys.readouterr().err
     assert main(arguments) == 0
     assert capsys.readouterr().out.startswith(f"kept {tmp_path / 'talk.srt'}: it is complete (")

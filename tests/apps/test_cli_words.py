@@ -105,7 +105,9 @@ _TRAIN = "train recognition --train lines.jsonl --validation lines.jsonl"
     [
         ("sheet v.mp4 --start 0.8 --stop 0.5 -o o.png", "--start must be before --stop (got 0.8 s and 0.5 s)"),
         ("extract s.wav --audio --start 5 -o o", "There is nothing from 5 s on"),
+        ("extract s.wav --audio --start 5 --stop 5 -o o", "There is nothing from 5 s on"),
         ("extract s.wav --audio --start 0.05 --stop 0.01 -o o", "--start must be before --stop"),
+        ("extract s.wav --audio --start 0.05 --stop 0.05 -o o", "--start must be before --stop"),
         ("extract t.srt --subtitles --start 5 --stop 3 -o o", "--start must be before --stop"),
         ("extract s.wav --audio --sample-rate 100000000 -o o", "--sample-rate must be > 0 and at most 1536000"),
         ("extract s.wav --audio --num-channels 1000 -o o", "--num-channels must be > 0 and at most 64 (got 1000)"),

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import media
 import media_audio
+from decord_calls import differences
 from mediatensor.compat import torchvision_io as io
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OpenError, SourceNotFoundError, StreamError
@@ -26,21 +26,10 @@ FAILING = [name for name, value in RECORDED.items() if "raises" in str(value) an
 MAX_LEVELS = {"png to gray": 1.0}
 
 
-def differences(ours: Any, theirs: Any, levels: float, path: str = "") -> list[str]:
-    """Return where two outcomes differ, apart from the rounding of samples."""
-    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
-        return [text for key in theirs for text in differences(ours[key], theirs[key], levels, f"{path}.{key}")]
-    if path.endswith(".values") and len(ours) == len(theirs):
-        return [] if np.allclose(ours, theirs, rtol=0, atol=levels) else [f"{path}: {ours} and not {theirs}"]
-    if isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
-        pairs = zip(ours, theirs, strict=True)
-        return [text for i, (one, other) in enumerate(pairs) for text in differences(one, other, levels, f"{path}.{i}")]
-    return [] if ours == theirs else [f"{path}: {ours} and not {theirs}"]
-
-
 @pytest.mark.parametrize("name", sorted(set(CALLS) - set(FAILING) - DIFFERENT))
 def test_results_match_torchvision(name: str) -> None:
-    assert differences(outcome(io, CALLS[name]), RECORDED[name], MAX_LEVELS.get(name, 2e-4)) == []
+    tolerance = {"values": MAX_LEVELS.get(name, 2e-4)}
+    assert differences(outcome(io, CALLS[name]), RECORDED[name], tolerance) == []
 
 
 def test_every_call_was_recorded() -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 import re
 import shutil
 import socket
 import subprocess
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +20,7 @@ import pytest
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+import serving
 from lazy_modules import import_on_use
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
@@ -65,46 +62,22 @@ class Server:
     def start(self) -> None:
         command = command_with_forks("serve", "--port", str(self._port), "--token", TOKEN)
         command += ["--max-upload-bytes", str(MAX_UPLOAD_BYTES), "--jobs", "1"]
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output)
-        end = time.monotonic() + 60
-        while not self.is_up():
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < end, self._log.read_text()
-            time.sleep(0.05)
+        with self._log.open("ab") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("mediatensor serves on "), self._log.read_text()
+        self._running = serving.Server(process, self._port, self._log.parent)
 
-    def is_up(self) -> bool:
-        try:
-            return bool(self.ask("health")["status"] == "ok")
-        except OSError:
-            return False
-
-    def ask(self, address: str) -> Any:
-        request = urllib.request.Request(self.url + address, headers={"Authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
-
-    def knows(self, job: str) -> bool:
-        try:
-            self.ask(f"jobs/{job}")
-        except urllib.error.HTTPError as error:
-            if error.code != 404:
-                raise
-            return False
-        return True
-
-    def forget(self, job: str) -> None:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        request = urllib.request.Request(f"{self.url}jobs/{job}", headers=headers, method="DELETE")
-        urllib.request.urlopen(request, timeout=10).close()
+    def ask(self, method: str, path: str) -> serving.Answer:
+        return self._running.ask(method, path, authorization=f"Bearer {TOKEN}")
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        with self._running.process as process:
+            process.kill()
 
     def stop(self) -> None:
-        self._process.terminate()
-        self._process.wait(30)
+        with self._running.process as process:
+            process.terminate()
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +269,7 @@ def test_a_dropped_page_is_searched_copied_downloaded_and_found_again(
         assert page.inner_text("#result-title") == "note.png"
 
         # Somebody else lets the server forget it.
-        server.forget(job)
+        assert server.ask("DELETE", f"/jobs/{job}").status == 204
         page.click("[data-download='text.md']")
         page.wait_for_selector("#forgotten:has-text('has forgotten this file')")
         assert page.locator("#downloads a[href]").count() == 0
@@ -523,9 +496,9 @@ def test_two_users_and_a_cancelled_job(browser: Any, server: Server) -> None:
         await_result(second)
         assert second.inner_text(".reading") == "Marmalade"
         # One did not wait for the other, which continues.
-        assert server.ask(f"jobs/{job}")["state"] in ("queued", "running")
+        assert server.ask("GET", f"/jobs/{job}").json["state"] in ("queued", "running")
         assert first.inner_text("#work-title") in ("Reading long.pdf", "Waiting to read long.pdf")
         first.click("#cancel")
         assert first.is_visible("#start")
         assert first.url == server.url
-        wait_until(lambda: not server.knows(job), 10, "the job is still there")
+        wait_until(lambda: server.ask("GET", f"/jobs/{job}").status == 404, 10, "the job is still there")

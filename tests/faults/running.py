@@ -53,34 +53,9 @@ def path_of(module: str, sources: Path = _SOURCES) -> Path:
 
 
 @cache
-def _imports() -> dict[str, set[str]]:
-    """The modules of the library that each of its modules imports."""
-    modules = {}
-    for path in _SOURCES.rglob("*.py"):
-        name = ".".join(path.relative_to(_SOURCES).with_suffix("").parts)
-        modules[name.removesuffix(".__init__")] = path
-    return {
-        name: _imported(ast.parse(path.read_text(encoding="utf-8")), name, path.name == "__init__.py") & modules.keys()
-        for name, path in modules.items()
-    }
-
-
-def _imported(tree: ast.AST, module: str = "", is_package: bool = False) -> set[str]:
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            package = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
-            base = ".".join([*package, *([node.module] if node.module else [])])
-            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    return found
-
-
-@cache
 def _test_imports() -> dict[Path, set[str]]:
     return {
-        path: _imported(ast.parse(path.read_text(encoding="utf-8")))
+        path: structure.imported_modules(ast.parse(path.read_text(encoding="utf-8")), "", structure.modules())
         for folder in _FOLDERS
         for path in sorted((ROOT / "tests" / folder).glob("test_*.py"))
     }
@@ -96,7 +71,7 @@ def tests_of(module: str, function: str) -> list[Path]:
     todo = [module]
     while todo:
         current = todo.pop(0)
-        for name, imported in _imports().items():
+        for name, imported in structure.module_graph().items():
             if current in imported and name not in distances:
                 distances[name] = distances[current] + 1
                 todo.append(name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from .containers import EXTREMES
 
-__all__ = ["call_seeds", "odd_arguments"]
+__all__ = ["call_seeds", "fixed", "odd_arguments"]
 
 _TEXTS = (
     "", " ", "\0", "a\0b", "=", ":", "a:b=c", "é", "\ud800", "x" * 10_000, "%s%n", "-1", "0x10", "1/0", "0/0", "nan",
@@ -54,10 +54,11 @@ def call_seeds() -> dict[str, Callable[[Path], bytes]]:
         "jpeg": {"call": "jpeg", "data": {"shape": [3, 20, 30], "dtype": "uint8", "fill": "noise"},
                  "options": {"quality": 75}},
     }  # fmt: skip
-    return {f"{name}_json": _fixed(json.dumps(call).encode()) for name, call in calls.items()}
+    return {f"{name}_json": fixed(json.dumps(call).encode()) for name, call in calls.items()}
 
 
-def _fixed(data: bytes) -> Callable[[Path], bytes]:
+def fixed(data: bytes) -> Callable[[Path], bytes]:
+    """Return a function that makes a sound file of these bytes."""
     return lambda folder: data
 
 

@@ -25,7 +25,7 @@ from images_gif import GifPicture, gif
 from mediatensor.decoders import VideoDecoder
 from tar_files import tar_bytes
 
-from .arguments import call_seeds
+from .arguments import call_seeds, fixed
 from .corpus_datasets import manifest_seeds, state_seeds
 from .corpus_stills import still_seeds
 
@@ -70,10 +70,6 @@ def _sound(name: str) -> Make:
     return lambda folder: media_audio.make_as(spec, f"short_{name}", folder).read_bytes()
 
 
-def _fixed(data: bytes) -> Make:
-    return lambda folder: data
-
-
 def _wav_seeds() -> dict[str, Make]:
     sound = wav_files.noise(400, 2)
     coded = {name: wav_files.pack(name, sound) for name in wav_files.CODECS}
@@ -92,7 +88,7 @@ def _wav_seeds() -> dict[str, Make]:
         "w64": wav_files.w64((b"fmt ", fmt[8:]), (b"data", s16)),
         "list": wav_files.riff(wav_files.chunk(b"LIST", b"INFO" + bytes(9)), fmt, wav_files.chunk(b"data", s16)),
     }
-    return {name: _fixed(data) for name, data in (plain | others).items()}
+    return {name: fixed(data) for name, data in (plain | others).items()}
 
 
 def _image_seeds() -> dict[str, Make]:
@@ -119,7 +115,7 @@ def _image_seeds() -> dict[str, Make]:
             pixels = images.samples({0: 1, 2: 3, 4: 2, 6: 4}[color_type], depth)
             made[f"png_{color_type}_{depth}"] = images.png(pixels, color_type, depth, interlaced=depth == 8)
     made["png_palette"] = images.encoded(whole.quantize(17), "PNG")
-    return {name: _fixed(data) for name, data in made.items()}
+    return {name: fixed(data) for name, data in made.items()}
 
 
 def _document_seeds() -> dict[str, Make]:
@@ -138,7 +134,7 @@ def _document_seeds() -> dict[str, Make]:
         "tiff_group4": images.encoded(Image.fromarray(images.picture()).convert("1"), "TIFF", compression="group4"),
         "tiff_deflate": images.encoded(images.picture(), "TIFF", compression="tiff_adobe_deflate"),
     }
-    return {name: _fixed(data) for name, data in made.items()}
+    return {name: fixed(data) for name, data in made.items()}
 
 
 def _pages(kind: str, **options: str) -> bytes:
@@ -157,7 +153,7 @@ def _subtitle_seeds() -> dict[str, Make]:
     def everything(folder: Path) -> bytes:
         return media_subtitles.write_mkv_with_everything(_draft(folder, "mkv")).read_bytes()
 
-    plain = {name: _fixed(text.encode()) for name, text in texts.items()}
+    plain = {name: fixed(text.encode()) for name, text in texts.items()}
     return {**plain, "streams": streams, "everything": everything}
 
 
@@ -193,10 +189,10 @@ def _saved(value: object, *, is_archive: bool = True) -> bytes:
 def _weights_seeds() -> dict[str, Make]:
     state = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(3)}
     return {
-        "archive": _fixed(_saved(state)),
-        "old_format": _fixed(_saved(state, is_archive=False)),
-        "pickle": _fixed(pickle.dumps({"weight": [1, 2.5, "three", (4, None)]}, protocol=2)),
-        "onnx": _fixed(_onnx_model()),
+        "archive": fixed(_saved(state)),
+        "old_format": fixed(_saved(state, is_archive=False)),
+        "pickle": fixed(pickle.dumps({"weight": [1, 2.5, "three", (4, None)]}, protocol=2)),
+        "onnx": fixed(_onnx_model()),
     }
 
 
@@ -231,7 +227,7 @@ def _tar_seeds() -> dict[str, Make]:
     formats = {"ustar": 0, "gnu": 1, "pax": 2}
     made = {f"tar_{name}": tar_bytes(members + (long if code else []), format=code) for name, code in formats.items()}
     made["tar_gz"] = gzip.compress(made["tar_gnu"], mtime=0)
-    return {name: _fixed(data) for name, data in made.items()}
+    return {name: fixed(data) for name, data in made.items()}
 
 
 def _exports_seeds() -> dict[str, Make]:
@@ -254,7 +250,7 @@ def _exports_seeds() -> dict[str, Make]:
                "slides": [{"number": 1, **extent, "page": page}]}  # fmt: skip
     documents = {"document": [page, {**page, "page_idx": 1}], "kie": [kie]}
     exported = {name: {"pages": pages} for name, pages in documents.items()} | {"video_reading": reading}
-    return {name: _fixed(json.dumps(export).encode()) for name, export in exported.items()}
+    return {name: fixed(json.dumps(export).encode()) for name, export in exported.items()}
 
 
 # Of each kind that the command reads.

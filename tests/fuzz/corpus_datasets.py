@@ -14,6 +14,8 @@ import media
 from mediatensor.datasets import DataLoader, Item, MediaDataset, Recipe, Sample, Shuffle, TarSamples
 from tar_files import tar_bytes
 
+from .arguments import fixed
+
 __all__ = ["NUM_ROWS", "BytesRecipe", "manifest_seeds", "row_loader", "state_seeds", "stream_loader"]
 
 #: Number of rows of the dataset for saved states.
@@ -49,17 +51,13 @@ def manifest_seeds() -> dict[str, Make]:
         "nested_jsonl": json.dumps({"video": {"path": "a.mp4", "bytes": None}, "label": [1, {"a": None}]}),
         "rows_json": json.dumps(rows),
     }
-    seeds: dict[str, Make] = {name: _fixed(text.encode()) for name, text in made.items()}
+    seeds: dict[str, Make] = {name: fixed(text.encode()) for name, text in made.items()}
     if find_spec("pyarrow"):
         seeds |= dict(_parquet_seeds())
     return seeds
 
 
 _LABELLED = (("a", "run"), ("b", "jump"), ("c", "run"))
-
-
-def _fixed(data: bytes) -> Make:
-    return lambda folder: data
 
 
 def _parquet_seeds() -> Iterator[tuple[str, Make]]:

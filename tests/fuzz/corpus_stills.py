@@ -12,6 +12,8 @@ from PIL import Image, features
 
 import images
 
+from .arguments import fixed
+
 __all__ = ["still_seeds"]
 
 Make = Callable[[Path], bytes]
@@ -26,11 +28,7 @@ def still_seeds() -> dict[str, Make]:
         made |= _heic()
     # Where nothing writes such files, whatever calls itself one.
     made = made or {"bare_heic": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + b"\0\0\0\x0cmeta\0\0\0\0"}
-    return {name: _fixed(data) for name, data in made.items()}
-
-
-def _fixed(data: bytes) -> Make:
-    return lambda folder: data
+    return {name: fixed(data) for name, data in made.items()}
 
 
 def _avif() -> dict[str, bytes]:

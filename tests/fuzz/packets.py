@@ -8,6 +8,8 @@ from typing import Any
 
 import av
 
+from media_surgery import with_data
+
 __all__ = ["rearrange_packets"]
 
 _MUXERS = {"mov,mp4,m4a,3gp,3g2,mj2": "mp4", "matroska,webm": "matroska", "mpegvideo": "mpeg2video", "obu": "obu"}
@@ -54,10 +56,8 @@ def _rearranged(rng: random.Random, packets: list[Any]) -> list[Any]:
 
 
 def _like(packet: Any, data: bytes) -> Any:
-    copy = av.Packet(data)
-    copy.stream, copy.time_base = packet.stream, packet.time_base
-    copy.pts, copy.dts, copy.duration = packet.pts, packet.dts, packet.duration
-    copy.is_keyframe = packet.is_keyframe
+    copy = with_data(packet, data)
+    copy.stream = packet.stream
     return copy
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import json
 import random
-import sys
 import tempfile
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,7 +36,8 @@ def read_by_command(answers: Answers, rng: random.Random, path: Path, folder: Pa
 
 
 def _run(answers: Answers, command: list[str]) -> None:
-    with _captured() as (output, errors):
+    output, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(output), redirect_stderr(errors):
         code = main(command)
     shown, said = output.getvalue(), errors.getvalue()
     if code not in (0, 1, 2) or (code == 1 and command[0] != "verify"):
@@ -56,17 +55,6 @@ def _run(answers: Answers, command: list[str]) -> None:
     else:
         answers.num_results += 1
     answers.lines.append(f"{command[0]}: {code if command[0] != 'verify' else code == 2}")
-
-
-@contextmanager
-def _captured() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """Capture standard output and standard error."""
-    kept, (output, errors) = (sys.stdout, sys.stderr), (io.StringIO(), io.StringIO())
-    sys.stdout, sys.stderr = output, errors
-    try:
-        yield output, errors
-    finally:
-        sys.stdout, sys.stderr = kept
 
 
 def _refuse(constant: str) -> NoReturn:

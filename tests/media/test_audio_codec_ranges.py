@@ -23,7 +23,8 @@ import sound
 from audio_oracles import linear_decode_samples
 from media_audio import SOUND_CLIPS, SoundSpec
 from media_audio_surgery import ogg_crc
-from media_audio_writing import add_stream, encode, open_output
+from media_audio_writing import add_stream, encode
+from media_writing import open_output
 from mediatensor.decoders import AudioDecoder
 from real_files import TEST_DATA
 

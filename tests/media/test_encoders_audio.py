@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from encoder_oracles import decoded_samples, probe
+from audio_oracles import ffmpeg_samples
+from encoder_oracles import probe
 from mediatensor import AudioSamples
 from mediatensor.encoders import AudioEncoder, Encoder
 from mediatensor.errors import EncodeError, InvalidArgumentError
@@ -44,7 +45,7 @@ def test_wav_contains_the_nearest_16_bit_numbers(num_channels: int, tmp_path: Pa
             assert file.getnframes() == num_samples
             found = np.frombuffer(file.readframes(num_samples), "<i2").reshape(-1, num_channels).T
     else:  # Python's reader does not know the extended header
-        found = np.rint(decoded_samples(ffmpeg_program, path, num_channels) * 32768).astype(np.int16)
+        found = np.rint(ffmpeg_samples(ffmpeg_program, path)[0] * 32768).astype(np.int16)
     assert np.array_equal(found, sixteen_bits(samples))
 
 
@@ -66,7 +67,7 @@ def test_lossless_codecs_give_back_every_bit_and_sample(
 ) -> None:
     samples, path = sound(10_007), tmp_path / f"sound.{extension}"
     AudioEncoder(samples, sample_rate=RATE).to_file(path)
-    found = decoded_samples(ffmpeg_program, path, 2)
+    found = ffmpeg_samples(ffmpeg_program, path)[0]
     if num_bits == 16:
         assert np.array_equal(found * 32768, sixteen_bits(samples))
     else:
@@ -87,7 +88,7 @@ def test_lossy_codecs_keep_times_and_length(
 ) -> None:
     samples, path = sound(num_samples, rate=rate), tmp_path / f"sound.{extension}"
     AudioEncoder(samples, sample_rate=rate).to_file(path, bit_rate=128_000)
-    found = decoded_samples(ffmpeg_program, path, 2)
+    found = ffmpeg_samples(ffmpeg_program, path)[0]
     assert lag(found, samples) == 0
     assert np.abs(found[:, 2000 : num_samples - 2000] - samples.numpy()[:, 2000:-2000]).max() < 0.06
     if extension == "mp3":  # the LAME header states where the audio ends
@@ -103,7 +104,7 @@ def test_lossy_codecs_keep_times_and_length(
 def test_opus_keeps_times_and_length(extension: str, tmp_path: Path, ffmpeg_program: str) -> None:
     samples, path = sound(48_123, rate=48_000), tmp_path / f"sound.{extension}"
     AudioEncoder(samples, sample_rate=48_000).to_file(path, bit_rate=128_000)
-    found = decoded_samples(ffmpeg_program, path, 2)
+    found = ffmpeg_samples(ffmpeg_program, path)[0]
     assert found.shape[1] == 48_123
     assert lag(found, samples) == 0
 
@@ -128,7 +129,7 @@ def test_resampling_and_mixing(
 ) -> None:
     path, rate = tmp_path / "sound.wav", out_rate or RATE
     AudioEncoder(sound(), sample_rate=RATE).to_file(path, sample_rate=out_rate, num_channels=out_channels)
-    found = decoded_samples(ffmpeg_program, path, out_channels or 2)
+    found = ffmpeg_samples(ffmpeg_program, path)[0]
     expected = sound(found.shape[1], rate=rate).numpy()
     expected = expected if out_channels != 1 else expected.mean(0, keepdims=True)
     assert probe(path, "a:0")[0]["sample_rate"] == str(rate)
@@ -162,7 +163,7 @@ def test_no_samples_and_few_samples(format: str, tmp_path: Path, ffmpeg_program:
         path = tmp_path / f"{num_samples}.{format}"
         AudioEncoder(sound(num_samples), sample_rate=RATE).to_file(path)
         if format in ("wav", "flac") and num_samples:
-            assert decoded_samples(ffmpeg_program, path, 2).shape == (2, num_samples)
+            assert ffmpeg_samples(ffmpeg_program, path)[0].shape == (2, num_samples)
 
 
 @pytest.mark.parametrize("format", ["s16le", "adts"])

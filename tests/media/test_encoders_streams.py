@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 import torch
 
-from encoder_oracles import decoded_samples, moving_pictures, probe, raw_rgb
+from audio_oracles import ffmpeg_samples
+from encoder_oracles import moving_pictures, probe
 from mediatensor import AudioSamples, FrameBatch
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioEncoder, AudioStream, Encoder, VideoEncoder, VideoStream
 from mediatensor.errors import ClosedError, EncodeError, InvalidArgumentError, OpenError, SourceTypeError, StreamError
+from oracles import ffmpeg_rgb
 
 RATE = 48_000
 FRAMES = moving_pictures(10, 64, 64)
@@ -50,11 +52,11 @@ def flash_and_tone(folder: Path, extension: str, program: str) -> tuple[float, f
         for at in range(0, 50, 10):  # in step, like real data
             video.add_frames(frames[at : at + 10])
             audio.add_samples(sound[at * RATE // 25 : (at + 10) * RATE // 25])
-    pixels = raw_rgb(program, path, 64, 64)
+    pixels = ffmpeg_rgb(program, path).transpose(0, 3, 1, 2)
     assert len(pixels) == 50
     _, packets = probe(path, packets=["duration_time"])
     bright = int(np.argmax(pixels.mean((1, 2, 3)) > 128))
-    loud = int(np.argmax(np.abs(decoded_samples(program, path, 1)[0]) > 0.3))
+    loud = int(np.argmax(np.abs(ffmpeg_samples(program, path)[0][0]) > 0.3))
     start = max(0.0, -float(probe(path, "a:0")[0]["start_time"])) if extension == "mkv" else 0.0
     return float(packets[bright]["pts_time"]), loud / RATE - start
 
@@ -153,7 +155,7 @@ def test_gaps_in_sound_are_silent(tmp_path: Path, ffmpeg_program: str) -> None:
         with pytest.raises(InvalidArgumentError, match="before the end of the earlier samples"):
             audio.add_samples(AudioSamples(loud, 5.0, 1000 / RATE, RATE))
         audio.add_samples(loud)
-    found = decoded_samples(ffmpeg_program, path, 1)[0]
+    found = ffmpeg_samples(ffmpeg_program, path)[0][0]
     expected = np.zeros(2 * RATE + 2000)
     expected[:2000] = expected[2 * RATE :] = 0.5
     assert np.array_equal(found, expected)
@@ -207,7 +209,7 @@ def test_many_streams_of_different_kinds(tmp_path: Path, ffmpeg_program: str) ->
         mono.add_samples(sound[0, :3200])
     assert torch.equal(VideoDecoder(path, stream_index=0)[:], FRAMES)
     assert torch.equal(VideoDecoder(path, stream_index=1)[:], FRAMES[:4, :, :32, :48])
-    found = decoded_samples(ffmpeg_program, path, 2)
+    found = ffmpeg_samples(ffmpeg_program, path)[0]
     assert np.abs(found - sound.numpy()).max() <= 0.51 / 32768
     assert probe(path, "a:1")[0]["sample_rate"] == "8000"
 

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 import torch
 
-from encoder_oracles import moving_pictures, probe, psnr, raw_rgb
+from encoder_oracles import moving_pictures, probe, psnr
 from mediatensor import FrameBatch
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import EncodeError, InvalidArgumentError, SourceTypeError, WriteError
+from oracles import ffmpeg_rgb
 
 # Tests that compare files use MPEG-4, because x264 reads uninitialised memory for such small pictures.
 NOISE = torch.randint(0, 256, (6, 3, 50, 70), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -41,7 +42,7 @@ def test_lossless_codecs_give_back_every_bit(name: str, tmp_path: Path, ffmpeg_p
     extension, options = LOSSLESS[name]
     path = tmp_path / f"video.{extension}"
     VideoEncoder(NOISE, frame_rate=25).to_file(path, **options)
-    assert np.array_equal(raw_rgb(ffmpeg_program, path, 50, 70), NOISE.numpy())
+    assert np.array_equal(ffmpeg_rgb(ffmpeg_program, path).transpose(0, 3, 1, 2), NOISE.numpy())
     assert torch.equal(VideoDecoder(path)[:], NOISE)
 
 
@@ -68,8 +69,8 @@ def test_lossy_codecs_are_as_good_as_the_ffmpeg_program(
         command += [f"-{key}" if key != "b" else "-b:v", str(value)]
     raw = frames.permute(0, 2, 3, 1).numpy().tobytes()
     subprocess.run([*command, str(reference)], input=raw, check=True, timeout=120, stderr=subprocess.DEVNULL)
-    ours = psnr(raw_rgb(ffmpeg_program, path, 120, 160), frames.numpy())
-    theirs = psnr(raw_rgb(ffmpeg_program, reference, 120, 160), frames.numpy())
+    ours = psnr(ffmpeg_rgb(ffmpeg_program, path).transpose(0, 3, 1, 2), frames.numpy())
+    theirs = psnr(ffmpeg_rgb(ffmpeg_program, reference).transpose(0, 3, 1, 2), frames.numpy())
     assert ours > 25
     assert ours == pytest.approx(theirs, abs=0.5)
     assert path.stat().st_size == pytest.approx(reference.stat().st_size, rel=0.15)

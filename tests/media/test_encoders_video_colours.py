@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from encoder_oracles import probe, raw_rgb
+from encoder_oracles import probe
 from mediatensor._engine.pyav.encoding_video import Colour, RgbConverter
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
+from oracles import ffmpeg_rgb
 
 # fmt: off
 PATCHES = torch.tensor([
@@ -82,7 +83,7 @@ def test_flat_colours_come_back(name: str, tmp_path: Path, ffmpeg_program: str) 
     if options.get("codec") in ("ffv1", "rawvideo", "prores_ks", "dnxhd"):
         del options["extra_options"]["g"]
     VideoEncoder(patches(height, width), frame_rate=25).to_file(path, **options)
-    by_program, by_us = raw_rgb(ffmpeg_program, path, height, width)[0], VideoDecoder(path)[0].numpy()
+    by_program, by_us = ffmpeg_rgb(ffmpeg_program, path).transpose(0, 3, 1, 2)[0], VideoDecoder(path)[0].numpy()
     if name == "gray":
         assert (by_us[0] == by_us[1]).all()
         expected = PATCHES.double() @ torch.tensor([0.299, 0.587, 0.114], dtype=torch.float64)

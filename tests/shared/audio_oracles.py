@@ -12,12 +12,12 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles import readable_packets
+from media_audio_writing import as_float
+from oracles import opened_stream, readable_packets
 
 __all__ = ["LinearSound", "ffmpeg_samples", "linear_decode_samples"]
 
 Sound = NDArray[np.float32]
-_HAS_METADATA_ERRORS = int(av.__version__.split(".")[0]) < 19
 # Without it FFmpeg's AC-3 decoder draws the noise of empty bands from a generator that runs on from frame to frame.
 _DECODER_OPTIONS = {"ac3": {"cons_noisegen": "1"}, "eac3": {"cons_noisegen": "1"}}
 _DTYPES: dict[str, Any] = {"u8": np.uint8, "s16": np.int16, "s32": np.int32, "flt": np.float32, "dbl": np.float64}
@@ -54,11 +54,9 @@ def linear_decode_samples(path: Path, stream_index: int | None = None) -> Linear
     Packets that the codec refuses are passed over; an error in reading ends the stream. Every frame must have the
     rate and the number of channels of the first.
     """
-    options: dict[str, Any] = {"metadata_errors": "replace"} if _HAS_METADATA_ERRORS else {}
     frames: list[Any] = []
     num_failed = 0
-    with av.open(str(path), **options) as container:
-        stream = container.streams.best("audio") if stream_index is None else container.streams[stream_index]
+    with opened_stream(path, "audio", stream_index) as (container, stream):
         context = stream.codec_context
         context.options = dict(_DECODER_OPTIONS.get(context.codec.canonical_name, {}))
         context.thread_type, context.thread_count = "NONE", 1
@@ -86,11 +84,7 @@ def frame_samples(frame: Any) -> Sound:
     else:
         flat = np.frombuffer(frame.planes[0], _DTYPES[name])[: frame.samples * num_channels]
         raw = flat.reshape(-1, num_channels).T
-    if raw.dtype == np.uint8:
-        return ((raw.astype(np.float32) - 128) / 128).astype(np.float32)
-    if raw.dtype.kind == "i":
-        return raw.astype(np.float32) / np.float32(2.0 ** (8 * raw.dtype.itemsize - 1))
-    return raw.astype(np.float32)
+    return as_float(raw)
 
 
 def ffmpeg_samples(

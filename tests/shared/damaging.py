@@ -11,6 +11,8 @@ import av
 import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 
+from media_writing import assign
+
 
 def zeros(data: bytes) -> bytes:
     return bytes(len(data))
@@ -66,10 +68,7 @@ def with_sound(source: Path, target: Path) -> Path:
         audio = output.add_stream("pcm_s16le", rate=8000, layout="mono")
         sound = av.AudioFrame.from_ndarray(np.zeros((1, 8000 * 4), np.int16), "s16", "mono")
         sound.sample_rate, sound.pts = 8000, 0
-        for packet in file.demux(stream):
-            if packet.size:
-                packet.stream = video
-                output.mux(packet)
+        output.mux(assign((packet for packet in file.demux(stream) if packet.size), video))
         output.mux(audio.encode(sound))
         output.mux(audio.encode(None))
     return target

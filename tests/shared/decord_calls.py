@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,27 @@ def outcome(module: Any, call: Callable[[Any], Any]) -> Any:
             return {"raises": "DECORDError"}
         names = [kind.__name__ for kind in type(error).__mro__ if hasattr(builtins, kind.__name__)]
         return {"raises": names[0]}
+
+
+def differences(ours: Any, theirs: Any, tolerances: Mapping[str, float], path: str = "") -> list[str]:
+    """Return where two outcomes differ.
+
+    ``tolerances`` has the tolerance of the numbers with a key, such as "values", and that of other floats by "". All
+    else is compared exactly.
+    """
+    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
+        return [text for key in theirs for text in differences(ours[key], theirs[key], tolerances, f"{path}.{key}")]
+    key = path.rpartition(".")[2]
+    if key and key in tolerances and np.shape(ours) == np.shape(theirs):
+        is_same = np.allclose(np.array(ours, float), np.array(theirs, float), rtol=0, atol=tolerances[key])
+    elif isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return [text for i, pair in pairs for text in differences(*pair, tolerances, f"{path}.{i}")]
+    elif isinstance(theirs, float) and isinstance(ours, float):
+        is_same = abs(ours - theirs) <= tolerances.get("", 0.0)
+    else:
+        is_same = ours == theirs
+    return [] if is_same else [f"{path}: {ours} and not {theirs}"]
 
 
 def _after(*steps: Callable[[Any], Any], path: str = CLIP) -> Callable[[Any], Any]:
@@ -83,10 +104,6 @@ def _audio(call: Callable[[Any], Any], path: str = CLIP, **options: Any) -> Call
 
 def _both(call: Callable[[Any], Any], path: str = CLIP, **options: Any) -> Callable[[Any], Any]:
     return lambda module: call(module.AVReader(path, **options))
-
-
-def _padded(reader: Any) -> Any:
-    return [reader.add_padding()]
 
 
 def _from_file(module: Any) -> Any:
@@ -192,9 +209,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "sound: channels kept": _audio(lambda reader: reader[:50_000], mono=False),
     "sound: rate": _audio(lambda reader: reader[:16_000], sample_rate=16_000),
     "sound: late": _audio(lambda reader: reader[:50_000], LATE),
-    "sound: padding": _audio(_padded),
-    "sound: padding of late sound": _audio(_padded, LATE),
-    "sound: padding at another rate": _audio(_padded, LATE, sample_rate=16_000),
+    "sound: padding": _audio(lambda reader: [reader.add_padding()]),
+    "sound: padding of late sound": _audio(lambda reader: [reader.add_padding()], LATE),
+    "sound: padding at another rate": _audio(lambda reader: [reader.add_padding()], LATE, sample_rate=16_000),
     "sound: none": _audio(len, UNEVEN),
     "sound: duration": _audio(lambda reader: reader.duration()),
     "sound: rate that is not given": _audio(lambda reader: reader.sample_rate),

@@ -6,6 +6,7 @@ import bisect
 import random
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from torch import Tensor
 
 import media
 from mediatensor.decoders import VideoDecoder
-from oracles import times_shown, undetermined_frames, upright_frames
+from oracles import opened_stream, times_shown, undetermined_frames, upright_frames
 
 # How many pixels a check may decode, roughly: it asks for fewer frames where each costs more.
 _PIXELS = 8e7
@@ -100,15 +101,11 @@ def find_truth(path: Path, stream_index: int | None = None) -> Truth:
 
 def _facts(path: Path, stream_index: int | None) -> tuple[av.AVRational, int]:
     """(time base, number of packets flagged as key frames)."""
-    options = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
-    with av.open(str(path), **options) as container:
-        stream = container.streams.best("video") if stream_index is None else container.streams[stream_index]
+    with opened_stream(path, "video", stream_index) as (container, stream):
         num_key_packets = 0
-        try:
+        with suppress(av.FFmpegError):  # a broken tail
             for packet in container.demux(stream):
                 num_key_packets += packet.is_keyframe
-        except av.FFmpegError:
-            pass  # a broken tail
         return stream.time_base, num_key_packets
 
 

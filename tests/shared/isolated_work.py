@@ -16,6 +16,9 @@ import torch
 
 from mediatensor.decoders import VideoDecoder
 from mediatensor.frames import FrameBatch
+from quick_child import give as give
+from quick_child import process_id as process_id
+from quick_child import sleep_after_writing
 
 
 class Point(NamedTuple):
@@ -44,10 +47,6 @@ def open_video(source: object) -> VideoDecoder:
     return VideoDecoder(source)
 
 
-def give(value: Any) -> Any:
-    return value
-
-
 def first_frames(source: object, num_frames: int) -> FrameBatch:
     return VideoDecoder(source).get_frames_in_range(0, num_frames)
 
@@ -71,21 +70,11 @@ def sleep_with_damaged_names() -> None:
     wait()
 
 
-def process_id(seconds: float = 0) -> int:
-    time.sleep(seconds)
-    return os.getpid()
-
-
 def hang_holding_the_interpreter(pid_file: Path) -> None:
     """Start a program, write its number to the file, and never give the lock of the interpreter to another thread."""
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
     pid_file.write_text(str(program.pid))
     re.match("(a+)+$", "a" * 64 + "b")
-
-
-def sleep_after_writing(pid_file: Path) -> None:
-    pid_file.write_text(str(os.getpid()))
-    time.sleep(1000)
 
 
 def take_memory(num_bytes: int) -> int:

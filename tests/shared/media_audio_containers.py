@@ -12,16 +12,14 @@ import numpy as np
 import sound
 from media_audio_codecs import AAC_CLIPS, LOSSLESS_CLIPS, MPEG_CLIPS, PCM_CLIPS, UNKNOWN_PADDING, XIPH_CLIPS
 from media_audio_writing import (
-    Packets,
     SoundSpec,
     add_pictures,
     add_stream,
     encode,
     encode_pictures,
-    mux_in_order,
-    open_output,
 )
 from media_surgery import with_data
+from media_writing import Packets, assign, mux_in_order, open_output
 
 _AAC, _PCM, _OPUS, _FLAC = (
     AAC_CLIPS["aac_m4a"],
@@ -83,10 +81,7 @@ def _write_two_streams(spec: SoundSpec, path: Path) -> None:
         streams = [(add_stream(output, each), each) for each in (first, second)]
         packets = encode_pictures(pictures, 2.0)
         for stream, each in streams:
-            encoded = encode(stream, each)
-            for packet in encoded:
-                packet.stream = stream
-            packets += encoded
+            packets += assign(encode(stream, each), stream)
         mux_in_order(output, packets)
 
 

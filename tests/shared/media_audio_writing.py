@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sound
+from media_writing import Packets, assign, mux_in_order, open_output
 
-Packets = list[Any]
 _LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 
@@ -142,12 +141,6 @@ def encoded_samples(spec: SoundSpec) -> NDArray[Any]:
     return quantised(spec.signal(), sample_format(spec), spec.num_bits)
 
 
-def open_output(spec: SoundSpec, target: Path | io.IOBase) -> Any:
-    place = str(target) if isinstance(target, Path) else target
-    # bitexact: no random identifiers, no dates.
-    return av.open(place, "w", format=spec.container, options={"fflags": "bitexact", **spec.muxer_options})
-
-
 def add_stream(container: Any, spec: SoundSpec) -> Any:
     stream = container.add_stream(spec.codec, rate=spec.rate, options={"strict": "-2", **spec.options})
     stream.layout = spec.layout or _LAYOUTS[spec.num_channels]
@@ -194,20 +187,12 @@ def add_pictures(container: Any) -> Any:
     return stream
 
 
-def mux_in_order(container: Any, packets: Packets) -> None:
-    """Write packets of several streams in the order of their decoding times."""
-    for packet in sorted(packets, key=lambda p: p.dts * p.time_base):
-        container.mux(packet)
-
-
 def write_sound(spec: SoundSpec, path: Path) -> None:
     """Write a clip of one audio stream, with video if described."""
     with open_output(spec, path) as output:
         pictures = add_pictures(output) if spec.video else None
         stream = add_stream(output, spec)
-        packets = encode(stream, spec)
-        for packet in packets:
-            packet.stream = stream
+        packets = assign(encode(stream, spec), stream)
         if pictures is None:
             output.mux(packets)
         else:

@@ -12,7 +12,7 @@ import av
 
 from media_surgery import h264_field_pictures, make_packet, pack_b_frames, with_data
 from media_theora import write_theora
-from media_writing import ClipSpec, Packets, open_output, paint_fade, prepare_encoder, write_clip, x264
+from media_writing import ClipSpec, Packets, assign, open_output, paint_fade, prepare_encoder, write_clip, x264
 
 _ILDCT_AND_ILME = "+ildct+ilme"
 
@@ -54,9 +54,7 @@ def _write_fields(spec: ClipSpec, path: Path) -> None:
         stream.codec_context.extradata = _parameter_sets(units[0])
         tick = Fraction(1, 2 * spec.rate)
         packets = [make_packet(unit, number, number % 20 == 0, tick) for number, unit in enumerate(units)]
-        for packet in packets if spec.rewrite is None else spec.rewrite(packets):
-            packet.stream = stream
-            output.mux(packet)
+        output.mux(assign(packets if spec.rewrite is None else spec.rewrite(packets), stream))
 
 
 def _leave_every_other_unreferenced(packets: Packets) -> Packets:

@@ -18,6 +18,7 @@ from media_writing import (
     Packets,
     Pipe,
     add_stream,
+    assign,
     encode,
     encode_alone,
     mux_in_order,
@@ -84,11 +85,8 @@ def _write_copy_from_mid_gop(spec: ClipSpec, path: Path) -> None:
         template = source.streams.video[0]
         stream = output.add_stream_from_template(template)
         cut = round(0.3 / template.time_base)
-        for packet in source.demux(template):
-            if packet.dts is not None:
-                packet.pts, packet.dts = packet.pts - cut, packet.dts - cut
-                packet.stream = stream
-                output.mux(packet)
+        packets = [packet for packet in source.demux(template) if packet.dts is not None]
+        output.mux(assign(set_timestamps(lambda time: time - cut)(packets), stream))
 
 
 def write_size_change(spec: ClipSpec, path: Path) -> None:
@@ -98,9 +96,7 @@ def write_size_change(spec: ClipSpec, path: Path) -> None:
     with open_output(spec, path) as output:
         stream = add_stream(output, spec)
         stream.codec_context.open()
-        for packet in packets:
-            packet.stream = stream
-            output.mux(packet)
+        output.mux(assign(packets, stream))
 
 
 def _write_concatenated(spec: ClipSpec, path: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import av
 
 from media_codecs import svt
-from media_writing import ClipSpec, Packets, add_stream, encode, prepare_encoder
+from media_writing import ClipSpec, Packets, add_stream, assign, encode, prepare_encoder
 
 __all__ = ["STRUCTURES", "Cell", "containers", "encoders", "structures_of", "write_cell"]
 
@@ -253,9 +253,8 @@ def _mux(container: str, encoder: str, structure: str, path: Path) -> bool:
         with av.open(str(path), "w", format=container, options={"fflags": "bitexact", "strict": "-2"}) as output:
             track = add_stream(output, stream.spec)
             # Some encoders pass more to their muxer than packets contain, so only cut streams are copied.
-            for packet in stream.to_packets() if structure.startswith("cut") else encode(track, stream.spec):
-                packet.stream = track
-                output.mux(packet)
+            packets = stream.to_packets() if structure.startswith("cut") else encode(track, stream.spec)
+            output.mux(assign(packets, track))
     except (av.FFmpegError, ValueError, NotImplementedError, TypeError):
         path.unlink(missing_ok=True)
         return False

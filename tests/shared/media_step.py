@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from media_writing import mux_in_order
+from media_writing import assign, mux_in_order
 from mediatensor import FrameBatch
 
 HEIGHT, WIDTH = 48, 80
@@ -124,7 +124,7 @@ def _pictures(film: Film, output: Any) -> list[Any]:
         frame = av.VideoFrame.from_ndarray(picture_of(number, is_flash=number in in_flash), format="rgb24")
         frame.pts, frame.time_base, frame.pict_type = round(seconds / tick), tick, 0
         packets += stream.encode(frame)
-    return _of(stream, [*packets, *stream.encode(None)])
+    return assign([*packets, *stream.encode(None)], stream)
 
 
 def _sound(film: Film, output: Any) -> list[Any]:
@@ -143,19 +143,13 @@ def _sound(film: Film, output: Any) -> list[Any]:
         frame.sample_rate, frame.pts, frame.time_base = film.rate, begin, Fraction(1, film.rate)
         for one in resampler.resample(frame):
             packets += stream.encode(one)
-    return _of(stream, [*packets, *stream.encode(None)])
+    return assign([*packets, *stream.encode(None)], stream)
 
 
 def _subtitles(text: str, output: Any) -> list[Any]:
     with av.open(io.BytesIO(text.encode())) as source:
         stream = output.add_stream_from_template(source.streams[0])
-        return _of(stream, [packet for packet in source.demux(0) if packet.size])
-
-
-def _of(stream: Any, packets: list[Any]) -> list[Any]:
-    for packet in packets:
-        packet.stream = stream
-    return packets
+        return assign((packet for packet in source.demux(0) if packet.size), stream)
 
 
 def _clock(seconds: Fraction) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import av
 import numpy as np
 
-from media_writing import ClipSpec, add_stream, encode, mux_in_order, x264
+from media_writing import ClipSpec, add_stream, assign, encode, mux_in_order, x264
 
 #: (start, end, plain text) of the files below, read by hand.
 SUBRIP_EXPECTED = [
@@ -94,14 +94,14 @@ def write_mkv_with_everything(path: Path) -> Path:
         video = add_stream(output, spec)
         sound = output.add_stream("pcm_s16le", rate=8000, layout="mono")
         sound.metadata["language"] = "eng"
-        packets = _tagged(encode(video, spec), video) + _tagged(_sound_packets(sound, 16_000), sound)
+        packets = assign(encode(video, spec), video) + assign(_sound_packets(sound, 16_000), sound)
         for text, tags in ((german, {"language": "deu"}), (french, {"language": "fra", "title": "Commentaire"})):
             with av.open(io.BytesIO(text.encode())) as source:
                 stream = output.add_stream_from_template(source.streams[0])
                 stream.metadata.update(tags)
                 if tags["language"] == "fra":
                     stream.disposition = av.stream.Disposition.forced
-                packets += _tagged((packet for packet in source.demux(0) if packet.size), stream)
+                packets += assign((packet for packet in source.demux(0) if packet.size), stream)
         output.set_chapters([_chapter(1, 0, 1000, "Opening"), _chapter(2, 1000, 2000, "Grüße")])
         mux_in_order(output, packets)
     return path
@@ -145,11 +145,3 @@ def _sound_packets(stream: Any, num_samples: int) -> list[Any]:
     frame = av.AudioFrame.from_ndarray((wave * 10_000).astype(np.int16)[None], format="s16", layout="mono")
     frame.sample_rate, frame.pts, frame.time_base = 8000, 0, Fraction(1, 8000)
     return [*stream.encode(frame), *stream.encode(None)]
-
-
-def _tagged(packets: Iterable[Any], stream: Any) -> list[Any]:
-    kept = []
-    for packet in packets:
-        packet.stream = stream
-        kept.append(packet)
-    return kept

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Sequence
 from pathlib import Path
+
+from media_audio_surgery import ogg_page
+from media_surgery import BitWriter
 
 __all__ = ["write_theora"]
 
@@ -15,75 +17,61 @@ _EOB_RUN = 6  # a token: this number of blocks (twelve bits) has no more coeffic
 _ONES_AND_TWOS = (9, 10, 11, 12)  # tokens for the coefficients 1, -1, 2 and -2
 
 
-class _Bits:
-    """Concatenated numbers of given bit lengths, the most significant bit first."""
-
-    def __init__(self) -> None:
-        self._text = ""
-
-    def put(self, number: int, num_bits: int) -> None:
-        self._text += f"{number:0{num_bits}b}" if num_bits else ""
-
-    def data(self) -> bytes:
-        text = self._text.ljust(-(-len(self._text) // 8) * 8, "0")
-        return int(text, 2).to_bytes(len(text) // 8, "big")
-
-
 def _identification(width: int, height: int, rate: int) -> bytes:
-    bits = _Bits()
+    bits = BitWriter()
     for number, num_bits in (
         (0x030201, 24), (width // 16, 16), (height // 16, 16), (width, 24), (height, 24), (0, 16), (rate, 32), (1, 32),
         (0, 24), (0, 24), (0, 8), (0, 24), (0, 6), (_GRANULE_SHIFT, 5), (0, 2), (0, 3),
     ):  # fmt: skip
-        bits.put(number, num_bits)
-    return b"\x80theora" + bits.data()
+        bits.bits(number, num_bits)
+    return b"\x80theora" + bits.to_bytes()
 
 
 def _setup() -> bytes:
-    bits = _Bits()
-    bits.put(0, 3)  # no loop filter
+    bits = BitWriter()
+    bits.bits(0, 3)  # no loop filter
     for _ in ("AC", "DC"):
-        bits.put(9, 4)
+        bits.bits(9, 4)
         for quantizer in range(_NUM_QUANTIZERS):
-            bits.put(40 + 12 * quantizer, 10)  # hundredths of the matrix
-    bits.put(2 - 1, 9)  # matrices
+            bits.bits(40 + 12 * quantizer, 10)  # hundredths of the matrix
+    bits.bits(2 - 1, 9)  # matrices
     for _ in range(2 * 64):
-        bits.put(16, 8)
+        bits.bits(16, 8)
     for kind in range(6):  # intra and inter of each plane
         if kind:
-            bits.put(0, 1)  # as the one before
+            bits.bits(0, 1)  # as the one before
             if kind >= 3:
-                bits.put(0, 1)
+                bits.bits(0, 1)
             continue
-        bits.put(0, 1)  # from this matrix
-        bits.put(62, 6)  # over all quantizers
-        bits.put(1, 1)  # to that one
+        bits.bits(0, 1)  # from this matrix
+        bits.bits(62, 6)  # over all quantizers
+        bits.bits(1, 1)  # to that one
     for _ in range(_NUM_HUFFMAN_TABLES):
         _flat_tree(bits, 0, _NUM_TOKENS)
-    return b"\x82theora" + bits.data()
+    return b"\x82theora" + bits.to_bytes()
 
 
-def _flat_tree(bits: _Bits, first: int, count: int) -> None:
+def _flat_tree(bits: BitWriter, first: int, count: int) -> None:
     """All tokens have codes of five bits, which are their numbers."""
     if count == 1:
-        bits.put(1, 1)
-        bits.put(first, 5)
+        bits.bits(1, 1)
+        bits.bits(first, 5)
         return
-    bits.put(0, 1)
+    bits.bits(0, 1)
     _flat_tree(bits, first, count // 2)
     _flat_tree(bits, first + count // 2, count // 2)
 
 
-def _put_run(bits: _Bits, flag: int, length: int) -> None:
+def _put_run(bits: BitWriter, flag: int, length: int) -> None:
     """That many flags of one value."""
-    bits.put(flag, 1)
+    bits.bits(flag, 1)
     for shortest, prefix, num_prefix_bits, num_bits in (
         (34, 0b111111, 6, 12), (18, 0b111110, 6, 4), (10, 0b11110, 5, 3), (6, 0b1110, 4, 2), (4, 0b110, 3, 1),
         (2, 0b10, 2, 1), (1, 0b0, 1, 0),
     ):  # fmt: skip
         if length >= shortest:
-            bits.put(prefix, num_prefix_bits)
-            bits.put(length - shortest, num_bits)
+            bits.bits(prefix, num_prefix_bits)
+            bits.bits(length - shortest, num_bits)
             return
 
 
@@ -91,49 +79,30 @@ def _picture(width: int, height: int, quantizers: Sequence[int], chance: random.
     """A picture of which every block is coded, with the first quantizer, and is flat or adds something flat."""
     num_blocks = width * height * 3 // 2 // 64
     superblocks = [-(-width // 32) * -(-height // 32), *[-(-width // 64) * -(-height // 64)] * 2]
-    bits = _Bits()
-    bits.put(0, 1)
-    bits.put(0 if is_key else 1, 1)
+    bits = BitWriter()
+    bits.bits(0, 1)
+    bits.bits(0 if is_key else 1, 1)
     for number, quantizer in enumerate(quantizers):
-        bits.put(quantizer, 6)
-        bits.put(number + 1 < len(quantizers), 1)
+        bits.bits(quantizer, 6)
+        bits.bits(number + 1 < len(quantizers), 1)
     if is_key:
-        bits.put(0, 3)
+        bits.bits(0, 3)
     else:
         _put_run(bits, 0, sum(superblocks))  # none coded in part
         _put_run(bits, 1, sum(superblocks))  # but wholly
-        bits.put(7, 3)  # modes as numbers
+        bits.bits(7, 3)  # modes as numbers
         for _ in range(width * height // 256):
-            bits.put(0, 3)  # from the picture before, without motion
-        bits.put(0, 1)
+            bits.bits(0, 3)  # from the picture before, without motion
+        bits.bits(0, 1)
     if len(quantizers) > 1:
         _put_run(bits, 0, num_blocks)  # the first quantizer
-    bits.put(0, 8)  # tables of the constant coefficients
+    bits.bits(0, 8)  # tables of the constant coefficients
     for _ in range(num_blocks):
-        bits.put(chance.choice(_ONES_AND_TWOS), 5)
-    bits.put(0, 8)  # and of the remaining blocks
-    bits.put(_EOB_RUN, 5)
-    bits.put(num_blocks, 12)
-    return bits.data()
-
-
-def _crc(data: bytes) -> int:
-    """The checksum of Ogg pages."""
-    checksum = 0
-    for byte in data:
-        checksum ^= byte << 24
-        for _ in range(8):
-            checksum = (checksum << 1 ^ (0x104C11DB7 if checksum >> 31 else 0)) & 0x1FFFFFFFF
-    return checksum
-
-
-def _page(packet: bytes, number: int, granule: int, *, is_last: bool = False) -> bytes:
-    """A page of Ogg with one packet."""
-    flags = (2 if number == 0 else 0) | (4 if is_last else 0)
-    lacing = bytes([255] * (len(packet) // 255) + [len(packet) % 255])
-    head = struct.pack("<4sBBqIII", b"OggS", 0, flags, granule, 1, number, 0) + bytes([len(lacing)]) + lacing
-    page = head + packet
-    return page[:22] + struct.pack("<I", _crc(page)) + page[26:]
+        bits.bits(chance.choice(_ONES_AND_TWOS), 5)
+    bits.bits(0, 8)  # and of the remaining blocks
+    bits.bits(_EOB_RUN, 5)
+    bits.bits(num_blocks, 12)
+    return bits.to_bytes()
 
 
 def write_theora(path: Path, quantizers: Sequence[Sequence[int]], *, size: tuple[int, int] = (96, 64)) -> None:
@@ -152,4 +121,6 @@ def write_theora(path: Path, quantizers: Sequence[Sequence[int]], *, size: tuple
         granule = (number - since_key + 1 << _GRANULE_SHIFT) + since_key
         packets.append((_picture(*size, chosen, chance, is_key=since_key == 0), granule))
     last = len(packets) - 1
-    path.write_bytes(b"".join(_page(*packet, n, g, is_last=n == last) for n, (*packet, g) in enumerate(packets)))
+    flags = {0: 2, last: 4}
+    pages = [ogg_page([packet], at, 1, n, flags.get(n, 0)) for n, (packet, at) in enumerate(packets)]
+    path.write_bytes(b"".join(pages))

@@ -179,11 +179,19 @@ def add_stream(container: Any, spec: ClipSpec) -> Any:
 
 def mux_in_order(container: Any, packets: Packets) -> None:
     """Write packets of several streams in the order of their decoding times."""
-    for packet in sorted(packets, key=lambda p: p.dts * p.time_base):
-        container.mux(packet)
+    container.mux(sorted(packets, key=lambda p: p.dts * p.time_base))
 
 
-def open_output(spec: ClipSpec, target: Path | io.IOBase) -> Any:
+def assign(packets: Iterable[Any], stream: Any) -> Packets:
+    """Make packets those of a stream, and return them."""
+    packets = list(packets)
+    for packet in packets:
+        packet.stream = stream
+    return packets
+
+
+def open_output(spec: Any, target: Path | io.IOBase) -> Any:
+    """Open the file of a `ClipSpec`, or of a `SoundSpec`, for writing."""
     place = str(target) if isinstance(target, Path) else target
     # bitexact: no random identifiers, no dates.
     return av.open(place, "w", format=spec.container, options={"fflags": "bitexact", **spec.muxer_options})
@@ -194,9 +202,7 @@ def write_clip(spec: ClipSpec, path: Path) -> None:
     with open_output(spec, path) as output:
         stream = add_stream(output, spec)
         packets = _encode_once(stream, replace(spec, special="", rewrite=None, patch=None))
-        for packet in packets if spec.rewrite is None else spec.rewrite(packets):
-            packet.stream = stream
-            output.mux(packet)
+        output.mux(assign(packets if spec.rewrite is None else spec.rewrite(packets), stream))
     if spec.patch is not None:
         path.write_bytes(spec.patch(path.read_bytes()))
 

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ __all__ = [
     "linear_decode_frames",
     "linear_decode_planes",
     "linear_decode_rgb",
+    "opened_stream",
     "readable_packets",
     "times_shown",
     "undetermined_frames",
@@ -32,9 +33,16 @@ __all__ = [
 ]
 
 Pixels = NDArray[np.uint8]
-_HAS_METADATA_ERRORS = int(av.__version__.split(".")[0]) < 19
 # YCgCo and BT.2020 constant luminance: swscale has neither; older versions took BT.601 and BT.2020 for them.
 _REPLACED_MATRICES = {8: 5, 10: 9}
+
+
+@contextmanager
+def opened_stream(path: Path, kind: str, stream_index: int | None) -> Iterator[tuple[Any, Any]]:
+    """Open a file; yield it, and its stream with an index among all streams, or FFmpeg's choice of a kind."""
+    options = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+    with av.open(str(path), **options) as container:
+        yield container, container.streams.best(kind) if stream_index is None else container.streams[stream_index]
 
 
 def readable_packets(container: Any, stream: Any) -> Iterator[Any]:
@@ -52,9 +60,7 @@ def _plain_decode(path: Path, stream_index: int | None) -> Iterator[Any]:
 
     Packets that the codec refuses are passed over; an error in reading ends the stream.
     """
-    options = {"metadata_errors": "replace"} if _HAS_METADATA_ERRORS else {}
-    with av.open(str(path), **options) as container:
-        stream = container.streams.best("video") if stream_index is None else container.streams[stream_index]
+    with opened_stream(path, "video", stream_index) as (container, stream):
         stream.thread_type, stream.thread_count = "NONE", 1
         for packet in readable_packets(container, stream):
             with suppress(av.FFmpegError):
@@ -123,9 +129,7 @@ def times_shown(path: Path, stream_index: int | None, pts: Sequence[int | None])
     known = [time for time in pts if time is not None]
     if known == sorted(known):
         return list(pts)
-    options = {"metadata_errors": "replace"} if _HAS_METADATA_ERRORS else {}
-    with av.open(str(path), **options) as container:
-        stream = container.streams.best("video") if stream_index is None else container.streams[stream_index]
+    with opened_stream(path, "video", stream_index) as (container, stream):
         packets = []
         with suppress(av.FFmpegError):  # a broken tail
             packets.extend(packet.pts for packet in container.demux(stream) if packet.size)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "file_size_limit",
+    "full_stream",
     "in_child",
     "interrupted",
     "interrupted_at_line",
     "left_in_group",
     "needs_fork",
+    "needs_full_device",
     "needs_proc",
     "needs_unix",
     "num_open_files",
@@ -39,6 +41,7 @@ __all__ = [
 T = TypeVar("T")
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+needs_full_device = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to list open files")
 needs_unix = pytest.mark.skipif(sys.platform == "win32", reason="needs pipes, links and devices with paths")
 
@@ -197,6 +200,17 @@ def file_size_limit(num_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def full_stream(name: str) -> Iterator[None]:
+    """Let ``sys.stdout`` or ``sys.stderr`` be a device that is full within the block."""
+    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, name, full)
+        yield
+    with suppress(OSError):
+        full.close()
 
 
 def _fork(result: Path, work: Callable[[], Any]) -> int:

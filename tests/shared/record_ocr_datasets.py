@@ -19,8 +19,9 @@ from doctr import datasets
 from doctr.utils import data
 
 from ocr_dataset_files import ARCHIVED, FOLDERS, OWN, calls, summary, write_files
+from ocr_records import FOLDER
 
-FILE = Path(__file__).parents[1] / "records" / "ocr" / "datasets.json"
+FILE = FOLDER / "datasets.json"
 
 if __name__ == "__main__":
     # The archives are not the published ones.

@@ -10,8 +10,6 @@ Weights, inputs and maps are formulas (``ocr_weights.py``, ``ocr_maps.py``), so 
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,9 @@ from doctr.models.detection.linknet.base import LinkNetPostProcessor
 from torch import nn
 
 from ocr_maps import formula_map
+from ocr_records import write_record
 from ocr_weights import describe_state, fill, formula_input, summarize
 
-FOLDER = Path(__file__).parents[1] / "records" / "ocr"
 DETECTORS = {
     "db_mobilenet_v3_large": 1.3,
     "db_resnet34": 1.0,
@@ -143,17 +141,8 @@ def record_boxes() -> list[dict[str, Any]]:
     return records
 
 
-def write(name: str, content: object) -> None:
-    """Write one file of the folder, a line for each entry."""
-    entries = content.items() if isinstance(content, dict) else [(None, value) for value in content]  # type: ignore
-    lines = [(f"{json.dumps(key)}: " if key else "") + json.dumps(value, ensure_ascii=False) for key, value in entries]
-    left, right = "{}" if isinstance(content, dict) else "[]"
-    (FOLDER / name).write_text(f"{left}\n" + ",\n".join(lines) + f"\n{right}\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    write("detection_models.json", {name: record_detector(name, gain) for name, gain in DETECTORS.items()})
-    write("classification_models.json", {name: record_classifier(name, gain) for name, gain in CLASSIFIERS.items()})
-    write("detection_boxes.json", record_boxes())
+    write_record("detection_models", {name: record_detector(name, gain) for name, gain in DETECTORS.items()})
+    write_record("classification_models", {name: record_classifier(name, gain) for name, gain in CLASSIFIERS.items()})
+    write_record("detection_boxes", record_boxes())

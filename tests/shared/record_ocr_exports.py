@@ -11,12 +11,13 @@ versions, without layouts and tables, their stored documents.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import doctr
 import numpy as np
 from doctr.io import elements
+
+from ocr_records import FOLDER
 
 VERSION = doctr.__version__.lstrip("v")
 HAS_LAYOUT = hasattr(elements, "LayoutElement")
@@ -159,7 +160,7 @@ def main() -> None:
         name: record(name, (elements.KIEDocument if name == "predictions" else elements.Document)([item]))
         for name, item in pages.items()
     }
-    path = Path(__file__).parents[1] / "records" / "ocr" / f"doctr_exports_{VERSION}.json"
+    path = FOLDER / f"doctr_exports_{VERSION}.json"
     content = {"source": f"python-doctr {VERSION}", "cases": cases}
     path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
 

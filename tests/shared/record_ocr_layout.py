@@ -10,7 +10,6 @@ It writes ``tests/records/ocr/layout.json``.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from doctr.models.builder import DocumentBuilder, KIEDocumentBuilder
 from doctr.models.reading_order import assign_layout_labels, resolve_reading_segments, sort_reading_order
 
 from ocr_layout_cases import LABELS, MAP_CASES, REGIONS, builder_cases, kie_arguments, order_cases, turned_map
+from ocr_records import FOLDER
 
 VERSION = "1.1.0"
 
@@ -49,8 +49,7 @@ def main() -> None:
         recorded["labels"][name] = assign_layout_labels(geometries, REGIONS, LABELS, min_coverage=0.4)
     for name, (angle, turn) in MAP_CASES.items():
         recorded["angles"][name] = int(estimate_orientation(turned_map(angle), turn))
-    path = Path(__file__).parents[1] / "records" / "ocr" / "layout.json"
-    path.write_text(json.dumps(recorded, separators=(",", ":")) + "\n", encoding="utf-8")
+    (FOLDER / "layout.json").write_text(json.dumps(recorded, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

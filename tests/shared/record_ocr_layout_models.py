@@ -10,8 +10,6 @@ It rewrites ``tests/records/ocr/layout_models.json`` and ``table_models.json``. 
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,9 +37,8 @@ from ocr_layouts import (
     table_maps,
     table_target,
 )
+from ocr_records import write_record
 from ocr_weights import describe_state, fill, formula_input, summarize
-
-FOLDER = Path(__file__).parents[1] / "records" / "ocr"
 
 
 def layout_model(name: str, gain: float, **kwargs: Any) -> nn.Module:
@@ -139,14 +136,8 @@ def record_table() -> dict[str, Any]:
     return record
 
 
-def write(name: str, content: dict[str, Any]) -> None:
-    """Write one file of the folder, a line for each entry."""
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
-    (FOLDER / name).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     models = {name: record_layout(name, gain) for name, gain in LAYOUT_GAINS.items()}
-    write("layout_models.json", {**models, "regions": record_regions()})
-    write("table_models.json", record_table())
+    write_record("layout_models", {**models, "regions": record_regions()})
+    write_record("table_models", record_table())

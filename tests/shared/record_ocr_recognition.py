@@ -11,9 +11,7 @@ is stored.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,9 +21,9 @@ from doctr.models.recognition.predictor._utils import remap_preds, split_crops
 from doctr.models.recognition.utils import merge_strings
 from doctr.models.utils.pytorch import _vocab_projections
 
+from ocr_records import write_record
 from ocr_weights import describe_state, fill, formula_input, summarize
 
-FOLDER = Path(__file__).parents[1] / "records" / "ocr"
 TARGET = ["Total:", "x-42,50€"]
 SHORT_TARGET = ["ab", "7"]
 """With at most two characters PARSeq's orders are not random."""
@@ -122,19 +120,12 @@ def record_merging() -> dict[str, Any]:
     return {"merged": cases, "splits": splits, "remapped": remap_preds(pieces, [(0, 3, 0.5), 1], 0.5)}
 
 
-def write(name: str, content: dict[str, Any]) -> None:
-    """One line per entry keeps the files small and their changes readable."""
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
-    (FOLDER / name).write_text("{\n" + lines + "\n}\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    write("recognition_networks.json", {name: record_network(name, **how) for name, how in NETWORKS.items()})
-    write("recognition_backbones.json", {name: record_backbone(name, gain) for name, gain in BACKBONES.items()})
-    write("recognition_merging.json", record_merging())
-    write(
-        "recognition_vocabs.json",
+    write_record("recognition_networks", {name: record_network(name, **how) for name, how in NETWORKS.items()})
+    write_record("recognition_backbones", {name: record_backbone(name, gain) for name, gain in BACKBONES.items()})
+    write_record("recognition_merging", record_merging())
+    write_record(
+        "recognition_vocabs",
         {name: [len(vocab), hashlib.sha256(vocab.encode()).hexdigest()[:16]] for name, vocab in VOCABS.items()},
     )

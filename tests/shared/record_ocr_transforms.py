@@ -10,7 +10,6 @@ It writes ``tests/records/ocr/transforms.json``.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from doctr import transforms
 from doctr.transforms import functional
@@ -18,9 +17,10 @@ from doctr.transforms.functional import pytorch as steps
 from doctr.transforms.functional.base import create_shadow_mask, crop_boxes
 from doctr.utils import Sample
 
+from ocr_records import FOLDER
 from ocr_transform_cases import cases, printed, shadows, summary
 
-FILE = Path(__file__).parents[1] / "records" / "ocr" / "transforms.json"
+FILE = FOLDER / "transforms.json"
 
 if __name__ == "__main__":
     # docTR's RandomCrop changes the boxes that it is given, also when it then keeps the whole picture.

@@ -10,14 +10,14 @@ It writes ``tests/records/ocr/geometry.json`` and ``tests/records/ocr/metrics.js
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 from doctr.utils import geometry, metrics
 
-FOLDER = Path(__file__).parents[1] / "records" / "ocr"
+from ocr_records import FOLDER
+
 SHAPE = (400, 600)
 ANGLES = (0.5, 12, -30, 89.5)
 
