@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +21,6 @@ from mediatensor.errors import (
     MediaTensorError,
     OpenError,
     OutOfRangeError,
-    SourceNotFoundError,
-    SourceTypeError,
     StreamError,
 )
 from range_server import serve
@@ -40,20 +36,6 @@ def truth(request: pytest.FixtureRequest, sound_folder: Path) -> Truth:
 @pytest.fixture(scope="module")
 def flac(sound_folder: Path) -> Truth:
     return find_truth("flac", sound_folder)
-
-
-class Unseekable(io.RawIOBase):
-    def __init__(self, data: bytes) -> None:
-        self._inner = io.BytesIO(data)
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        return self._inner.read(size)
-
-    def seekable(self) -> bool:
-        return False
 
 
 @pytest.mark.parametrize("kind", list(SOURCES))
@@ -107,31 +89,12 @@ def test_damage_at_the_end_is_reported_with_any_number_of_threads(num_threads: i
         decoder.get_all_samples()
 
 
-def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(SourceNotFoundError, match=r"nothing\.wav"):
-        AudioDecoder(tmp_path / "nothing.wav")
-
-
 @pytest.mark.parametrize("content", [b"", b"hello, world\n" * 100, b"fLaC" + bytes(200), b"RIFF\xff\xff\xff\x7fWAVE"])
 def test_not_media(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "not_media"
     path.write_bytes(content)
     with pytest.raises((OpenError, StreamError)):
         AudioDecoder(path).get_all_samples()
-
-
-@pytest.mark.parametrize("source", [None, 3, 1.5, object(), ["a"]])
-def test_not_a_source(source: Any) -> None:
-    with pytest.raises(SourceTypeError):
-        AudioDecoder(source)
-
-
-def test_text_files_and_streams_without_seek(sound_folder: Path) -> None:
-    path = media_audio.make("pcm_s16_wav", sound_folder)
-    with path.open("r", encoding="latin-1") as file, pytest.raises(SourceTypeError):
-        AudioDecoder(file)
-    with pytest.raises((SourceTypeError, OSError)):
-        AudioDecoder(Unseekable(path.read_bytes())).get_all_samples()
 
 
 def test_streams_that_are_not_sound(sound_folder: Path) -> None:

@@ -12,10 +12,9 @@ import av
 import numpy as np
 import pytest
 import torch
-from av.video.reformatter import Interpolation, VideoReformatter
 
 import media
-from damaging import garbage, with_damage
+from damaging import garbage, plain_decode, with_damage
 from mediatensor import FrameBatch
 from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.reading import VideoReader
@@ -25,44 +24,10 @@ from mediatensor.errors import DecodeError, MediaTensorError, ReadError, StreamE
 CONTAINERS = ("mp4_faststart", "mp4_fragmented", "mkv", "ts", "avi", "flv", "raw_h264", "vp9", "gif", "mpeg4_mp4")
 
 
-def linear_frames(data: bytes) -> list[tuple[int | None, np.ndarray]]:
-    """Return the frames of a simple loop over the packets, up to the first error in reading."""
-    frames: list[tuple[int | None, np.ndarray]] = []
-    reformatter = VideoReformatter()
-    with av.open(io.BytesIO(data), metadata_errors="ignore") as container:
-        stream = container.streams.best("video")
-        if stream is None:
-            return frames
-        stream.codec_context.thread_type = "NONE"
-        for packet in [*packets_of(container, stream), None]:
-            try:
-                decoded = stream.codec_context.decode(packet)
-            except (av.FFmpegError, ValueError):
-                continue
-            for frame in decoded:
-                rgb = reformatter.reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
-                frames.append((frame.pts, rgb.to_ndarray()))
-    return frames
-
-
-def packets_of(container: Any, stream: Any) -> list[Any]:
-    packets = []
-    while True:
-        try:
-            for packet in container.demux(stream):
-                if not packet.size:
-                    return packets
-                packets.append(packet)
-        except IndexError:
-            continue  # PyAV raises this for packets of streams that appear midway
-        except av.FFmpegError:
-            return packets
-
-
 def check_against_linear_decode(data: bytes, seed: int) -> str:
     """Check that frames in random order are frames of the linear decode at the same time."""
     try:
-        reference = linear_frames(data)
+        reference = [(pts, rgb) for pts, _, rgb in plain_decode(data)]
     except (av.FFmpegError, ValueError):
         reference = []
     pictures: dict[int | None, list[np.ndarray]] = {}
@@ -135,64 +100,16 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
         VideoDecoder(path)
 
 
-@pytest.fixture
-def damaged_clip(clip: Path, tmp_path: Path) -> Path:
-    """The clip with the payload of one packet overwritten (the headers of its unit and slice stay)."""
-    # The last picture of a GOP: few frames depend on it.
+def test_missing_frame_raises_by_default(clip: Path) -> None:
+    # The headers of the unit and the slice stay. The packet is the last picture of a GOP: few frames depend on it.
     data = with_damage(clip.read_bytes(), lambda packet: packet[:7] + garbage(packet[7:]), [20])
-    path = tmp_path / "damaged.mp4"
-    path.write_bytes(data)
-    return path
-
-
-def test_damage_shows_in_the_index(damaged_clip: Path) -> None:
-    decoder = VideoDecoder(damaged_clip)
-    batch = decoder.get_frames_in_range(None, None)
-    reference = linear_frames(damaged_clip.read_bytes())
-    assert len(decoder) == len(batch) == len(reference)
-    pictures = [rgb for _, rgb in sorted(reference, key=lambda item: item[0])]  # type: ignore[arg-type, return-value]
-    assert np.array_equal(batch.data.permute(0, 2, 3, 1).numpy(), np.stack(pictures))
-    assert decoder.frame_index.settled
-    assert any("cannot decode" in text or "damaged" in text for text in decoder.frame_index.anomalies)
-
-
-@pytest.fixture
-def num_packets(damaged_clip: Path) -> int:
-    return len(VideoDecoder(damaged_clip))
-
-
-@pytest.mark.parametrize("on_error", ["skip", "nearest"])
-def test_error_policies_on_damage(on_error: Any, damaged_clip: Path, num_packets: int) -> None:
-    decoder = VideoDecoder(damaged_clip, on_error=on_error)
-    batch = decoder.get_frames_at(range(num_packets))
-    bad = {report.index for report in batch.replaced if not report.num_missing}
-    assert bad, "the damage is reported"
-    assert all(report.reason for report in batch.replaced)
-    good = [i for i in range(num_packets) if i not in bad]
-    intact = VideoDecoder(damaged_clip)
-    intact.get_all_frames()  # finds the damage, so that indices are final
-    if on_error == "skip":
-        assert all(report.num_missing or report.used_index is None for report in batch.replaced)
-        assert torch.equal(batch.data, intact.get_frames_at(good).data)
-    else:
-        assert len(batch) == num_packets
-        for report in batch.replaced:
-            if report.num_missing:
-                assert report.used_index == report.index
-                continue
-            assert report.used_index in good
-            assert torch.equal(batch.data[report.position], intact[report.used_index])
-            distance = abs(report.used_index - report.index)
-            assert distance == min(abs(i - report.index) for i in good), "the nearest one"
-
-
-def test_missing_frame_raises_by_default(damaged_clip: Path, num_packets: int) -> None:
-    decoder = VideoDecoder(damaged_clip)
-    num_frames = len(linear_frames(damaged_clip.read_bytes()))
+    decoder = VideoDecoder(data)
+    num_packets, num_frames = len(decoder), len(plain_decode(data))
     if num_frames == num_packets:
         pytest.skip("this FFmpeg conceals the damage")
     with pytest.raises(DecodeError, match=f"Frame {num_frames} could not be decoded"):
         decoder.get_frames_at(range(num_packets))
+    assert len(decoder) == num_frames
 
 
 class FailsLater(io.BytesIO):

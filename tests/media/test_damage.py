@@ -298,8 +298,13 @@ def test_policies_list_damaged_frames(on_error: Any, flagged: bytes, bad: list[i
         warnings.simplefilter("error", DamageWarning)
         batch = VideoDecoder(flagged, on_error=on_error).get_all_frames()
     assert [report.index for report in batch.replaced] == bad
-    assert len(batch) == NUM_FRAMES - (len(bad) if on_error == "skip" else 0)
+    assert all(report.reason for report in batch.replaced)
     assert not batch.is_damaged.any()
+    good = [i for i in range(NUM_FRAMES) if i not in bad]
+    shown = good if on_error == "skip" else [min(good, key=lambda j, i=i: (abs(i - j), j)) for i in range(NUM_FRAMES)]
+    assert torch.equal(batch.data, met(flagged).get_frames_at(shown).data)
+    used = [None if on_error == "skip" else shown[i] for i in bad]
+    assert [report.used_index for report in batch.replaced] == used
 
 
 def test_user_table_keeps_policy_in_force(flagged: bytes, bad: list[int]) -> None:

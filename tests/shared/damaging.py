@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -43,13 +44,20 @@ def with_damage(data: bytes, change: Callable[[bytes], bytes], numbers: Sequence
 
 
 @functools.lru_cache(maxsize=2)
-def plain_decode(data: bytes) -> list[tuple[int, bool, np.ndarray]]:
-    """Return (pts, whether it is flagged, pixels) of the frames of a single-threaded codec, in its order."""
-    found, reformatter = [], VideoReformatter()
-    with av.open(io.BytesIO(data)) as container:
-        context = container.streams.video[0].codec_context
+def plain_decode(data: bytes) -> list[tuple[int | None, bool, np.ndarray]]:
+    """Return (pts, whether it is flagged, pixels) of the frames of a single-threaded codec, in its order.
+
+    Packets that the codec refuses are passed over; an error in reading ends the stream.
+    """
+    found: list[tuple[int | None, bool, np.ndarray]] = []
+    reformatter = VideoReformatter()
+    with av.open(io.BytesIO(data), metadata_errors="ignore") as container:
+        stream = container.streams.best("video")
+        if stream is None:
+            return found
+        context = stream.codec_context
         context.thread_type, context.thread_count, context.options = "NONE", 1, {"err_detect": "0"}
-        for packet in [*(packet for packet in container.demux(video=0) if packet.size), None]:
+        for packet in [*_packets_of(container, stream), None]:
             try:
                 frames = context.decode(packet)
             except (av.FFmpegError, ValueError):
@@ -58,6 +66,17 @@ def plain_decode(data: bytes) -> list[tuple[int, bool, np.ndarray]]:
                 rgb = reformatter.reformat(frame, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1)
                 found.append((frame.pts, bool(frame.is_corrupt), rgb.to_ndarray()))
     return found
+
+
+def _packets_of(container: Any, stream: Any) -> Iterator[Any]:
+    while True:
+        try:
+            yield from (packet for packet in container.demux(stream) if packet.size)
+            return
+        except IndexError:
+            continue  # PyAV raises this for packets of streams that appear midway
+        except av.FFmpegError:
+            return
 
 
 def with_sound(source: Path, target: Path) -> Path:
