@@ -11,14 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sound
 from audio_exactness import Truth, assert_range, assert_same, find_truth, samples_of_range
 from media_audio import DAMAGED_CLIPS, SOUND_CLIPS
-from mediatensor.decoders import AudioDecoder
-from mediatensor.errors import OutOfRangeError
+from mediatensor.decoders import AudioDecoder, Demuxer
+from mediatensor.encoders import Encoder
+from mediatensor.errors import DecodeError, OutOfRangeError
 
 _GAPS = [name for name in SOUND_CLIPS if name.startswith("gap_")]
 
@@ -210,13 +212,41 @@ def test_ranges_of_streams_with_gaps(name: str, sound_folder: Path) -> None:
         assert abs(after.data.shape[1] - in_several.data.shape[1]) <= tick
         with AudioDecoder(truth.path, sample_rate=rate * 2 // 3) as resampled:
             later = resampled.get_samples_played_in_range(left + 0.1, back + 0.1)
-        assert later.pts_seconds == pytest.approx(back, abs=2 * tick / rate)
+            assert later.pts_seconds == pytest.approx(back, abs=2 * tick / rate)
+            close: list[tuple[float, float | None]] = [
+                (back - 0.2, back + 0.1),
+                (left - 0.1, left - 0.05),
+                (back, None),
+            ]
+            close += [(left + 0.05, left + 0.1), (left - 0.06, back + 0.2)]
+            for source in (decoder, resampled):
+                for each, samples in zip(close, source.get_samples_played_in_ranges(close), strict=True):
+                    alone = source.get_samples_played_in_range(*each)
+                    assert np.array_equal(samples.data, alone.data)
+                    assert samples.pts_seconds == alone.pts_seconds
         edges = np.linspace(linear.begin_seconds, linear.begin_seconds + linear.num_samples / rate + 0.6, 9)
         tiles = [
             decoder.get_samples_played_in_range(start, stop).data.numpy() for start, stop in pairwise(edges.tolist())
         ]
         assert np.array_equal(np.concatenate(tiles, axis=1), truth.data) or truth.range_snr_db is not None
         assert sum(tile.shape[1] for tile in tiles) == truth.num_samples
+
+
+def test_damage_between_close_ranges_does_not_affect_them(tmp_path: Path) -> None:
+    path, noise = tmp_path / "sound.mkv", torch.rand(1, 24_000, generator=torch.Generator().manual_seed(0)) - 0.5
+    encoder = Encoder()
+    audio = encoder.add_audio(sample_rate=8000, num_channels=1, codec="flac")
+    with encoder.open_file(path):
+        audio.add_samples(noise)
+    packet = next(packet for packet in Demuxer(path, streams="audio") if (packet.pts_seconds or 0) > 1)
+    damaged = path.read_bytes().replace(packet.data, b"\xff" * len(packet.data))
+    with AudioDecoder(damaged) as decoder:
+        with pytest.raises(DecodeError):
+            decoder.get_samples_played_in_range(0.9, 1.2)
+        before, after = decoder.get_samples_played_in_ranges([(0.9, 1.0), (1.1, 1.2)])
+    whole = AudioDecoder(path).get_all_samples().data
+    assert torch.equal(before.data, whole[:, 7200:8000])
+    assert torch.equal(after.data, whole[:, 8800:9600])
 
 
 @pytest.mark.parametrize("name", list(DAMAGED_CLIPS))

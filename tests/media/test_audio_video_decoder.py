@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from file_sources import SOURCES
-from mediatensor import AudioSamples, AudioVideoClip
-from mediatensor.decoders import AudioDecoder, AudioVideoDecoder, VideoDecoder
+from mediatensor import AudioVideoClip
+from mediatensor._engine.audio.batch import AudioHandle
+from mediatensor.decoders import AudioVideoDecoder, VideoDecoder
 from mediatensor.decoders._access import AudioAccess
 from mediatensor.errors import ClosedError, InvalidArgumentError, OutOfRangeError, SourceNotFoundError, StreamError
 from mediatensor.transforms import Resize
@@ -241,35 +242,9 @@ def test_audio_after_a_gap_stays_at_its_time(
     audio: Any = FormulaSound(2000 - behind, 1000, header_end=2.0, gaps=missing)
     both._access = AudioAccess(audio)
     clip = both.get_played_in_range(cut[0] / 1000, cut[1] / 1000)
-    there = [number for number in range(*cut) if number < 2000 - behind and number not in missing]
-    told = [number for number in numbers_of(clip.samples.data) if number is not None]
-    assert told == there
-    # A single missing sample may be compensated within a millisecond.
-    at = {number: cut[0] + place for place, number in enumerate(numbers_of(clip.samples.data)) if number is not None}
-    assert all(abs(at[number] - number) <= 1 for number in there)
+    there = [number if number < 2000 - behind and number not in missing else None for number in range(*cut)]
+    assert numbers_of(clip.samples.data) == there
     assert_silence_is_told(clip)
-
-
-def test_fragmented_stream_takes_few_calls(both: AudioVideoDecoder) -> None:
-    sound = FormulaSound(20_000, 10_000, gaps={number for number in range(20_000) if number // 50 % 2})
-    audio: Any = sound
-    both._access = AudioAccess(audio)
-    clip = both.get_played_in_range(0.0, 2.0)
-    assert clip.samples.data.shape == (2, 20_000)
-    assert len(sound.calls) < 500
-    assert_silence_is_told(clip)
-
-
-def test_overlapping_audio_is_cut_to_range(both: AudioVideoDecoder) -> None:
-    class Overlapping(FormulaSound):
-        def _samples(self, start: float, stop: float) -> AudioSamples:
-            return super()._samples(start, stop + 0.1 if start < stop else stop)
-
-    audio: Any = Overlapping(2000, 1000)
-    both._access = AudioAccess(audio)
-    clip = both.get_played_in_range(0.5, 0.7)
-    assert numbers_of(clip.samples.data) == list(range(500, 700))
-    assert clip.silent_spans == ()
 
 
 def test_a_gap_in_a_file_is_silence(tmp_path: Path) -> None:
@@ -385,16 +360,16 @@ def test_printing_names_the_source_and_the_streams(files: dict[str, Path]) -> No
 
 
 def test_audio_of_a_call_is_read_at_once(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    get_samples = AudioDecoder.get_samples_played_in_ranges
+    reads: list[int] = []
+    read = AudioHandle.read
 
-    def counted(decoder: AudioDecoder, ranges: list[tuple[float, float | None]]) -> list[AudioSamples]:
-        calls.append(len(ranges))
-        return get_samples(decoder, ranges)
+    def counted(handle: AudioHandle, plan: Any, duration: float | None) -> Any:
+        reads.append(plan.last - plan.first)
+        return read(handle, plan, duration)
 
-    monkeypatch.setattr(AudioDecoder, "get_samples_played_in_ranges", counted)
-    decoder = AudioVideoDecoder(files["whole"])
+    monkeypatch.setattr(AudioHandle, "read", counted)
+    decoder = AudioVideoDecoder(files["part"])
     decoder.get_played_in_ranges([(0.0, 0.5), (1.0, 1.5), (0.25, 0.5)])
-    assert calls == [1, 3]
-    decoder.get_played_in_range(0.0, 0.5)
-    assert calls == [1, 3, 1]
+    assert reads == [2400, 4000]
+    decoder.get_played_in_range(0.0, 2.0)  # beyond both ends
+    assert reads == [2400, 4000, 14_400]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._engine.audio.batch import SampleRun
 from .._engine.audio.plan import sample_offset
 from .._engine.common import checks
 from .._engine.common.locks import cached_property
@@ -41,10 +41,6 @@ _Result = TypeVar("_Result")
 
 # Number of frames that are decoded at once, before conversion to RGB.
 _PICTURES_AT_A_TIME = 8
-
-# A span with a gap is halved, at most this many times, until each part lacks at most this much, as from resampling.
-_MAX_MISSING_SECONDS = 0.001
-_MAX_NUM_SPLITS = 100
 
 
 class SoundDecoder(Protocol):
@@ -100,64 +96,28 @@ def existing_samples(decoder: SoundDecoder, grid: SampleGrid, spans: Sequence[tu
 
 
 def with_silence(
-    decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: AudioSamples
+    grid: SampleGrid, first: int, last: int, runs: Sequence[SampleRun]
 ) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
-    """Extend ``samples`` to all samples [first, last), with silence where the stream has no samples.
+    """Place the existing samples in [first, last), with silence where the stream has none. ``first`` may be negative.
 
-    ``first`` may be negative. ``samples`` must be what `existing_samples` returns for the span [max(first, 0), last).
     Return a tensor (channels, last - first), and the ranges [begin, end) of this tensor that are silent.
     """
     count = last - first
-    if samples.data.shape[1] == count:
-        return samples.data, ()
+    if len(runs) == 1 and runs[0][1].shape[1] == count:
+        return runs[0][1], ()
     checks.check_samples(grid.num_channels * count, f"A range of {count / grid.sample_rate} seconds")
-    data = torch.zeros(grid.num_channels, count, dtype=samples.data.dtype, device=samples.data.device)
+    data = torch.zeros(grid.num_channels, count, dtype=torch.float32, device="cpu")
     silent_spans = []
     end = 0
-    for position, run in _runs(decoder, grid, max(0, first), max(0, last), samples):
-        begin = position - first
-        data[:, begin : begin + run.shape[1]] = run
+    for number, samples in runs:
+        begin = number - first
+        data[:, begin : begin + samples.shape[1]] = samples
         if begin > end:
             silent_spans.append((end, begin))
-        end = begin + run.shape[1]
+        end = begin + samples.shape[1]
     if end < count:
         silent_spans.append((end, count))
     return data, tuple(silent_spans)
-
-
-def _runs(
-    decoder: SoundDecoder, grid: SampleGrid, first: int, last: int, samples: AudioSamples
-) -> list[tuple[int, Tensor]]:
-    """Divide the samples of a span at gaps: return (number of its first sample, samples) for each part, in order.
-
-    ``samples`` are the existing samples of [first, last). A decoder returns the samples before and after a gap as one
-    tensor, with the time of the first sample only. If samples are missing after it, the two halves of the span are read
-    separately, then the halves of these, until each gap is at the start or the end of a part.
-    """
-    max_missing = _MAX_MISSING_SECONDS * grid.sample_rate
-    runs: dict[int, Tensor] = {}
-    open_spans = deque([(first, last, samples)])
-    num_splits = 0
-    while open_spans:
-        first, last, samples = open_spans.popleft()
-        if samples.data.shape[1] == 0:
-            continue
-        position = max(first, grid.offset(samples.pts_seconds))
-        num_missing = last - position - samples.data.shape[1]
-        if (
-            num_missing <= max_missing
-            or num_splits == _MAX_NUM_SPLITS
-            # The gap is at the end of the span, or the stream ends early.
-            or not existing_samples(decoder, grid, [(last - num_missing, last)])[0].data.shape[1]
-        ):
-            runs[position] = samples.data[:, : last - position]
-            continue
-        num_splits += 1
-        middle = (first + last) // 2
-        for half in ((first, middle), (middle, last)):
-            (piece,) = existing_samples(decoder, grid, [half])
-            open_spans.append((*half, piece))
-    return sorted(runs.items())
 
 
 def access_to(decoder: Any) -> Any:
@@ -411,9 +371,8 @@ class AudioAccess:
         """Yield the samples and the silent spans of each time range, as in `AudioVideoClip`."""
         grid = self._grid
         spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
-        pieces = existing_samples(self._audio, grid, [(max(0, first), max(0, last)) for first, last in spans])
-        for (start, _), (first, last), piece in zip(times, spans, pieces, strict=True):
-            data, silent_spans = with_silence(self._audio, grid, first, last, piece)
+        for (start, _), (first, last), runs in zip(times, spans, self._audio._existing_runs(times), strict=True):
+            data, silent_spans = with_silence(grid, first, last, runs)
             length = last - first
             if self._end_seconds is not None:
                 num_heard = max(0, math.floor((self._end_seconds - start) * grid.sample_rate + 0.5))

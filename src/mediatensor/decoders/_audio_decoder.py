@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .._engine.audio.batch import AudioHandle, AudioHandleSpec
+from .._engine.audio.batch import AudioHandle, AudioHandleSpec, SampleRun
 from .._engine.audio.plan import (
     OutputFormat,
     SamplePlan,
@@ -37,7 +37,7 @@ from .._engine.containers.wav import WavHeader, layout_name, parse_wav_header
 from .._engine.metadata import AudioStreamMetadata, audio_stream_metadata
 from .._engine.pyav.audio import Downmix
 from .._engine.sources.source import make_source
-from ..errors import InvalidArgumentError, OutOfRangeError, StreamError
+from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError, StreamError
 from ..frames import AudioSamples
 
 # Ranges with smaller gaps are decoded together, because a seek and its pre-roll take as long as decoding the gap.
@@ -152,7 +152,11 @@ class AudioDecoder(Closing):
             (torch.Size([1, 480000]), 48000)
         """
         with stages.DECODE, self._pool.borrow() as handle:
-            return self._samples(handle, None, None)
+            output = self._output_format(handle)
+            plan = SamplePlan.of_all(handle.stream.form.sample_rate, output)
+            runs = handle.read(plan, self.metadata.duration_seconds)
+            first = runs[0][0] if runs else 0
+            return _join(runs, handle.stream.begin_seconds + first / output.sample_rate, output)
 
     def get_samples_played_in_range(
         self, start_seconds: float = 0.0, stop_seconds: float | None = None
@@ -179,7 +183,7 @@ class AudioDecoder(Closing):
         """
         start, stop = check_range(start_seconds, stop_seconds)
         with stages.DECODE, self._pool.borrow() as handle:
-            return self._samples(handle, start, stop)
+            return self._samples_in_ranges(handle, [(start, stop)])[0]
 
     def get_samples_played_in_ranges(self, ranges: Iterable[tuple[float, float | None]]) -> list[AudioSamples]:
         """Return the samples of several ranges, in the order of ``ranges``. Each result has its own memory.
@@ -206,15 +210,8 @@ class AudioDecoder(Closing):
             [3.2, 1.6]
         """
         checked = check_ranges(ranges)
-        results: dict[int, AudioSamples] = {}
         with stages.DECODE, self._pool.borrow() as handle:
-            max_distance = _MAX_SECONDS_DECODED_THROUGH if is_exact_after_pre_roll(handle.stream.codec) else -1.0
-            for group in group_ranges(checked, max_distance):
-                if len(group) == 1:
-                    results[group[0]] = self._samples(handle, *checked[group[0]])
-                else:
-                    results |= self._samples_of_group(handle, {number: checked[number] for number in group})
-        return [results[number] for number in range(len(checked))]
+            return self._samples_in_ranges(handle, checked)
 
     def chunks(
         self,
@@ -274,46 +271,56 @@ class AudioDecoder(Closing):
         sample_rate, num_channels = self._sample_rate or form.sample_rate, self._num_channels or form.num_channels
         return OutputFormat(sample_rate, num_channels, self._downmix)
 
-    def _samples(self, handle: AudioHandle, start: float | None, stop: float | None) -> AudioSamples:
+    def _samples_in_ranges(
+        self, handle: AudioHandle, ranges: Sequence[tuple[float, float | None]]
+    ) -> list[AudioSamples]:
         begin, output = handle.stream.begin_seconds, self._output_format(handle)
-        stream_rate = handle.stream.form.sample_rate
-        if start is None:
-            plan, pts_seconds = SamplePlan.of_all(stream_rate, output), begin
-        else:
-            first, last = sample_range(start, stop, begin, output.sample_rate)
-            plan, pts_seconds = SamplePlan.of_range(first, last, stream_rate, output), max(begin, start)
-        if plan.first == plan.last:
-            data = torch.empty((output.num_channels, 0), dtype=torch.float32, device="cpu")
-        else:
-            data, first = handle.read(plan, self.metadata.duration_seconds)
-            if first > plan.first:  # the range starts in a gap
-                pts_seconds = begin + first / output.sample_rate
-            if data.shape[1] == 0 and start is not None and handle.is_at_end:
+        results = []
+        for (start, stop), (first, runs, is_beyond) in zip(ranges, self._runs_in_ranges(handle, ranges), strict=True):
+            if is_beyond:
                 raise no_samples_error(start, stop, self.metadata.end_stream_seconds)
-        return AudioSamples(data, pts_seconds, data.shape[1] / output.sample_rate, output.sample_rate)
+            starts_in_gap = bool(runs) and runs[0][0] > first
+            pts_seconds = begin + runs[0][0] / output.sample_rate if starts_in_gap else max(begin, start)
+            results.append(_join(runs, pts_seconds, output))
+        return results
 
-    def _samples_of_group(
-        self, handle: AudioHandle, ranges: dict[int, tuple[float, float | None]]
-    ) -> dict[int, AudioSamples]:
-        """Return the samples of several ranges that are close together.
+    def _runs_in_ranges(
+        self, handle: AudioHandle, ranges: Sequence[tuple[float, float | None]]
+    ) -> list[tuple[int, list[SampleRun], bool]]:
+        """Return the first sample and the runs of each range, and whether it starts after the end of the stream.
 
-        If possible, decode one range that includes all of them, and cut the samples from it.
+        Ranges that overlap or are close together are decoded as one range.
         """
-        begin, rate = handle.stream.begin_seconds, self._output_format(handle).sample_rate
-        bounds = {number: sample_range(start, stop, begin, rate) for number, (start, stop) in ranges.items()}
-        lasts = [last for _, last in bounds.values() if last is not None]
-        stops = [stop for _, stop in ranges.values() if stop is not None]
-        if len(lasts) == len(bounds):
-            whole = self._samples(handle, min(start for start, _ in ranges.values()), max(stops)).data
-            origin = min(first for first, _ in bounds.values())
-            if whole.shape[1] == max(lasts) - origin:
-                samples = {}
-                for number, (first, last) in bounds.items():
-                    data = whole[:, first - origin : None if last is None else last - origin].clone()
-                    samples[number] = AudioSamples(data, max(begin, ranges[number][0]), data.shape[1] / rate, rate)
-                return samples
-        # The stream ends in the group or its time stamps jump, so times cannot be derived from sample numbers.
-        return {number: self._samples(handle, *ranges[number]) for number in ranges}
+        begin, output = handle.stream.begin_seconds, self._output_format(handle)
+        bounds = [sample_range(start, stop, begin, output.sample_rate) for start, stop in ranges]
+        max_distance = _MAX_SECONDS_DECODED_THROUGH if is_exact_after_pre_roll(handle.stream.codec) else -1.0
+        found: dict[int, tuple[int, list[SampleRun], bool]] = {}
+
+        def read(first: int, last: int | None, group: Sequence[int]) -> None:
+            plan = SamplePlan.of_range(first, last, handle.stream.form.sample_rate, output)
+            runs = [] if first == last else handle.read(plan, self.metadata.duration_seconds)
+            end = runs[-1][0] + runs[-1][1].shape[1] if runs else first
+            for number in group:
+                first, last = bounds[number]
+                is_beyond = first != last and handle.is_at_end and end <= first
+                found[number] = first, _cut(runs, first, last, copies=len(group) > 1), is_beyond
+
+        for group in group_ranges(list(ranges), max_distance):
+            lasts = [last for last in (bounds[number][1] for number in group) if last is not None]
+            last_of_all = max(lasts) if len(lasts) == len(group) else None
+            try:
+                read(min(bounds[number][0] for number in group), last_of_all, group)
+            except DecodeError:
+                if len(group) == 1:
+                    raise
+                for number in group:  # the damage may be between the ranges
+                    read(*bounds[number], [number])
+        return [found[number] for number in range(len(ranges))]
+
+    def _existing_runs(self, ranges: Sequence[tuple[float, float | None]]) -> list[list[SampleRun]]:
+        """Return the samples of several ranges as runs without gaps. Ranges after the end of the stream have none."""
+        with stages.DECODE, self._pool.borrow() as handle:
+            return [runs for _, runs, _ in self._runs_in_ranges(handle, ranges)]
 
     def _chunks(
         self, seconds: float, step: float, sample_rate: int | None, num_channels: int | None, *, pad_last: bool
@@ -327,10 +334,11 @@ class AudioDecoder(Closing):
                 start = begin + number * step
                 with stages.DECODE, decoder._pool.borrow() as handle:
                     try:
-                        chunk = replace(decoder._samples(handle, start, start + seconds), pts_seconds=start)
+                        (chunk,) = decoder._samples_in_ranges(handle, [(start, start + seconds)])
                     except OutOfRangeError:  # the previous chunk ended with the stream
                         return
                     is_last = handle.is_at_end
+                chunk.pts_seconds = start
                 first, last = sample_range(start, start + seconds, begin, chunk.sample_rate)
                 length = chunk.data.shape[1]
                 missing = (last or 0) - first - length
@@ -353,6 +361,23 @@ class AudioDecoder(Closing):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._use(self._spec)
+
+
+def _cut(runs: Sequence[SampleRun], first: int, last: int | None, *, copies: bool) -> list[SampleRun]:
+    """Return the samples [first, last) of runs."""
+    parts = []
+    for number, samples in runs:
+        begin = max(first - number, 0)
+        part = samples[:, begin : None if last is None else max(last - number, 0)]
+        if part.shape[1]:
+            parts.append((number + begin, part.clone() if copies else part))
+    return parts
+
+
+def _join(runs: Sequence[SampleRun], pts_seconds: float, output: OutputFormat) -> AudioSamples:
+    nothing = torch.empty((output.num_channels, 0), dtype=torch.float32, device="cpu")
+    data = runs[0][1] if len(runs) == 1 else torch.cat([nothing, *(samples for _, samples in runs)], 1)
+    return AudioSamples(data, pts_seconds, data.shape[1] / output.sample_rate, output.sample_rate)
 
 
 def _describe_stream(stream: AudioStream) -> AudioStreamMetadata:

@@ -192,7 +192,11 @@ def _blocks_of_decoder(decoder: AudioDecoder) -> Iterator[tuple[float, Tensor]]:
                 # Where the stream ends shows whether samples are missing within the block or after it.
                 end = 0 if metadata.end_stream_seconds is None else grid.offset(metadata.end_stream_seconds)
                 length = min(length, max(end - first, chunk.data.shape[1]))
-            yield chunk.pts_seconds, with_silence(mono, grid, first, first + length, chunk)[0][0]
+            samples = chunk.data
+            if samples.shape[1] != length:
+                (runs,) = mono._existing_runs([(chunk.pts_seconds, grid.seconds(first + length))])
+                samples, _ = with_silence(grid, first, first + length, runs)
+            yield chunk.pts_seconds, samples[0]
 
 
 def _blocks_of_samples(samples: AudioSamples) -> Iterator[tuple[float, Tensor]]:

@@ -1,4 +1,4 @@
-"""Join the frames that were decoded for a range of audio into one tensor, in the requested sample rate and channels.
+"""Join the frames that were decoded for a range of audio into runs, in the requested sample rate and channels.
 
 Decoding a range has three steps, one in each module: `plan` computes which samples to read, `stream` decodes the frames
 that have them, and this module joins these frames. An `AudioHandle` runs all three, for one range at a time.
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -38,26 +39,24 @@ _QUEUE_LENGTH = 1 << 15
 _MAX_LEAPS = 1000
 
 
-def samples_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> tuple[Tensor, int]:
-    """Convert decoded frames to the rate and the channels of the output, and join them to one float32 tensor.
+#: Samples without a gap: the number of the first one in the output, and a float32 tensor (channels, samples).
+SampleRun = tuple[int, Tensor]
+
+
+def runs_of(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> list[SampleRun]:
+    """Convert decoded frames to the rate and the channels of the output, and join them to runs without gaps.
 
     ``slices`` are the decoded frames, in order. Together they have the samples [plan.start, plan.stop) of the stream.
-    Return the samples [plan.first, plan.last) of the output, as (channels, samples), and the number of the first one,
-    which is greater than ``plan.first`` after a gap. ``expected_length`` is an estimate of the number of decoded
-    samples, for allocating memory.
+    The runs have the samples [plan.first, plan.last) of the output. ``expected_length`` is an estimate of the number of
+    decoded samples, for allocating memory.
     """
-    parts: list[NDArray[np.float32]] = []
-    first = plan.first
+    found: list[SampleRun] = []
     for run in _runs(slices, plan, expected_length):
-        part = run.part(plan.first, plan.last)
-        if part.shape[1]:
-            if not parts:
-                first = max(first, run.output_begin)
-            parts.append(part)
-    if len(parts) == 1:
-        return torch.from_numpy(parts[0]), first
-    empty_part = np.empty((plan.output.num_channels, 0), np.float32)
-    return torch.from_numpy(np.concatenate([empty_part, *parts], axis=1)), first
+        samples = torch.from_numpy(run.part(plan.first, plan.last))
+        for (number, begin), (_, end) in pairwise([*run.places, (0, samples.shape[1])]):
+            if (part := samples[:, begin:end]).shape[1]:
+                found.append((max(plan.first, number), part))
+    return found
 
 
 def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) -> Iterator[_CopiedRun | _ResampledRun]:
@@ -67,7 +66,7 @@ def _runs(slices: Iterable[FrameSlice], plan: SamplePlan, expected_length: int) 
     num_leaps = 0
     for found in slices:
         if run is not None:
-            is_leap = run.is_resampled and num_leaps < _MAX_LEAPS and found[1] > run.position + run.length
+            is_leap = run.is_resampled and num_leaps < _MAX_LEAPS and found[1] > run.end
             if not is_leap and run.append(found):
                 continue
             if not run.takes(found[0]):
@@ -103,17 +102,21 @@ class _Run(ABC):
         frame, self.position, _, _, section_start = first
         self.form = form
         self.length = 0
+        #: Number after the last sample, counted like ``position``. It exceeds ``position + length`` if there are gaps.
+        self.end = self.position
         #: The sample of the output at which a run of another form follows; ``None`` if none follows.
         self.limit: int | None = None
         rate = plan.output.sample_rate
         self._section_begin = rescale_up(section_start, plan.stream_rate, rate)
         self.output_begin = self._section_begin + rescale_up(self.position, form.sample_rate, rate)
+        #: (number in the output, place in the run) of the first sample and, in a copied run, of each one after a gap.
+        self.places = [(self.output_begin, 0)]
         self._queue = SampleQueue(frame)
         self.takes = self._queue.takes
 
     def append(self, found: FrameSlice) -> bool:
         """Append the samples of a slice. Return False, and append nothing, if the slice has another `SampleForm`."""
-        frame, _, first, last, _ = found
+        frame, position, first, last, _ = found
         length = last - first
         queue = self._queue
         if length < self._max_queued_frame and length == frame.samples:
@@ -128,6 +131,9 @@ class _Run(ABC):
             memory = self._memory(length)
             queue.copy_frame(frame, first, last, memory)
             self._take(memory)
+        if position > self.end and not self.is_resampled:
+            self.places.append((self._section_begin + position, self.length))
+        self.end = position + length
         self.length += length
         return True
 
@@ -281,12 +287,11 @@ class AudioHandle:
         self.idle_since = 0.0
         self._may_have_threads = num_threads is None and has_frame_threads(self.stream.codec)
 
-    def read(self, plan: SamplePlan, duration_seconds: float | None) -> tuple[Tensor, int]:
-        """Decode the samples that a plan selects, as float32 of shape (channels, samples).
+    def read(self, plan: SamplePlan, duration_seconds: float | None) -> list[SampleRun]:
+        """Decode the samples that a plan selects. Samples are missing where the stream has ended or has a gap.
 
-        Return them, and the number of the first one in the output. There are fewer samples than planned if the stream
-        ends early, or its time stamps have a gap. ``duration_seconds`` is the stream's duration according to the file's
-        header. Raises `DecodeError` if a packet that contains samples of the range cannot be decoded.
+        ``duration_seconds`` is the stream's duration according to the file's header. Raises `DecodeError` if a packet
+        that contains samples of the range cannot be decoded.
         """
         start = plan.start or 0
         if plan.stop is None:
@@ -300,7 +305,7 @@ class AudioHandle:
         stream = self.stream
         while True:
             try:
-                found = samples_of(stream.slices(plan), plan, length)
+                found = runs_of(stream.slices(plan), plan, length)
             except UnknownPositionError:
                 # A second stream with its own reader decodes this range. The first stream can still seek for later
                 # ranges, so that their samples do not depend on this call.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..._engine.common.checks import index_of, whole_number
 from ...decoders import AudioDecoder
-from ...decoders._access import existing_samples, sample_grid, with_silence
+from ...decoders._access import sample_grid, with_silence
 from ...frames import AudioSamples
 from ...isolate._worker import run_bounded
 from ._video_reader import VideoReader, check_context, range_of, source_of, whole_indices
@@ -255,8 +255,8 @@ def _samples_until(source: Any, sample_rate: int | None, mono: bool, end_seconds
     with AudioDecoder(source, sample_rate=sample_rate, num_channels=1 if mono else None) as decoder:
         grid = sample_grid(decoder)
         first, last = grid.offset(0.0), grid.offset(end_seconds) + 1
-        (samples,) = existing_samples(decoder, grid, [(max(first, 0), max(last, 0))])
-        data, silent_spans = with_silence(decoder, grid, first, max(first, last), samples)
+        (runs,) = decoder._existing_runs([(0.0, grid.seconds(last))])
+        data, silent_spans = with_silence(grid, first, max(first, last), runs)
         if silent_spans and silent_spans[-1][1] == data.shape[1]:
             data = data[:, : silent_spans[-1][0]].clone()
         return data, grid.sample_rate
