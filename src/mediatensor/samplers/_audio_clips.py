@@ -125,15 +125,7 @@ def audio_clips_at_random_timestamps(
         >>> clips.data.shape
         torch.Size([8, 1, 32000])
     """
-    plan = _plan_random_audio(
-        decoder,
-        num_clips=num_clips,
-        seconds_per_clip=seconds_per_clip,
-        sampling_range_start=sampling_range_start,
-        sampling_range_end=sampling_range_end,
-        policy=policy,
-    )
-    return plan.decode(decoder)
+    return _plan_random_audio(**locals()).decode(decoder)
 
 
 @planned_by(_plan_regular_audio)
@@ -189,15 +181,7 @@ def audio_clips_at_regular_timestamps(
         >>> clips.data.shape
         torch.Size([10, 1, 48000])
     """
-    plan = _plan_regular_audio(
-        decoder,
-        seconds_between_clip_starts=seconds_between_clip_starts,
-        seconds_per_clip=seconds_per_clip,
-        sampling_range_start=sampling_range_start,
-        sampling_range_end=sampling_range_end,
-        policy=policy,
-    )
-    return plan.decode(decoder)
+    return _plan_regular_audio(**locals()).decode(decoder)
 
 
 def _plan_audio(

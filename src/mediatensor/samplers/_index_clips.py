@@ -189,17 +189,7 @@ def clips_at_random_indices(
         >>> clips.data.shape
         torch.Size([4, 16, 3, 360, 640])
     """
-    plan = _plan_by_index(
-        _random_indices,
-        decoder,
-        num_clips=num_clips,
-        num_frames_per_clip=num_frames_per_clip,
-        num_indices_between_frames=num_indices_between_frames,
-        sampling_range_start=sampling_range_start,
-        sampling_range_end=sampling_range_end,
-        policy=policy,
-    )
-    return plan.decode(decoder)
+    return _plan_by_index(_random_indices, **locals()).decode(decoder)
 
 
 @planned_by(partial(_plan_by_index, _regular_indices))
@@ -249,17 +239,7 @@ def clips_at_regular_indices(
         >>> clips.data.shape
         torch.Size([10, 8, 3, 360, 640])
     """
-    plan = _plan_by_index(
-        _regular_indices,
-        decoder,
-        num_clips=num_clips,
-        num_frames_per_clip=num_frames_per_clip,
-        num_indices_between_frames=num_indices_between_frames,
-        sampling_range_start=sampling_range_start,
-        sampling_range_end=sampling_range_end,
-        policy=policy,
-    )
-    return plan.decode(decoder)
+    return _plan_by_index(_regular_indices, **locals()).decode(decoder)
 
 
 # Completion of clips that reach beyond the end, and the shape of the result, for all samplers of frames
@@ -555,12 +535,4 @@ def sample_frames(
         >>> len(sample_frames(decoder, max_tokens=4096, tokens_per_frame=256))
         16
     """
-    plan = _plan_within_budget(
-        decoder,
-        max_frames=max_frames,
-        fps=fps,
-        max_tokens=max_tokens,
-        tokens_per_frame=tokens_per_frame,
-        multiple_of=multiple_of,
-    )
-    return plan.decode(decoder)
+    return _plan_within_budget(**locals()).decode(decoder)

@@ -226,15 +226,7 @@ def clips_at_scenes(
         >>> clips_at_scenes(VideoDecoder("video.mp4"), num_frames_per_clip=16).data.shape
         torch.Size([1, 16, 3, 360, 640])
     """
-    plan = _plan_at_scenes(
-        decoder,
-        scenes=scenes,
-        num_frames_per_clip=num_frames_per_clip,
-        num_indices_between_frames=num_indices_between_frames,
-        placement=placement,
-        policy=policy,
-    )
-    return plan.decode(decoder)
+    return _plan_at_scenes(**locals()).decode(decoder)
 
 
 def _plan_at_scenes(

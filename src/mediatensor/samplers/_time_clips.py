@@ -123,16 +123,7 @@ def clips_at_random_timestamps(
         >>> clips.data.shape
         torch.Size([4, 16, 3, 360, 640])
     """
-    plan = _plan_random_times(
-        decoder,
-        num_clips=num_clips,
-        num_frames_per_clip=num_frames_per_clip,
-        seconds_between_frames=seconds_between_frames,
-        sampling_range_start=sampling_range_start,
-        sampling_range_end=sampling_range_end,
-        policy=policy,
-    )
-    return plan.decode(decoder)
+    return _plan_random_times(**locals()).decode(decoder)
 
 
 @planned_by(_plan_regular_times)
@@ -182,16 +173,7 @@ def clips_at_regular_timestamps(
         >>> clips.data.shape
         torch.Size([10, 8, 3, 360, 640])
     """
-    plan = _plan_regular_times(
-        decoder,
-        seconds_between_clip_starts=seconds_between_clip_starts,
-        num_frames_per_clip=num_frames_per_clip,
-        seconds_between_frames=seconds_between_frames,
-        sampling_range_start=sampling_range_start,
-        sampling_range_end=sampling_range_end,
-        policy=policy,
-    )
-    return plan.decode(decoder)
+    return _plan_regular_times(**locals()).decode(decoder)
 
 
 def _regular_starts_of(
