@@ -6,7 +6,7 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -393,9 +393,10 @@ def _as_decoder_transform(transform: object) -> DecoderTransform:
         return transform
     # A torchvision object exists only if torchvision has been imported, so it need not be imported here.
     torchvision_v2 = sys.modules.get("torchvision.transforms.v2")
-    for name, counterpart in _TORCHVISION_COUNTERPARTS.items():
+    for name, (required, convert) in _TORCHVISION_COUNTERPARTS.items():
         if torchvision_v2 is not None and isinstance(transform, getattr(torchvision_v2, name)):
-            return _from_torchvision(transform, name, counterpart)
+            _check_attributes(transform, name, required)
+            return convert(transform)
     names = ", ".join(_TORCHVISION_COUNTERPARTS)
     hint = " Apply it to the decoded frames instead." if callable(transform) else ""
     raise InvalidArgumentError(
@@ -404,24 +405,19 @@ def _as_decoder_transform(transform: object) -> DecoderTransform:
     )
 
 
-def _from_torchvision(transform: Any, name: str, counterpart: _Counterpart) -> DecoderTransform:
-    for attribute, required in counterpart.required.items():
+def _check_attributes(transform: object, name: str, required: dict[str, object]) -> None:
+    for attribute, value in required.items():
         given = getattr(transform, attribute)
-        if getattr(given, "value", given) != required:  # interpolation is an enum of strings
+        if getattr(given, "value", given) != value:  # interpolation is an enum of strings
             raise InvalidArgumentError(
-                f"TorchVision {name} transform must have {attribute}={required!r} to run in a decoder (got {given!r}). "
+                f"TorchVision {name} transform must have {attribute}={value!r} to run in a decoder (got {given!r}). "
                 "Apply it to the decoded frames instead."
             )
-    return counterpart.convert(transform)
 
 
-class _Counterpart(NamedTuple):
-    required: dict[str, object]
-    convert: Callable[[Any], DecoderTransform]
-
-
-_TORCHVISION_COUNTERPARTS = {
-    "Resize": _Counterpart(
+# For each transform of torchvision, the attributes that it must have, and the conversion to ours.
+_TORCHVISION_COUNTERPARTS: dict[str, tuple[dict[str, object], Callable[[Any], DecoderTransform]]] = {
+    "Resize": (
         {"interpolation": "bilinear", "antialias": True},
         # torchvision stores a single number as a list of one number.
         lambda t: Resize(
@@ -430,12 +426,12 @@ _TORCHVISION_COUNTERPARTS = {
             long_side=t.max_size,
         ),
     ),
-    "CenterCrop": _Counterpart({}, lambda t: CenterCrop(t.size)),
-    "RandomCrop": _Counterpart(
+    "CenterCrop": ({}, lambda t: CenterCrop(t.size)),
+    "RandomCrop": (
         {"padding": None, "pad_if_needed": False, "fill": 0, "padding_mode": "constant"},
         lambda t: RandomCrop(t.size),
     ),
-    "RandomResizedCrop": _Counterpart(
+    "RandomResizedCrop": (
         {"interpolation": "bilinear", "antialias": True},
         lambda t: RandomResizedCrop(t.size, t.scale, t.ratio),
     ),

@@ -12,7 +12,7 @@ from .._engine.common.checks import shown, whole_number
 from .._engine.common.pictures import PadStep, PixelStep, ResizeStep
 from ..errors import InvalidArgumentError
 from ._decoder_transforms import DecoderTransform
-from .functional import SizeWithin, check_fill, check_size
+from .functional import check_fill, check_size
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,8 @@ class Letterbox(DecoderTransform):
         height, width = (
             whole_number(name, value, at_least=1) for name, value in (("height", height), ("width", width))
         )
-        new_height, new_width = SizeWithin(self.size).apply(height, width)
+        scale = min(self.size[0] / height, self.size[1] / width)
+        new_height, new_width = max(1, round(height * scale)), max(1, round(width * scale))
         top, left = (self.size[0] - new_height) // 2, (self.size[1] - new_width) // 2
         return LetterboxPlacement(top, left, new_height, new_width, new_height / height, new_width / width)
 

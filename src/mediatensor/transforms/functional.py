@@ -442,20 +442,6 @@ class SizeBySides(NamedTuple):
         return (new_long, new_short) if width <= height else (new_short, new_long)
 
 
-class SizeWithin(NamedTuple):
-    """YOLO's rule: keep the aspect ratio of the image, and choose the largest size that fits into ``size``.
-
-    >>> SizeWithin((224, 224)).apply(360, 640)
-    (126, 224)
-    """
-
-    size: tuple[int, int]
-
-    def apply(self, height: int, width: int) -> tuple[int, int]:
-        scale = min(self.size[0] / height, self.size[1] / width)
-        return max(1, round(height * scale)), max(1, round(width * scale))
-
-
 class SizeByPixels(NamedTuple):
     """Qwen-VL's rule: nearly keep the aspect ratio, limit the number of pixels, and round the sides to multiples.
 
