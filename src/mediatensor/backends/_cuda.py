@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,10 +34,6 @@ class DecoderCache(Generic[DecoderT]):
         self._idle: OrderedDict[int, tuple[Hashable, Hashable, DecoderT]] = OrderedDict()
         self._num_put = 0
         self._of_the_parent: list[object] = []
-        # Free decoders at exit. Later, the device's library may be unloaded before them.
-        atexit.register(_calling(weakref.WeakMethod(self.clear)))
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_calling(weakref.WeakMethod(self._forget)))
 
     @property
     def capacity(self) -> int:
@@ -80,21 +75,10 @@ class DecoderCache(Generic[DecoderT]):
         with self._lock:
             self._idle = OrderedDict()
 
-    def _forget(self) -> None:
-        # In a forked child, a device must not be used, not even to free memory.
+    def forget(self) -> None:
+        """Drop the decoders without freeing them. In a forked child, a device must not be used, even to free memory."""
         self._of_the_parent.append(self._idle)
         self._idle = OrderedDict()
-
-
-def _calling(reference: weakref.WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """Return a function that calls a method, or does nothing if the method's object has been freed."""
-
-    def call() -> None:
-        method = reference()
-        if method is not None:
-            method()
-
-    return call
 
 
 @contextmanager
@@ -136,6 +120,10 @@ _CODECS_WITHOUT_PARAMETER_SETS = frozenset(("mjpeg", "vp8", "vp9"))
 _DEFAULT_CAPACITY = 20
 
 _cache: DecoderCache[Any] = DecoderCache(_DEFAULT_CAPACITY)
+# Free decoders at exit. Later, the device's library may be unloaded before them.
+atexit.register(_cache.clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_cache.forget)
 
 
 def set_nvdec_cache_capacity(capacity: int) -> None:
