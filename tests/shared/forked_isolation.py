@@ -79,7 +79,7 @@ def _start_process(program: str, arguments: Sequence[str], inherited: Sequence[i
     if pid == 0:
         _serve(connection, theirs, faults.fileno())
     theirs.close()
-    return _process._Started(_Forked(pid), connection, faults)  # type: ignore[arg-type]
+    return _Forked(pid), connection, faults
 
 
 def _let_go(kept: set[int]) -> None:

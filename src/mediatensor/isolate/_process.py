@@ -57,12 +57,6 @@ class TimeLimit(NamedTuple):
         return cls(time.monotonic() + seconds + GRACE_SECONDS, f"did not finish within {seconds:g} seconds")
 
 
-class _Started(NamedTuple):
-    process: subprocess.Popen[bytes]
-    connection: socket.socket
-    faults: IO[bytes]  # to which Python writes a stack trace if the process crashes
-
-
 class Process:
     """A Python process that runs ``program`` and is connected by a socket. It ends when its parent ends.
 
@@ -72,7 +66,7 @@ class Process:
 
     _process: subprocess.Popen[bytes]
     _connection: socket.socket
-    _faults: IO[bytes]
+    _faults: IO[bytes]  # to which Python writes a stack trace if the process crashes
     _end: weakref.finalize[..., Process]
 
     def __init__(self, program: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
@@ -190,7 +184,9 @@ def _call_in_thread(start: Callable[[], None]) -> None:
         thread.join()
 
 
-def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> _Started:
+def _start(
+    program: str, arguments: Sequence[str], inherited: Sequence[int]
+) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
     with ExitStack() as opened:
         faults = opened.enter_context(_file_without_name())
         connection, theirs = (socket.socket(fileno=above_standard(end.detach())) for end in socket.socketpair())
@@ -209,7 +205,7 @@ def _start(program: str, arguments: Sequence[str], inherited: Sequence[int]) -> 
             except PermissionError:  # within an isolated process, whose group the new process joins
                 process = subprocess.Popen(command, **options)
         opened.pop_all()
-    return _Started(process, connection, faults)
+    return process, connection, faults
 
 
 def _file_without_name() -> IO[bytes]:

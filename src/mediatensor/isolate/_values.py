@@ -21,7 +21,7 @@ import math
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -229,7 +229,7 @@ class _Decoder:
         part = self._check_part(dtype.itemsize, shape, order, begin, num_bytes)
         # torch requires that the bytes of bools are 0 or 1.
         flat = part != 0 if dtype is torch.bool else part.view(dtype) if num_bytes else part.new_empty(0, dtype=dtype)
-        return flat.reshape(shape).permute(_inverse(order))
+        return flat.reshape(shape).permute(np.argsort(order).tolist())
 
     def _array(self, name: str, shape: list[int], order: list[int], begin: int, num_bytes: int) -> NDArray[Any]:
         if not _DTYPE.fullmatch(name):  # NumPy would evaluate other text as Python
@@ -239,7 +239,7 @@ class _Decoder:
             raise ValueError(f"an array of dtype {dtype}")
         part = self._check_part(dtype.itemsize, shape, order, begin, num_bytes).numpy()
         flat = part != 0 if dtype.kind == "b" else part.view(dtype)
-        return flat.reshape(shape).transpose(_inverse(order))
+        return flat.reshape(shape).transpose(np.argsort(order).tolist())
 
     def _check_part(self, item_bytes: int, shape: list[int], order: list[int], begin: int, num_bytes: int) -> Tensor:
         if len(shape) > _MAX_NUM_DIMENSIONS or max(shape, default=0) > _MAX_DIMENSION:
@@ -264,13 +264,6 @@ def _count_keys(count: int, keys: Iterable[Any]) -> int:
     if count > MAX_NUM_HASHED:
         raise InvalidArgumentError(f"more than {MAX_NUM_HASHED} dictionary keys that are not text")
     return count
-
-
-def _inverse(order: Sequence[int]) -> list[int]:
-    inverse = [0] * len(order)
-    for place, dim in enumerate(order):
-        inverse[dim] = place
-    return inverse
 
 
 def decode(structure: bytes, contents: Tensor) -> Any:
