@@ -147,7 +147,12 @@ class VideoStream(_Stream):
             OpenError, ReadError: if the source cannot be read again.
         """
         if self._frame_index is None:
-            self._frame_index = _scan(self._container, self._info)
+            with self._container.use():  # raises `ClosedError` if the container is closed
+                source = self._container.source
+            with closing(IndexedStream(source, self.index)) as stream:
+                self._frame_index = stream.make_index()
+                if self._frame_index.made_from is None:
+                    note_source(self._frame_index, stream.identify())
         return self._frame_index
 
     def make_decoder(
@@ -388,16 +393,6 @@ def packets_from(source: object, stream_index: int, seconds: float) -> Iterator[
             yield packets.streams[0], iter(packets.read_packet, None)
     finally:
         container.close()
-
-
-def _scan(container: _OpenContainer, info: StreamInfo) -> FrameIndex:
-    with container.use():  # raises `ClosedError` if the container is closed
-        source = container.source
-    with closing(IndexedStream(source, info.index)) as stream:
-        index = stream.make_index()
-        if index.made_from is None:
-            note_source(index, stream.identify())
-        return index
 
 
 def _stated_orientation(source: Source, stream_index: int) -> Orientation | None:

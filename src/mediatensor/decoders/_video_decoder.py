@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, SupportsIndex, overload
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 import torch
@@ -253,11 +253,7 @@ class VideoDecoder(Closing):
 
     # By index
 
-    @overload
-    def __getitem__(self, key: SupportsIndex) -> Tensor: ...
-    @overload
-    def __getitem__(self, key: slice) -> Tensor: ...
-    def __getitem__(self, key: Any) -> Tensor:
+    def __getitem__(self, key: SupportsIndex | slice) -> Tensor:
         """Return a frame (C, H, W) for an index, or a batch (N, C, H, W) for a slice.
 
         Raises:
