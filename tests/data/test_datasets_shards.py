@@ -295,7 +295,7 @@ def test_indexed_rows_of_other_shards_are_not_read(tmp_path: Path) -> None:
     assert rows.read == [2, 3, 6]
     rows.read.clear()
     assert len(write_shards(rows, pattern, rows_per_shard=2, resume=True)) == 4
-    assert rows.read == [0, 1, 4, 5]
+    assert rows.read == [0, 1, 3, 4, 5, 6]  # of shards that are kept only the last row
     assert [item.extra["n"] for shard in range(4) for item in TarItems(tmp_path / f"{shard}.tar")] == list(range(7))
 
 
@@ -337,6 +337,46 @@ def test_resume_rejects_other_or_incomplete_shards(tmp_path: Path) -> None:
     first.mkdir()
     with pytest.raises(InvalidArgumentError, match=r"0\.tar is not a complete shard"):
         write_shards(numbers, pattern, rows_per_shard=2, resume=True)
+
+
+@pytest.mark.parametrize("extension", ["tar", "parquet"])
+def test_resume_rejects_shards_of_rows_that_have_changed(extension: str, videos: Path, tmp_path: Path) -> None:
+    pattern = tmp_path / f"{{}}.{extension}"
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-a")
+    segment = Item(videos / "000.mp4", start_seconds=0.9, end_seconds=1.3)
+    png = Image.new("RGB", (4, 3))
+    originals: list[Any] = [
+        {"pdf": b"0", "n": 1.5},
+        {"pdf": b"1", "n": math.nan, "x": np.ones(2), "png": png},
+        {"pdf": b"2", "n": 2},
+        segment,
+        {"pdf": b"4"},
+        Item(tmp_path / "a.pdf", 3),
+    ]
+    written = write_shards(originals, pattern, rows_per_shard=2)
+
+    def resume(rows: Any) -> list[str]:
+        return write_shards(rows, pattern, rows_per_shard=2, resume=True)
+
+    for number, change in (
+        (1, {"pdf": b"1", "n": math.nan, "x": np.zeros(2), "png": png}),
+        (1, {"pdf": b"1", "n": 3, "x": np.ones(2), "png": png}),
+        (3, Item(videos / "000.mp4", start_seconds=0.8, end_seconds=1.3)),
+        (5, Item(tmp_path / "a.pdf", 4)),
+        (5, Item(tmp_path / "a.pdf")),
+        (5, Item(b"%PDF-b", 3)),
+    ):
+        changed = [*originals[:number], change, *originals[number + 1 :]]
+        for rows in (changed, iter(changed)):
+            with pytest.raises(InvalidArgumentError, match=f"{number // 2}.{extension}.*00{number}.*rows have changed"):
+                resume(rows)
+    with pytest.raises(InvalidArgumentError, match=r"0\..*rows have changed"):
+        resume([originals[0], originals[2], originals[1], *originals[3:]])
+    # Encoders of other versions give other bytes, and files of finished shards may have been deleted.
+    originals[1] = {**originals[1], "png": Image.new("RGB", (5, 5))}
+    (tmp_path / "a.pdf").unlink()
+    for rows in (originals, iter(originals)):
+        assert resume(rows) == written
 
 
 # Unreadable rows and invalid arguments

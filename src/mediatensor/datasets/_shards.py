@@ -10,10 +10,10 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain, count, islice
-from typing import Any, BinaryIO, Literal, Protocol, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from ._rows.shard_contents import RowContents, contents_of, plain_columns
 from ._sources.dispatch import table_error
 from ._sources.items import Item, MediaKind, integer_of
 from ._sources.parquet import parquet_file
+from ._sources.rows import is_media_struct
 from ._sources.tar_format import TarReader
 from ._sources.tar_shards import group_members
 from ._video_clips import VideoRecipe
@@ -101,9 +102,9 @@ def write_shards(
         rows_per_shard: Number of rows in each shard; the last one can have fewer.
         num_workers: Number of threads that read and cut files. With 0, the calling thread does this.
         resume: Whether to keep existing shards and write only the missing ones. The existing shards must come from an
-            interrupted call with the same arguments. Only their numbers of rows are checked, because comparing contents
-            would mean reading the rows again: if rows were edited or reordered since, delete the shards. By default, an
-            existing shard is an error.
+            interrupted call with the same arguments. The numbers of their rows and the contents of their last rows are
+            compared, so rows that were inserted, removed or reordered since are an error. Other edited rows are not
+            noticed: delete their shards. By default, an existing shard is an error.
         on_error: ``"raise"`` raises the error of a row that cannot be read; ``"skip"`` leaves the row out, with a
             warning. A shard without any readable row is not written, and not returned. ``resume=True`` tries its rows
             again. A row that is not accepted, such as a value that JSON cannot store, always raises an error.
@@ -142,7 +143,8 @@ def write_shards(
     if rows.num_rows is not None:  # find out before hours of work
         num_shards = math.ceil(rows.num_rows / rows_per_shard)
         _check_outputs(map(name_shard, range(rank, num_shards, num_ranks)), name_shard(num_shards), resume)
-    types = _types_of(plain_columns(rows.in_memory)) if _is_table(name_shard(0)) else {}
+    columns = plain_columns(rows.in_memory) if _is_table(name_shard(0)) else {}
+    types = {name: _arrow_array(name, values).type for name, values in columns.items()}
     shards: list[str] = []
     left_out: list[str] = []
     failures: list[str] = []
@@ -159,7 +161,8 @@ def write_shards(
                     break
                 if is_kept:
                     remove_unfinished(path)
-                    _check_keys(path, [_key(first + i) for i in range(num_rows)], has_all=on_error == "raise")
+                    last = first + num_rows - 1, rows.last_before(first + num_rows)
+                    _check_kept(path, first, last, rows.kind, has_all=on_error == "raise")
                     shards.append(path)
                 continue
             taken = rows.take(first, stop)
@@ -242,6 +245,7 @@ class _Rows:
         is_indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
         self.num_rows: int | None = len(source) if is_indexed else None
         self._source = source if is_indexed else iter(source)
+        self._last: Any = None
         #: The rows, if looking at them reads no files; otherwise empty.
         self.in_memory: Sequence[Any] = source if isinstance(source, list | tuple) else ()
 
@@ -253,9 +257,16 @@ class _Rows:
 
     def skip(self, start: int, stop: int) -> int:
         """Pass over the rows that `take` would return, and return their number. Indexed rows are not read."""
-        if self.num_rows is None:
-            return sum(1 for _ in self.take(start, stop))
-        return max(0, min(stop, self.num_rows) - start)
+        if self.num_rows is not None:
+            return max(0, min(stop, self.num_rows) - start)
+        num_rows = 0
+        for row in self.take(start, stop):
+            num_rows, self._last = num_rows + 1, row
+        return num_rows
+
+    def last_before(self, stop: int) -> Any:
+        """Return the last row that `skip` passed over. ``stop`` is the number of the next row."""
+        return self._last if self.num_rows is None else self._source[stop - 1]
 
 
 def _check_outputs(paths: Iterable[str], next_path: str | None, resume: bool) -> None:
@@ -273,12 +284,31 @@ def _make_folder(path: str) -> None:
         raise write_error(repr(path), error, "Its folder cannot be made.") from error
 
 
-def _check_keys(path: str, expected: list[str], *, has_all: bool) -> None:
-    keys = _keys_of_shard(path)
+def _check_kept(path: str, first: int, last: tuple[int, Any], kind: MediaKind | None, *, has_all: bool) -> None:
+    """Raise `InvalidArgumentError` if a shard has other rows than ``first`` to ``last``, a row with its number.
+
+    A row whose media cannot be read any longer is not compared, and neither are media that were encoded.
+    """
+    keys, stored, types = _read_shard(path)
+    expected = [_key(number) for number in range(first, last[0] + 1)]
     if keys != expected if has_all else not set(keys) <= set(expected):
         raise InvalidArgumentError(
             f"{path!r} does not have the rows {expected[0]} to {expected[-1]}, so another call wrote it. Delete it, or "
             "choose another pattern."
+        )
+    key, contents = _make_contents(last, kind, is_table=_is_table(path), skips=True)
+    if isinstance(contents, str) or keys[-1:] != [key]:
+        return
+    written: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, suppress(InvalidArgumentError):  # a value of another type
+        again = os.path.join(folder, f"again{os.path.splitext(path)[1]}")
+        _write_shard(again, [(key, contents)], types, [])
+        written = _read_shard(again)[1]
+    encoded = {name for suffix in contents.encoded for name in (suffix.lower(), contents.media[suffix])}
+    if any(stored.get(name) != written.get(name) for name in (stored.keys() | written.keys()) - encoded):
+        raise InvalidArgumentError(
+            f"The last row of {path!r}, {key}, differs from the row that would be written now, so the rows have "
+            "changed. Delete the shards, or choose another pattern."
         )
 
 
@@ -316,7 +346,13 @@ def _write_shard(
     if first is None:
         return False
     with ExitStack() as stack:
-        shard = _open_shard_file(path, types, stack)
+        # The file appears under its name when the block ends without an error.
+        file = stack.enter_context(writing(path))
+        if _is_table(path):
+            spool = stack.enter_context(tempfile.TemporaryFile(dir=os.path.dirname(path) or os.curdir))
+            shard: _TarFile | _ParquetFile = _ParquetFile(file, spool, path, types)
+        else:
+            shard = _TarFile(file)
         for key, contents in chain([first], kept):
             shard.add(key, contents)
         shard.finish()
@@ -349,32 +385,30 @@ _KEY_COLUMN = "key"
 _GROUP_BYTES = 1 << 26
 
 
-class _ShardFile(Protocol):
-    """A shard that is being written."""
+def _read_shard(path: str) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
+    """Return the keys of the rows in a shard, the values of its last row, and the types of a table's columns.
 
-    def add(self, key: str, contents: RowContents) -> None: ...
-    def finish(self) -> None: ...
-
-
-def _open_shard_file(path: str, types: Mapping[str, Any], stack: ExitStack) -> _ShardFile:
-    """Open a shard for writing. It appears under its name when ``stack`` is closed without an error."""
-    file = stack.enter_context(writing(path))
-    if not _is_table(path):
-        return _TarFile(file)
-    spool = stack.enter_context(tempfile.TemporaryFile(dir=os.path.dirname(path) or os.curdir))  # noqa: SIM115
-    return _ParquetFile(file, spool, path, types)
-
-
-def _keys_of_shard(path: str) -> list[str]:
-    """Return the keys of the rows in a shard. Raise `InvalidArgumentError` if the shard is incomplete."""
+    Raise `InvalidArgumentError` if the shard is incomplete.
+    """
     try:
         if _is_table(path):
             with parquet_file(path) as table:
-                is_shard = _KEY_COLUMN in table.schema_arrow.names
-                return table.read([_KEY_COLUMN]).column(0).to_pylist() if is_shard else []
+                types = {field.name: field.type for field in table.schema_arrow if not is_media_struct(field.type)}
+                if types.pop(_KEY_COLUMN, None) is None or not table.metadata.num_rows:
+                    return [], {}, {}
+                keys = table.read([_KEY_COLUMN]).column(0).to_pylist()
+                rows = table.read_row_group(table.num_row_groups - 1)
+                (row,) = rows.slice(rows.num_rows - 1).to_pylist()
+            # Texts, because NaN is not equal to itself. Media are too large for it.
+            return keys, {name: str(value) if name in types else value for name, value in row.items()}, types
         with open(path, "rb") as file:
             members = TarReader(file, path, can_seek=True)
-            return [key for key, _ in group_members(members, lambda position, suffix, member: None)]
+            samples = list(group_members(members, lambda position, suffix, member: member))
+            last: dict[str, Any] = {}
+            for suffix, member in samples[-1][1].items() if samples else ():
+                file.seek(member.offset)
+                last[suffix] = file.read(member.size)
+            return [key for key, _ in samples], last, {}
     except (MediaTensorError, OSError) as error:
         raise InvalidArgumentError(f"{path} is not a complete shard ({error}). Delete it to write it again.") from error
 
@@ -435,10 +469,6 @@ def _arrow_array(name: str, values: list[Any], arrow_type: Any = None) -> Any:
         return pyarrow.array(values, arrow_type)
     except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"The values in the column {name!r} do not have one type ({error}).") from error
-
-
-def _types_of(columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-    return {name: _arrow_array(name, values).type for name, values in columns.items()}
 
 
 class _ParquetFile:

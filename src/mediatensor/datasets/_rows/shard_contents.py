@@ -39,6 +39,7 @@ class RowContents:
     ``files`` maps suffixes (``mp4``, ``depth.png``, ``en.srt``) to bytes. ``media`` maps the suffix of each media file
     to the name of its column in a table. ``arrays`` and ``columns`` map names to all other values; values in
     ``columns`` can be stored as JSON. ``given`` maps names in ``columns`` to the names that the row has for them.
+    ``encoded`` has the suffixes of media that are not copied but encoded, to other bytes by other versions of encoders.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class RowContents:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
+    encoded: set[str] = field(default_factory=set)
 
 
 def contents_of(row: Any, place: str, kind: MediaKind | None, *, is_table: bool) -> RowContents:
@@ -209,6 +211,7 @@ def _add_image(contents: RowContents, name: str, image: Any, place: str) -> None
         ) from None
     _add_file(contents, suffix, file.getvalue(), place)
     contents.media[suffix] = name
+    contents.encoded.add(suffix)
 
 
 def _checked_json(value: Any, name: str, place: str) -> Any:
@@ -235,6 +238,7 @@ def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | N
     if _is_segment(item):
         cut = _cut(item, kind)
         data, extension = cut.data, cut.extension
+        contents.encoded.add(extension)
         contents.columns |= {
             "clip_source": item.name,
             "clip_pts_seconds": cut.pts_seconds,
