@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import pickle
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from dataset_samples import sample_of
+from dataset_samples import check_rows_anywhere, sample_of
 from media_step import Film, write
 from mediatensor import AudioSamples
 from mediatensor.datasets import (
@@ -444,37 +443,13 @@ def test_tokens_must_be_whole_numbers(film: Path, given: Any) -> None:
         rows[0]
 
 
-def captions_of_item(item: Item) -> Any:
-    return FILM.captions()
-
-
-def batches_of(dataset: VideoAudioClips, num_workers: int = 0, **options: Any) -> list[tuple[Any, ...]]:
-    loader = DataLoader(dataset, 3, shuffle=True, seed=5, num_workers=num_workers, **options)
-    return [
-        (batch.row.tolist(), batch.captions, batch.caption_ids.tolist(), batch.audio.data.sum()) for batch in loader
-    ]
-
-
-def test_rows_with_workers_ranks_and_after_resuming_match_one_process(film: Path) -> None:
+def test_rows_do_not_depend_on_their_reader(film: Path) -> None:
+    rows = [{"path": film, "captions": FILM.captions()}] * 2
     dataset = VideoAudioClips(
-        [film, film], seconds_per_clip=1.0, fps=5, sample_rate=RATE, captions=captions_of_item, tokenizer=letters,
-        rows_per_file=6, seed=2,
-    )  # fmt: skip
-    expected = batches_of(dataset)
-    assert sum(map(len, itertools.chain.from_iterable(one[1] for one in expected))) > 6
-    assert batches_of(dataset, num_workers=2) == expected
-    loader = DataLoader(dataset, 3, shuffle=True, seed=5)
-    iterator = iter(loader)
-    next(iterator)
-    resumed = DataLoader(dataset, 3, shuffle=True, seed=5)
-    resumed.load_state_dict(loader.state_dict())
-    assert [(batch.row.tolist(), batch.captions) for batch in resumed] == [one[:2] for one in expected[1:]]
-    by_row = {row: captions for rows, captions, *_ in expected for row, captions in zip(rows, captions, strict=True)}
-    for rank in range(2):
-        for batch in DataLoader(dataset, 3, shuffle=True, seed=5, rank=rank, num_ranks=2):
-            assert batch.captions == [by_row[row] for row in batch.row.tolist()]
-    spec = pickle.loads(pickle.dumps(dataset.spec(7)))
-    assert spec.load().captions == by_row[7]
+        rows, seconds_per_clip=1.0, fps=5, captions="column", tokenizer=letters, rows_per_file=6, seed=2
+    )
+    assert sum(len(sample_of(dataset, row).captions) for row in range(12)) > 6
+    check_rows_anywhere(dataset, 12)
 
 
 def test_too_many_broken_captions_end_the_run(film: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from dataset_samples import clip, failure, image, made_dataset, sound
-from mediatensor.datasets import Batch, DataLoader, Item, RowBatches, Sample, Shuffle, Timing, pad, ragged, stack
+from mediatensor.datasets import Batch, DataLoader, Sample, Timing, pad, ragged, stack
 from mediatensor.frames import ReplacedFrame
 
 # --- on the way from a worker
@@ -130,38 +129,6 @@ def test_a_batch_shows_shapes() -> None:
 
 
 # --- buckets
-
-
-@pytest.mark.parametrize("shuffle", [False, True, Shuffle(rows_together=2, window=6)])
-def test_batches_of_buckets_hold_one_length_and_every_row_once_also_after_resuming(shuffle: bool | Shuffle) -> None:
-    dataset = made_dataset([2, 5, 3, 8, 2, 5, 2, 8, 3, 3, 2], rows_per_file=2)
-
-    def of_length(item: Item) -> int:
-        return int(item.extra["num_frames"])
-
-    def batches(rank: int, num_ranks: int, batch_size: int = 2) -> RowBatches:
-        return RowBatches(dataset, batch_size, shuffle=shuffle, rank=rank, num_ranks=num_ranks, bucket_by=of_length)
-
-    def read(keys: list[list[Any]]) -> list[int]:
-        for batch in keys:
-            assert len({dataset.spec(key.row).item.extra["num_frames"] for key in batch}) == 1
-        return [key.row for batch in keys for key in batch]
-
-    both = [batches(rank, 2) for rank in range(2)]
-    assert Counter(read([*both[0], *both[1]])) == Counter(range(22))
-    for num_done in range(4):
-        rows, states = [], []
-        for one in both:
-            rows += read(list(one)[:num_done])
-            states.append(one.state_dict(num_done))
-        assert states[0] == states[1]
-        for num_ranks, batch_size in ((1, 3), (2, 2), (3, 1)):
-            rest = []
-            for rank in range(num_ranks):
-                resumed = batches(rank, num_ranks, batch_size)
-                resumed.load_state_dict(states[0])
-                rest += read(list(resumed))
-            assert Counter(rows + rest) == Counter(range(22))
 
 
 def test_a_loader_stacks_what_buckets_bring_together() -> None:

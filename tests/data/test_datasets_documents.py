@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from dataset_samples import sample_of, shuffled_samples
-from mediatensor.datasets import DocumentPages, Item, MediaDataset, Sample, Skipped
+from dataset_samples import check_rows_anywhere, sample_of
+from mediatensor.datasets import DocumentPages, Item, Sample, Skipped
 from mediatensor.datasets._rows.recipe import OpenFiles
 from mediatensor.errors import InvalidArgumentError, OpenError, OutOfRangeError, PageError
 
@@ -163,14 +162,6 @@ def test_documents_that_cannot_be_opened_have_one_row(documents: list[Path], bro
             raising[row]
 
 
-def test_documents_that_cannot_be_opened_are_replaced(documents: list[Path], broken: list[Path]) -> None:
-    rows = DocumentPages([*broken, *documents], on_error="replace")
-    sample = sample_of(rows, 1)
-    assert sample.failures[0].source == str(broken[1])
-    assert Path(sample.failures[0].replaced_by or "") in documents
-    assert torch.equal(image_of(sample), image_of(sample_of(rows, 1)))
-
-
 def test_one_damaged_page_does_not_affect_other_pages(documents: list[Path], tmp_path: Path) -> None:
     data = documents[0].read_bytes()
     (tmp_path / "cut.tif").write_bytes(data[: len(data) - len(data) // 8])
@@ -202,25 +193,9 @@ def noisy(image: Tensor) -> Tensor:
     return image ^ torch.randint(0, 2, image.shape, dtype=torch.uint8)
 
 
-def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, int]]:
-    return {
-        sample.row: (sample.image.numpy().tobytes(), sample.extra["page_index"])
-        for sample in shuffled_samples(rows, num_workers)
-    }
-
-
-def test_workers_do_not_change_rows(documents: list[Path], pdf: Path) -> None:
-    rows = DocumentPages([*documents, pdf], pages="random", rows_per_file=3, transform=noisy, seed=1)
-    alone = contents(rows, 0)
-    assert len(set(alone.values())) == len(rows) == 12
-    assert contents(rows, 2) == alone
-
-
-def test_a_spec_can_be_pickled(documents: list[Path]) -> None:
-    rows = DocumentPages(documents, transform=noisy)
-    loaded = pickle.loads(pickle.dumps(rows.spec(1))).load()
-    assert torch.equal(loaded.image, image_of(sample_of(rows, 1)))
-    assert not torch.equal(loaded.image, pixels(picture(1)))
+def test_rows_do_not_depend_on_their_reader(documents: list[Path], pdf: Path) -> None:
+    files = [*documents, pdf]
+    check_rows_anywhere(DocumentPages(files, pages="random", rows_per_file=3, transform=noisy, seed=1), 12)
 
 
 def test_bytes_are_documents(documents: list[Path]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dataset_samples import Made, made_dataset
+from dataset_samples import WORKERS, Made, made_dataset
 from mediatensor.datasets import (
     DataLoader,
     Item,
@@ -33,13 +33,6 @@ NUM_ROWS = 12
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return number_shards(tmp_path_factory.mktemp("shards"), (3, 5, 4))
-
-
-WORKERS = {
-    "no workers": {},
-    "workers": {"num_workers": 2},
-    "persistent workers": {"num_workers": 2, "persistent_workers": True},
-}
 
 
 @pytest.fixture(params=["rows", "stream", "on a device"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import pytest
 import torch
 import torch.utils.data
 
-from mediatensor.datasets import DataLoader, Item, MediaDataset, Recipe, Sample, TarSamples, VideoClips, stack
-from mediatensor.errors import DecodeError
+from dataset_samples import WORKERS, Drawing
+from mediatensor.datasets import DataLoader, Item, MediaDataset, TarSamples, VideoClips, stack
 from mediatensor.transforms import RandomCrop
 from tar_files import TextRecipe, number_shards
 from training_set import make_videos
@@ -21,23 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 SIZES = (4, 3, 5, 4)
 NUM_ROWS = sum(SIZES)
-WORKERS: dict[str, dict[str, Any]] = {
-    "no workers": {},
-    "workers": {"num_workers": 2},
-    "persistent workers": {"num_workers": 2, "persistent_workers": True},
-}
-
-
-class Drawing(Recipe):
-    """A number that was drawn; a file of the label -1 cannot be read."""
-
-    def open(self, item: Item) -> Any:
-        return open(os.devnull, "rb")
-
-    def read(self, opened: Any, item: Item, part: int) -> Sample:
-        if item.label == -1:
-            raise DecodeError("cut")
-        return Sample(extra={"text": item.name, "drawn": int(torch.randint(1 << 40, ()))})
 
 
 def rows(**options: Any) -> MediaDataset:
@@ -132,7 +114,7 @@ def test_rows_that_are_read_by_index_stay_the_same_and_draw_nothing() -> None:
 
 
 def test_the_row_that_replaces_another_is_drawn_as_well() -> None:
-    items = [Item("broken.mp4", label=-1), *(Item(f"{number}.mp4", label=number) for number in range(3))]
+    items = [Item("broken.mp4", label="broken"), *(Item(f"{number}.mp4", label=number) for number in range(3))]
     loader = torch.utils.data.DataLoader(MediaDataset(items, Drawing(), on_error="replace"), None)
     numbers = [next(iter(loader)).extra["drawn"] for _ in range(4)]
     assert len(set(numbers)) == 4

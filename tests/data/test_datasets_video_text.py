@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from dataset_samples import check_rows_anywhere
 from media_subtitles import write_mkv_with_everything
 from mediatensor._engine.pyav.encoding import write_test_pattern
-from mediatensor.datasets import DataLoader, Item, Sample, Shuffle, Skipped, VideoTextClips
+from mediatensor.datasets import Item, Sample, Skipped, VideoTextClips
 from mediatensor.decoders import Subtitle, SubtitleDecoder, VideoDecoder
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError, ReadError
 from mediatensor.ocr.video import Captions, TextTrack, VideoReading
@@ -159,33 +159,9 @@ def test_videos_without_captions_have_no_row_and_unreadable_ones_one_that_fails(
         VideoTextClips(videos, captions="a.srt")  # type: ignore[arg-type]
 
 
-def batches_of(dataset: VideoTextClips, **options: Any) -> list[tuple[list[int], list[str], torch.Tensor]]:
-    loader = DataLoader(dataset, batch_size=3, shuffle=Shuffle(rows_together=2), seed=5, **options)
-    return [(batch.row.tolist(), list(batch.label), batch.frames.data) for batch in loader]
-
-
-def test_batches_with_workers_and_after_resuming_match_one_process(videos: list[Path]) -> None:
+def test_rows_do_not_depend_on_their_reader(videos: list[Path]) -> None:
     spans = [(first, first + 15) for first in range(0, 90, 15)]
     sampler = partial(clips_at_random_indices, num_frames_per_clip=4, num_indices_between_frames=2)
-    dataset = VideoTextClips(videos, sampler, captions=partial(_captions, spans), seed=1)
-    expected = batches_of(dataset)
-    assert sorted(number for rows, _, _ in expected for number in rows) == list(range(12))
-    for rows, labels, frames in expected:
-        assert labels == [f"{spans[number % 6][0]} to {spans[number % 6][1]}" for number in rows]
-        assert frames.shape == (3, 4, 3, 64, 96)
-    for (rows, labels, frames), other in zip(expected, batches_of(dataset, num_workers=2), strict=True):
-        assert (rows, labels) == other[:2]
-        assert torch.equal(frames, other[2])
-    loader = DataLoader(dataset, batch_size=3, shuffle=Shuffle(rows_together=2), seed=5)
-    iterator = iter(loader)
-    next(iterator)
-    state = loader.state_dict()
-    resumed = DataLoader(dataset, batch_size=3, shuffle=Shuffle(rows_together=2), seed=5)
-    resumed.load_state_dict(state)
-    assert [batch.row.tolist() for batch in resumed] == [rows for rows, _, _ in expected[1:]]
-    spec = pickle.loads(pickle.dumps(dataset.spec(7)))
-    assert torch.equal(spec.load().frames.data, row(dataset, 7).frames.data)  # type: ignore[union-attr]
-
-
-def _captions(spans: list[tuple[int, int]], item: Item) -> VideoReading:
-    return reading(*spans)
+    dataset = VideoTextClips([{"path": str(videos[0]), "captions": reading(*spans)}], sampler, seed=1)
+    assert [row(dataset, number).label for number in range(6)] == [f"{first} to {stop}" for first, stop in spans]
+    check_rows_anywhere(dataset, 6)

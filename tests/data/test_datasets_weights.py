@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -16,36 +15,23 @@ import torch.utils.data
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataset_samples import Drawing
 from mediatensor.datasets import (
     DataLoader,
     Item,
     MediaDataset,
-    Recipe,
     RowBatches,
     RowKey,
     Sample,
     Shuffle,
     TarSamples,
-    stack,
 )
-from mediatensor.errors import DecodeError, InvalidArgumentError
+from mediatensor.errors import InvalidArgumentError
 from tar_files import TextRecipe, number_shards
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
 LABELS = [0] * 7 + [1] * 2 + [2]
-
-
-class Drawing(Recipe):
-    """A random number; a file of the label "broken" cannot be read."""
-
-    def open(self, item: Item) -> Any:
-        return open(os.devnull, "rb")
-
-    def read(self, opened: Any, item: Item, part: int) -> Sample:
-        if item.label == "broken":
-            raise DecodeError("cut")
-        return Sample(extra={"drawn": int(torch.randint(1 << 40, ()))})
 
 
 def dataset(labels: list[Any], rows_per_file: int = 1, **options: Any) -> MediaDataset:
@@ -194,8 +180,10 @@ def test_counted_classes_are_those_of_all_ranks(num_ranks: int, drop_last: bool,
 @given(
     num_files=st.integers(1, 12),
     rows_per_file=st.integers(1, 4),
-    rows_per_epoch=st.integers(1, 60),
-    shuffle=st.sampled_from([False, True, Shuffle(rows_together=3), Shuffle(rows_together=2, window=7)]),
+    rows_per_epoch=st.none() | st.integers(1, 60),
+    shuffle=st.sampled_from(
+        [False, True, Shuffle(rows_together=3), Shuffle(window=10), Shuffle(rows_together=2, window=7)]
+    ),
     buckets=st.booleans(),
     runs=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(0, 4)), max_size=3),
     last=st.tuples(st.integers(1, 5), st.integers(1, 3)),
@@ -203,18 +191,19 @@ def test_counted_classes_are_those_of_all_ranks(num_ranks: int, drop_last: bool,
 def test_resuming_reads_all_other_visits_once(
     num_files: int,
     rows_per_file: int,
-    rows_per_epoch: int,
+    rows_per_epoch: int | None,
     shuffle: bool | Shuffle,
     buckets: bool,
     runs: list[tuple[int, int, int]],
     last: tuple[int, int],
 ) -> None:
-    """This holds however often an epoch is interrupted and resumed, with any batch sizes and ranks."""
+    """This holds however often an epoch is interrupted and resumed, with any batch sizes and ranks, and weights."""
     rows = dataset([i % 3 for i in range(num_files)], rows_per_file)
-    weights = 1.0 + np.arange(len(rows)) % 4
-    options: dict[str, Any] = {"weights": weights, "rows_per_epoch": rows_per_epoch, "shuffle": shuffle}
+    options: dict[str, Any] = {"shuffle": shuffle}
+    if rows_per_epoch is not None:
+        options |= {"weights": 1.0 + np.arange(len(rows)) % 4, "rows_per_epoch": rows_per_epoch}
     expected = keys_of(RowBatches(rows, 1, **options))
-    assert len(set(expected)) == rows_per_epoch
+    assert len(set(expected)) == (rows_per_epoch or num_files * rows_per_file)
     state, seen = None, []
     for batch_size, num_ranks, num_batches in [*runs, (*last, None)]:
         for rank in range(num_ranks):
@@ -243,18 +232,6 @@ def test_visits_of_a_row_are_numbered() -> None:
         visits.setdefault(key.row, []).append(key.visit)
     assert len(visits[9]) == 20
     assert all(sorted(numbers) == list(range(len(numbers))) for numbers in visits.values())
-
-
-@pytest.mark.parametrize("num_ranks", [2, 3])
-def test_ranks_make_equal_numbers_of_steps(num_ranks: int) -> None:
-    ranks = [
-        list(RowBatches(dataset(LABELS), 2, weights="balanced", rows_per_epoch=47, drop_last=True, rank=rank,
-                        num_ranks=num_ranks))
-        for rank in range(num_ranks)
-    ]  # fmt: skip
-    assert {len(batches) for batches in ranks} == {47 // (2 * num_ranks)}
-    keys = [key for batches in ranks for batch in batches for key in batch]
-    assert len(set(keys)) == len(keys)
 
 
 def read(loader: Any) -> list[tuple[int, int]]:
@@ -311,28 +288,6 @@ def test_visits_of_an_unreadable_row_are_skipped_or_replaced(on_error: Any) -> N
     assert len({drawn for _, drawn in seen}) == len(seen)
 
 
-def test_torchs_loader_reads_weighted_batches() -> None:
-    rows = dataset(LABELS)
-    expected = read(DataLoader(rows, 4, weights="balanced"))
-    batches = RowBatches(rows, 4, weights="balanced")
-    assert read(torch.utils.data.DataLoader(rows, batch_sampler=batches, collate_fn=stack, num_workers=1)) == expected
-
-
-def test_torchdatas_loader_resumes_weighted_batches() -> None:
-    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
-    rows = dataset(LABELS)
-    options: dict[str, Any] = {"collate_fn": stack, "num_workers": 2}
-
-    def make() -> Any:
-        return stateful(rows, batch_sampler=RowBatches(rows, 4, weights="balanced", rows_per_epoch=40), **options)
-
-    expected, loader, resumed = read(make()), make(), make()
-    batches = iter(loader)
-    start = read([next(batches) for _ in range(3)])
-    resumed.load_state_dict(loader.state_dict())
-    assert start + read(resumed) == expected
-
-
 # Errors
 
 
@@ -364,13 +319,10 @@ def test_bad_weights_are_errors(weights: Any, message: str) -> None:
         DataLoader(dataset(LABELS), 2, weights=weights)
 
 
-@pytest.mark.parametrize("rows_per_epoch", [0, -1, 2.5, "ten"])
-def test_bad_lengths_are_errors(rows_per_epoch: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="rows_per_epoch"):
-        RowBatches(dataset(LABELS), 2, weights="balanced", rows_per_epoch=rows_per_epoch)
-
-
-def test_a_length_without_weights_is_an_error() -> None:
+def test_bad_lengths_are_errors() -> None:
+    for rows_per_epoch in (0, -1, 2.5, "ten"):
+        with pytest.raises(InvalidArgumentError, match="rows_per_epoch"):
+            RowBatches(dataset(LABELS), 2, weights="balanced", rows_per_epoch=rows_per_epoch)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="rows_per_epoch needs weights"):
         RowBatches(dataset(LABELS), 2, rows_per_epoch=5)
 

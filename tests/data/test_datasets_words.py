@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from dataset_samples import sample_of, shuffled_samples
+from dataset_samples import check_rows_anywhere, sample_of
 from mediatensor._text_data import documents
-from mediatensor.datasets import Item, MediaDataset, Sample, Skipped, WordCrops
+from mediatensor.datasets import Item, Sample, Skipped, WordCrops
 from mediatensor.errors import InvalidArgumentError, OpenError, PageError, SourceNotFoundError
 from mediatensor.ocr.io import Pages as OpenPages
 from mediatensor.transforms import Resize
@@ -234,11 +233,6 @@ def test_unreadable_pages_are_errors(pages: Pages, tmp_path: Path) -> None:
     items = annotated([(path, pages[0][1]) for path in broken]) + annotated(pages)
     samples = WordCrops(items, on_error="skip").__getitems__(range(18))
     assert [isinstance(sample, Skipped) for sample in samples] == [True] * 9 + [False] * 9
-    rows = WordCrops(items, on_error="replace")
-    replaced = sample_of(rows, 3)
-    assert replaced.failures[0].source == str(broken[1])
-    assert replaced.label in TEXTS
-    assert np.array_equal(picture(replaced), picture(sample_of(rows, 3)))
     with pytest.raises(PageError, match="max_pixels"):
         WordCrops(annotated(pages), max_pixels=HEIGHT * WIDTH - 1)[0]
 
@@ -296,24 +290,8 @@ def noisy(image: Tensor) -> Tensor:
     return small ^ torch.randint(0, 2, small.shape, dtype=torch.uint8)
 
 
-def contents(rows: MediaDataset, num_workers: int) -> dict[int, tuple[bytes, str]]:
-    return {
-        sample.row: (sample.image.numpy().tobytes(), sample.label) for sample in shuffled_samples(rows, num_workers)
-    }
-
-
-def test_workers_do_not_change_rows(pages: Pages) -> None:
-    rows = WordCrops(annotated(pages), transform=noisy, seed=2)
-    alone = contents(rows, 0)
-    assert len(set(alone.values())) == len(rows) == 9
-    assert contents(rows, 2) == alone
-
-
-def test_a_spec_can_be_pickled(pages: Pages) -> None:
-    rows = WordCrops(annotated(pages), transform=noisy)
-    loaded = pickle.loads(pickle.dumps(rows.spec(4))).load()
-    assert loaded.label == "words"
-    assert torch.equal(loaded.image, sample_of(rows, 4).image)  # type: ignore[arg-type]
+def test_rows_do_not_depend_on_their_reader(pages: Pages) -> None:
+    check_rows_anywhere(WordCrops(annotated(pages), transform=noisy, seed=2), 9)
 
 
 def test_a_unit_that_is_refused(pages: Pages) -> None:

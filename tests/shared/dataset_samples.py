@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from mediatensor.datasets import DataLoader, Failure, Item, MediaDataset, Recipe, Sample
+from mediatensor.errors import DecodeError
 from mediatensor.frames import AudioSamples, FrameBatch
 
 
@@ -41,6 +43,26 @@ class Made(Recipe):
         return Sample(frames=clip(length, side, side, seed=item.label), frame_indices=torch.arange(length))
 
 
+class Drawing(Recipe):
+    """The name of the file as a text, and a number that is drawn; a file of the label "broken" cannot be read."""
+
+    def open(self, item: Item) -> Any:
+        return open(os.devnull, "rb")
+
+    def read(self, opened: Any, item: Item, part: int) -> Sample:
+        if item.label == "broken":
+            raise DecodeError("cut")
+        return Sample(extra={"text": item.name, "drawn": int(torch.randint(1 << 40, ()))})
+
+
+#: Options of loaders.
+WORKERS: dict[str, dict[str, Any]] = {
+    "no workers": {},
+    "workers": {"num_workers": 2},
+    "persistent workers": {"num_workers": 2, "persistent_workers": True},
+}
+
+
 def made_dataset(lengths: list[int], rows_per_file: int = 1, **columns: Any) -> MediaDataset:
     items = [Item(f"{i}.mp4", label=i, extra={"num_frames": length, **columns}) for i, length in enumerate(lengths)]
     return MediaDataset(items, Made(), rows_per_file=rows_per_file)
@@ -57,7 +79,18 @@ def sample_of(rows: MediaDataset, row: int = 0) -> Sample:
     return sample
 
 
-def shuffled_samples(rows: MediaDataset, num_workers: int) -> list[Any]:
-    """The samples of an epoch, as workers read them."""
-    loader = DataLoader(rows, 4, shuffle=True, num_workers=num_workers, collate_fn=list)
-    return [sample for batch in loader for sample in batch]
+def contents_of(sample: Any) -> tuple[Any, ...]:
+    """The bytes of all data of a sample, and its other contents."""
+    data = (sample.image, *(getattr(one, "data", None) for one in (sample.frames, sample.audio)))
+    times = [one.pts_seconds for one in (sample.frames, sample.audio) if one is not None]
+    arrays = [torch.as_tensor(one).contiguous().numpy() for one in (*data, *times) if one is not None]
+    return b"".join(array.tobytes() for array in arrays), sample.label, sample.captions, sample.extra
+
+
+def check_rows_anywhere(rows: MediaDataset, num_rows: int) -> None:
+    """Assert that all rows differ, and that each is the same in workers, and by a pickled specification."""
+    expected = {row: contents_of(sample_of(rows, row)) for row in range(len(rows))}
+    assert len({contents[0] for contents in expected.values()}) == len(rows) == num_rows
+    loader = DataLoader(rows, 4, shuffle=True, num_workers=2, collate_fn=list)
+    assert {sample.row: contents_of(sample) for batch in loader for sample in batch} == expected
+    assert contents_of(pickle.loads(pickle.dumps(rows.spec(1))).load()) == expected[1]
