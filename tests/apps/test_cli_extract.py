@@ -364,6 +364,11 @@ def test_an_output_that_is_a_file(clip: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "out").touch()
     assert main(["extract", str(clip), "-o", str(tmp_path / "out")]) == 2
     assert "is a file, not a folder" in capsys.readouterr().err
+    path = tmp_path / "frames.png"
+    assert main(["extract", str(clip), "-o", str(path)]) == 2
+    message = f"-o must be a folder (got '{path}'): use -o FOLDER --images png, or -o - for standard output."
+    assert message in capsys.readouterr().err
+    assert not path.exists()
 
 
 @places.needs_fork

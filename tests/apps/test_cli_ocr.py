@@ -341,7 +341,9 @@ def test_pages_that_were_kept_for_something_else_are_not_used(
     assert predictor.levels_read == [11 if change == "source" else 10, 20]
 
 
-def test_remote_document_is_read_again_if_it_has_changed(tmp_path: Path, predictor: FakePredictor) -> None:
+def test_remote_document_is_read_again_if_it_has_changed(
+    tmp_path: Path, predictor: FakePredictor, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     (tmp_path / "web").mkdir()
     with serve(tmp_path / "web") as server:
@@ -360,6 +362,7 @@ def test_remote_document_is_read_again_if_it_has_changed(tmp_path: Path, predict
         assert run(url, "-o", out) == 0
         assert predictor.levels_read == [30, 20, 40]
     assert run(url, "-o", out) == 2  # the server has stopped, so the version is unknown
+    assert capsys.readouterr().err.endswith("Connection refused).\n"), "without advice about other kinds of files"
     assert (out / "scan.txt").read_text().split()[1::2] == ["30", "20", "40"]
 
 
@@ -512,7 +515,9 @@ def test_a_file_that_cannot_be_opened_leaves_the_others(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert "bad.png" in lines[0]
+    assert lines[0].endswith(" PDF files can be read as well, and frames of a video with --every SECONDS.")
     assert "missing.pdf" in lines[1]
+    assert "--every" not in lines[1]
     assert names(tmp_path / "out") == [RECORD, "good.txt"]
 
 

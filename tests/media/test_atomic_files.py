@@ -7,7 +7,6 @@ import stat
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +21,7 @@ from mediatensor._engine.sources.output_files import AtomicFile, write_file, wri
 # Private modules, so that interrupts hit every line of the code that writes a file, and nothing else.
 from mediatensor.cli import _extract, build_parser
 from mediatensor.cli._extract import SoundJob, SubtitlesJob
+from mediatensor.decoders import AudioDecoder, SubtitleDecoder
 from mediatensor.encoders import AudioEncoder, JpegEncoder, VideoEncoder
 from mediatensor.errors import SourceTypeError, WriteError
 from mediatensor.ocr.io import Page
@@ -171,15 +171,16 @@ OPTIONS = build_parser().parse_args(["extract", "file"])
 
 def write_subtitles(path: Path) -> None:
     (source := path.parents[1] / "source.srt").write_text(SUBTITLES)
-    SubtitlesJob(str(source), path.with_suffix(""), OPTIONS).write()
+    with SubtitleDecoder(source) as decoder:
+        SubtitlesJob(decoder, path.with_suffix(""), OPTIONS).write()
 
 
 def write_sound(path: Path) -> None:
     source = path.parents[1] / "source.wav"
     if not source.exists():
         AudioEncoder(torch.zeros(1, 100), sample_rate=8000).to_file(source)
-    with closing(SoundJob(str(source), path.with_suffix(""), OPTIONS)) as job:
-        job.write()
+    with AudioDecoder(source) as decoder:
+        SoundJob(decoder, path.with_suffix(""), OPTIONS).write()
 
 
 ATOMIC_FILES = sys.modules[AtomicFile.__module__]

@@ -298,6 +298,18 @@ def output_stems(files: Sequence[str]) -> list[str]:
     return stems
 
 
+def check_folder(output: Path, options_of_suffixes: Mapping[str, str]) -> None:
+    """Raise an error if ``output``, a folder for outputs, is a new path that looks like the name of a file.
+
+    ``options_of_suffixes`` has the option of the command that writes files with a suffix, such as ".png".
+    """
+    option = options_of_suffixes.get(output.suffix.lower())
+    if option is not None and not output.exists():
+        raise InvalidArgumentError(
+            f"-o must be a folder (got {str(output)!r}): use -o FOLDER {option}, or -o - for standard output."
+        )
+
+
 def write_picture(output: Path, picture: Image) -> None:
     """Write a picture to a file. The suffix of the file name determines the format."""
     from PIL.Image import registered_extensions

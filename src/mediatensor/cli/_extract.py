@@ -1,7 +1,4 @@
-"""``mediatensor extract``: write frames, audio and subtitles of a file as separate files.
-
-Each of the three is a `Job`. A job first opens its stream, then chooses the names of its outputs, and then writes them.
-"""
+"""``mediatensor extract``: write frames, audio and subtitles of a file as separate files."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ import math
 import os
 import tempfile
 import wave
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -24,23 +21,13 @@ from .._engine.common.messages import counted, progress, subrip, text_lines
 from .._engine.sources.output_files import check_outputs, write_file, writing
 from ..decoders import AudioDecoder, FrameIndex, SubtitleDecoder, VideoDecoder
 from ..encoders import JpegEncoder, PngEncoder
-from ..errors import DecodeError, InvalidArgumentError, MediaTensorError, OutOfRangeError
+from ..errors import DecodeError, InvalidArgumentError, OutOfRangeError
 from ..frames import AudioSamples
 from ..transforms import Resize
 from . import _text
 from ._arguments import grid_frames
-from ._console import (
-    EXIT_ERROR,
-    STANDARD,
-    StopError,
-    emit,
-    emit_bytes,
-    emit_error,
-    file_error,
-    output_stem,
-    reading,
-)
-from ._sheet import check_range, choose_frames
+from ._console import STANDARD, check_folder, emit, emit_bytes, for_each_file, output_stem
+from ._sheet import choose_frames, range_within
 
 # Largest size in bytes and largest number of decoded frames in memory.
 _BATCH_BYTES = 64 << 20
@@ -50,6 +37,11 @@ _MAX_BATCH = 32
 _NUM_WRITERS = min(4, os.cpu_count() or 1)
 
 _JPEG_QUALITY = 95
+
+# Options that write files with a suffix.
+_OPTIONS_OF_SUFFIXES = {
+    ".png": "--images png", ".jpg": "--images jpg", ".jpeg": "--images jpg", ".wav": "--audio", ".srt": "--subtitles",
+}  # fmt: skip
 
 # Largest size of decoded float audio in memory. Decoding a piece starts earlier than the piece, so small pieces are
 # slow.
@@ -64,21 +56,7 @@ _SAMPLE_BYTES = 2
 _MAX_DATA_BYTES = (1 << 32) - 1 - 36
 
 
-class Job(ABC):
-    """Writes files from one stream, which is open until the job is closed."""
-
-    _decoder: VideoDecoder | AudioDecoder | SubtitleDecoder
-    outputs: Sequence[Path]
-
-    @abstractmethod
-    def write(self) -> str:
-        """Write the files; return a summary."""
-
-    def close(self) -> None:
-        self._decoder.close()
-
-
-class FramesJob(Job):
+class FramesJob:
     """Writes frames of a video as images.
 
     Each image name is ``target`` followed by a number, a time and a suffix. If decoding corrects the frame index, the
@@ -86,19 +64,11 @@ class FramesJob(Job):
     overwritten.
     """
 
-    _decoder: VideoDecoder
-
     def __init__(
-        self, file: str, target: Path, args: argparse.Namespace, check: Callable[[Sequence[Path]], None]
+        self, decoder: VideoDecoder, target: Path, args: argparse.Namespace, check: Callable[[Sequence[Path]], None]
     ) -> None:
-        self._target, self._args, self._check = target, args, check
-        resize = None if args.size is None else [Resize(args.size[::-1])]
-        self._decoder = VideoDecoder(file, stream_index=args.stream, transforms=resize)
-        try:
-            self._plan(self._decoder.frame_index)
-        except BaseException:
-            self.close()
-            raise
+        self._decoder, self._target, self._args, self._check = decoder, target, args, check
+        self._plan(decoder.frame_index)
 
     def _plan(self, index: FrameIndex) -> None:
         self._index = index
@@ -186,10 +156,7 @@ def image_name(stem: str, number: int, pts_seconds: float, num_frames: int, suff
 def _choose_frames(index: FrameIndex, args: argparse.Namespace) -> list[int]:
     if args.frames is not None:
         return list(dict.fromkeys(_valid_index(number, len(index)) for number in args.frames))
-    start = index.begin_seconds if args.start is None else args.start
-    stop = index.end_seconds if args.stop is None else args.stop
-    check_range(start, stop, index.begin_seconds, index.end_seconds)
-    start, stop = max(start, index.begin_seconds), min(stop, index.end_seconds)
+    start, stop = range_within(args.start, args.stop, index.begin_seconds, index.end_seconds)
     if args.every is None and args.fps is None:
         return choose_frames(index.pts_seconds.tolist(), start, stop, len(index))
     return grid_frames(index, start, stop, args.every, args.fps)
@@ -201,26 +168,15 @@ def _valid_index(number: int, num_frames: int) -> int:
     return number % num_frames
 
 
-class SoundJob(Job):
-    _decoder: AudioDecoder
-
-    def __init__(self, file: str, target: Path, args: argparse.Namespace) -> None:
+class SoundJob:
+    def __init__(self, decoder: AudioDecoder, target: Path, args: argparse.Namespace) -> None:
         self.outputs = [target.with_name(f"{target.name}.wav")]
-        self._args = args
-        self._decoder = AudioDecoder(
-            file,
-            stream_index=args.audio_stream,
-            sample_rate=args.sample_rate,
-            num_channels=args.num_channels,
-            downmix="mean",
-        )
-        metadata = self._decoder.metadata
-        begin = metadata.begin_stream_seconds
-        end = math.inf if metadata.end_stream_seconds is None else metadata.end_stream_seconds
-        start, stop = begin if args.start is None else args.start, end if args.stop is None else args.stop
+        self._decoder, self._args = decoder, args
+        metadata = decoder.metadata
+        self._start = metadata.begin_stream_seconds
         if args.start is not None or args.stop is not None:
-            check_range(start, stop, begin, end)
-        self._start = max(start, begin)
+            end = math.inf if metadata.end_stream_seconds is None else metadata.end_stream_seconds
+            self._start, _ = range_within(args.start, args.stop, self._start, end)
 
     def write(self) -> str:
         (path,), pieces = self.outputs, self._pieces()
@@ -269,15 +225,11 @@ class SoundJob(Job):
             yield samples
 
 
-class SubtitlesJob(Job):
-    _decoder: SubtitleDecoder
-
-    def __init__(self, file: str, target: Path, args: argparse.Namespace) -> None:
-        if args.start is not None and args.stop is not None:
-            check_range(args.start, args.stop, -math.inf, math.inf)
+class SubtitlesJob:
+    def __init__(self, decoder: SubtitleDecoder, target: Path, args: argparse.Namespace) -> None:
+        range_within(args.start, args.stop, -math.inf, math.inf)  # raises
         self.outputs = [target.with_name(f"{target.name}.srt")]
-        self._decoder = SubtitleDecoder(file, stream_index=args.subtitle_stream, encoding=args.encoding)
-        self._start, self._stop = args.start, args.stop
+        self._decoder, self._start, self._stop = decoder, args.start, args.stop
 
     def write(self) -> str:
         subtitles = (
@@ -297,20 +249,20 @@ class SubtitlesJob(Job):
         return f"wrote {path}: {counted(len(subtitles), 'subtitle')}"
 
 
+Job: TypeAlias = FramesJob | SoundJob | SubtitlesJob
+
+
 def run(args: argparse.Namespace) -> int:
-    path = args.file
-    try:
-        with reading(args.file) as path:
-            if str(args.output) == STANDARD:
-                _extract_to_standard_output(args, path)
-            else:
-                _extract(args, path)
-    except StopError:
-        raise
-    except (MediaTensorError, OSError) as error:
-        emit_error(file_error(args.file, path, error))
-        return EXIT_ERROR
-    return 0
+    check_folder(args.output, _OPTIONS_OF_SUFFIXES)
+
+    def extract(path: str, _: str) -> int:
+        if str(args.output) == STANDARD:
+            _extract_to_standard_output(args, path)
+        else:
+            _extract(args, path)
+        return 0
+
+    return for_each_file([args.file], extract)
 
 
 def _extract_to_standard_output(args: argparse.Namespace, path: str) -> None:
@@ -377,9 +329,19 @@ def _open_jobs(
     with ExitStack() as stack:
         jobs: list[Job] = []
         if wants_images:
-            jobs.append(stack.enter_context(closing(FramesJob(path, target, args, check))))
+            resize = None if args.size is None else [Resize(args.size[::-1])]
+            video = stack.enter_context(VideoDecoder(path, stream_index=args.stream, transforms=resize))
+            jobs.append(FramesJob(video, target, args, check))
         if args.audio:
-            jobs.append(stack.enter_context(closing(SoundJob(path, target, args))))
+            sound = AudioDecoder(
+                path,
+                stream_index=args.audio_stream,
+                sample_rate=args.sample_rate,
+                num_channels=args.num_channels,
+                downmix="mean",
+            )
+            jobs.append(SoundJob(stack.enter_context(sound), target, args))
         if args.subtitles:
-            jobs.append(stack.enter_context(closing(SubtitlesJob(path, target, args))))
+            subtitles = SubtitleDecoder(path, stream_index=args.subtitle_stream, encoding=args.encoding)
+            jobs.append(SubtitlesJob(stack.enter_context(subtitles), target, args))
         yield jobs

@@ -23,7 +23,17 @@ from .._engine.common.messages import counted
 from .._engine.sources.output_files import check_outputs, write_file
 from ..errors import InvalidArgumentError, PageError, RedactionError
 from ._arguments import FORMATS, VIDEO_FORMATS, Region
-from ._console import EXIT_ERROR, STANDARD, StreamName, emit, emit_bytes, for_each_file, shown_name, write_picture
+from ._console import (
+    EXIT_ERROR,
+    STANDARD,
+    StreamName,
+    check_folder,
+    emit,
+    emit_bytes,
+    for_each_file,
+    shown_name,
+    write_picture,
+)
 from ._ocr_files import (
     JOINED_FORMATS,
     OpenPages,
@@ -166,12 +176,7 @@ def run(args: argparse.Namespace) -> int:
         run = _Run(args, args.export_lines, "stdout")
         run.check_outputs(tasks, files)
         return run.read_all(tasks)
-    suffix = args.output.suffix[1:]
-    if suffix in FORMATS + VIDEO_FORMATS and not args.output.exists():
-        raise InvalidArgumentError(
-            f"-o must be a folder (got {str(args.output)!r}): use -o FOLDER --format {suffix}, or -o - for "
-            "standard output."
-        )
+    check_folder(args.output, {f".{name}": f"--format {name}" for name in FORMATS + VIDEO_FORMATS})
     tasks = plan_tasks(files, args.output, formats, args.every)
     check_options(args, tasks)
     if str(args.output) != STANDARD:

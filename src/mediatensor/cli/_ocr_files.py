@@ -23,7 +23,7 @@ from .._engine.common.messages import clock, counted, json_bytes
 from .._engine.images.formats import NUM_SNIFFED_BYTES, sniff
 from .._engine.sources.source import remote_version
 from ..decoders import VideoDecoder
-from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError, SourceNotFoundError
+from ..errors import InvalidArgumentError, MediaTensorError, OpenError, OutOfRangeError
 from ._arguments import FORMATS, VIDEO_FORMATS, PageRanges, grid_frames
 from ._console import STANDARD, StopError, emit, emit_error, error_text, output_stems, shown_name, unexpected_error
 
@@ -122,9 +122,9 @@ def open_pages(file: str, args: argparse.Namespace) -> Iterator[OpenPages]:
         return
     try:
         images = DocumentFile.from_images(file)
-    except SourceNotFoundError:
-        raise
     except OpenError as error:
+        if " as an image: " not in str(error):  # the file is missing, empty or out of reach
+            raise
         raise OpenError(
             f"{error} PDF files can be read as well, and frames of a video with --every SECONDS."
         ) from error

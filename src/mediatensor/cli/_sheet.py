@@ -357,10 +357,7 @@ def _draw_stable(decoder: VideoDecoder, title: str, options: SheetOptions, side_
 
 def _draw(decoder: VideoDecoder, title: str, options: SheetOptions, side_limit: int) -> tuple[Image.Image, int]:
     index = decoder.frame_index
-    begin = index.begin_seconds if options.start_seconds is None else options.start_seconds
-    end = index.end_seconds if options.stop_seconds is None else options.stop_seconds
-    check_range(begin, end, index.begin_seconds, index.end_seconds)
-    begin, end = max(begin, index.begin_seconds), min(end, index.end_seconds)
+    begin, end = range_within(options.start_seconds, options.stop_seconds, index.begin_seconds, index.end_seconds)
     chosen = choose_frames(index.pts_seconds.tolist(), begin, end, options.num_frames)
     is_whole = (begin, end) == (index.begin_seconds, index.end_seconds)
     span = [] if is_whole else [f"from {clock(begin)} to {clock(end)}"]
@@ -406,8 +403,12 @@ def _side_limit(output: Path) -> int:
     return _SIDE_LIMITS[suffix]
 
 
-def check_range(start: float, stop: float, begin: float, end: float) -> None:
-    """Raise an error if the time range is empty, or outside the stream, which lasts from ``begin`` to ``end``."""
+def range_within(start: float | None, stop: float | None, begin: float, end: float) -> tuple[float, float]:
+    """Cut a time range to a stream that lasts from ``begin`` to ``end``. ``None`` means the start or end of the stream.
+
+    Raise an error if the range is empty, or outside the stream.
+    """
+    start, stop = begin if start is None else start, end if stop is None else stop
     span = f"the stream lasts from {_text.seconds(begin)} to {_text.seconds(end)}"
     if start >= end:
         raise OutOfRangeError(f"There is nothing from {_text.seconds(start)} on: {span}.")
@@ -417,6 +418,7 @@ def check_range(start: float, stop: float, begin: float, end: float) -> None:
         raise InvalidArgumentError(
             f"--start must be before --stop (got {_text.seconds(start)} and {_text.seconds(stop)})."
         )
+    return max(start, begin), min(stop, end)
 
 
 def _displayed_size(decoder: VideoDecoder, size: tuple[int, int]) -> tuple[int, int]:
