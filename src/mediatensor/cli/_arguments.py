@@ -241,13 +241,11 @@ def non_negative_int(text: str) -> int:
 
 
 def picture_side(text: str) -> int:
-    _int_from(text, 32)  # raises
-    return _convert(text, int, lambda value: value % 32 == 0, "a multiple of 32")
+    return _convert(text, int, lambda value: value > 0 and value % 32 == 0, "a multiple of 32")
 
 
 def port_number(text: str) -> int:
-    _int_from(text, 0)  # raises
-    return _convert(text, int, lambda value: value <= 65535, "a port from 0 to 65535")
+    return _convert(text, int, lambda value: 0 <= value <= 65535, "a port from 0 to 65535")
 
 
 def time_in_seconds(text: str) -> float:

@@ -67,32 +67,29 @@ def emit_lines(lines: Iterable[str], stream: StreamName = "stdout") -> None:
     text = "\n".join(
         _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), line) for line in lines
     )
-    try:
-        with without_bars():
-            print(text.encode(encoding, "backslashreplace").decode(encoding), file=file, flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        if stream == "stdout":
-            raise _output_error(error) from error
+    with _reporting_errors(stream), without_bars():
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=file, flush=True)
 
 
 def emit_bytes(data: bytes) -> None:
     """Write bytes to standard output. Raise `InvalidArgumentError` if it is closed, `StopError` if it is full."""
     if sys.stdout is None:
         raise InvalidArgumentError("Standard output is closed; name a file with -o.")
-    try:
+    with _reporting_errors("stdout"):
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _reporting_errors(stream: StreamName) -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _output_error(error) from error
-
-
-def _output_error(error: OSError) -> StopError:
-    return StopError(f"Could not write to standard output: {error.strerror}.")
+        if stream == "stdout":
+            raise StopError(f"Could not write to standard output: {error.strerror}.") from error
 
 
 # For each library argument that messages mention: the option of the running command.

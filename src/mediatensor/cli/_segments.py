@@ -92,7 +92,7 @@ def _find_scenes(path: str, args: argparse.Namespace) -> list[_Segment]:
     for number, scene in enumerate(scenes):
         score = scene.score if number else None  # the first scene does not start at a cut
         frames = scene.first_frame, scene.last_frame
-        text = f"{_clock_range(scene.begin_seconds, scene.end_seconds)}, frames {frames[0]} to {frames[1]}"
+        text = f"{clock(scene.begin_seconds)} to {clock(scene.end_seconds)}, frames {frames[0]} to {frames[1]}"
         segments.append(
             _Segment(
                 text if score is None else f"{text}, score {score:.0f}",
@@ -115,14 +115,10 @@ def _find_speech(path: str, args: argparse.Namespace) -> list[_Segment]:
         )
     segments = []
     for segment in found:
-        text = f"{_clock_range(segment.start_seconds, segment.end_seconds)}, probability {segment.probability:.2f}"
+        text = f"{clock(segment.start_seconds)} to {clock(segment.end_seconds)}, probability {segment.probability:.2f}"
         values: dict[str, object] = {name: round(value, 6) for name, value in asdict(segment).items()}
         segments.append(_Segment(text, values, tuple(values.values())))
     return segments
-
-
-def _clock_range(start: float, end: float) -> str:
-    return f"{clock(start)} to {clock(end)}"
 
 
 def _check_rows_output(output: Path | None, files: Sequence[str], *, overwrite: bool, as_json: bool) -> None:

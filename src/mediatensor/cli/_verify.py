@@ -201,7 +201,7 @@ def compare(file: str, stream_index: int | None, *, num_singles: int | None, see
                     break
         requests = plan_requests(min(num_frames_at_open, len(reference)), num_singles, seed)
         undetermined = cache(partial(find_undetermined, file, video_stream_index, reference))
-        checks, mismatches_found = _run_checks(decoder, requests, reference, undetermined)
+        checks, mismatches_found = _Checker(decoder, reference, undetermined).run(requests)
         num_frames, index = len(decoder), decoder.frame_index
         num_flagged = int(index.is_damaged.sum())
         flagged = (f"{counted(num_flagged, 'frame')} that the codec flags as damaged",) if num_flagged else ()
@@ -224,61 +224,79 @@ _MismatchAndPixels = tuple[Mismatch, Pixels | None]
 _Verdict = Literal["right", "undetermined"] | _MismatchAndPixels
 
 
-def _run_checks(
-    decoder: VideoDecoder,
-    requests: Sequence[Request],
-    reference: Reference,
-    undetermined: Callable[[], frozenset[int]],
-) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
-    """Make all decoder calls; return the totals of each kind of call, and the first mismatches with their pixels.
+class _Checker:
+    """Makes decoder calls, and compares their frames with the linear decode ``reference``.
 
     ``undetermined`` returns the undetermined frames. It is called only if pixels differ.
     """
-    checks: list[CheckResult] = []
-    mismatches_found: list[_MismatchAndPixels] = []
-    by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
-    runnable = [
-        request
-        for request in requests
-        if request.kind != "by time" or all(reference[i].pts_seconds is not None for i in request.indices)
-    ]
-    for kind, group in groupby(progress(runnable, "random access"), key=lambda request: request.kind):
-        num_requests = num_frames = num_mismatches = num_undetermined = 0
-        for request in group:
-            num_requests += 1
-            for verdict in _check(decoder, request, reference, by_digest, undetermined):
-                num_frames += 1
-                if isinstance(verdict, str):
-                    num_undetermined += verdict == "undetermined"
-                    continue
-                num_mismatches += 1
-                if len(mismatches_found) < _NUM_MISMATCHES_KEPT:
-                    mismatches_found.append(verdict)
-        checks.append(CheckResult(kind, num_requests, num_frames, num_mismatches, num_undetermined))
-    return tuple(checks), mismatches_found
 
+    def __init__(self, decoder: VideoDecoder, reference: Reference, undetermined: Callable[[], frozenset[int]]) -> None:
+        self._decoder, self._reference, self._undetermined = decoder, reference, undetermined
+        self._by_digest = {frame.digest: index for index, frame in reversed(list(enumerate(reference)))}
 
-def _check(
-    decoder: VideoDecoder,
-    request: Request,
-    reference: Reference,
-    by_digest: dict[bytes, int],
-    undetermined: Callable[[], frozenset[int]],
-) -> Iterator[_Verdict]:
-    """Make a decoder call. Yield the verdict about each of its frames."""
-    groups: dict[tuple[int, ...], list[int]] = {}  # all frames of a batch must have one size
-    for index in request.indices:
-        groups.setdefault(reference[index].shape, []).append(index)
-    for indices in groups.values():
-        try:
-            fetched = list(_fetch(decoder, request.kind, indices, reference))
-        except MediaTensorError as error:
-            for index in indices:
-                expected = reference[index].pts_seconds
-                yield Mismatch(request.kind, index, expected, None, None, None, str(error)), None
-            continue
-        for index, (pixels, pts_seconds) in zip(indices, fetched, strict=True):
-            yield _judge(request, index, pixels, pts_seconds, reference, by_digest, undetermined)
+    def run(self, requests: Sequence[Request]) -> tuple[tuple[CheckResult, ...], list[_MismatchAndPixels]]:
+        """Return the totals of each kind of call, and the first mismatches with their pixels."""
+        checks: list[CheckResult] = []
+        mismatches_found: list[_MismatchAndPixels] = []
+        runnable = [
+            request
+            for request in requests
+            if request.kind != "by time" or all(self._reference[i].pts_seconds is not None for i in request.indices)
+        ]
+        for kind, group in groupby(progress(runnable, "random access"), key=lambda request: request.kind):
+            num_requests = num_frames = num_mismatches = num_undetermined = 0
+            for request in group:
+                num_requests += 1
+                for verdict in self._check(request):
+                    num_frames += 1
+                    if isinstance(verdict, str):
+                        num_undetermined += verdict == "undetermined"
+                        continue
+                    num_mismatches += 1
+                    if len(mismatches_found) < _NUM_MISMATCHES_KEPT:
+                        mismatches_found.append(verdict)
+            checks.append(CheckResult(kind, num_requests, num_frames, num_mismatches, num_undetermined))
+        return tuple(checks), mismatches_found
+
+    def _check(self, request: Request) -> Iterator[_Verdict]:
+        """Make a decoder call. Yield the verdict about each of its frames."""
+        groups: dict[tuple[int, ...], list[int]] = {}  # all frames of a batch must have one size
+        for index in request.indices:
+            groups.setdefault(self._reference[index].shape, []).append(index)
+        for indices in groups.values():
+            try:
+                fetched = list(_fetch(self._decoder, request.kind, indices, self._reference))
+            except MediaTensorError as error:
+                for index in indices:
+                    expected = self._reference[index].pts_seconds
+                    yield Mismatch(request.kind, index, expected, None, None, None, str(error)), None
+                continue
+            for index, (pixels, pts_seconds) in zip(indices, fetched, strict=True):
+                yield self._judge(request.kind, index, pixels, pts_seconds)
+
+    def _judge(self, kind: Kind, index: int, pixels: Pixels, pts_seconds: float) -> _Verdict:
+        reference = self._reference
+        if kind == "by time":
+            # If several frames have the same time, the last of them is shown.
+            while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
+                index += 1
+        expected = reference[index]
+        actual_digest = digest(pixels)
+        wrong_pixels = actual_digest != expected.digest
+        wrong_time = expected.pts_seconds is not None and not math.isclose(
+            pts_seconds, expected.pts_seconds, rel_tol=1e-12, abs_tol=1e-9
+        )
+        if not wrong_time:
+            if not wrong_pixels:
+                return "right"
+            if pixels.shape == expected.shape and index in self._undetermined():
+                return "undetermined"
+        wrong = [name for name, is_wrong in (("other pixels", wrong_pixels), ("another time", wrong_time)) if is_wrong]
+        if pixels.shape != expected.shape:
+            wrong = [f"{pixels.shape[1]}x{pixels.shape[0]} pixels instead of {expected.shape[1]}x{expected.shape[0]}"]
+        is_frame = self._by_digest.get(actual_digest) if wrong_pixels else index
+        reason = " and ".join(wrong)
+        return Mismatch(kind, index, expected.pts_seconds, pts_seconds, None, is_frame, reason), pixels
 
 
 def _fetch(
@@ -287,7 +305,7 @@ def _fetch(
     result: Frame | FrameBatch
     if kind == "by time":
         pts_seconds = reference[indices[0]].pts_seconds
-        assert pts_seconds is not None  # see _run_checks
+        assert pts_seconds is not None  # see _Checker.run
         result = decoder.get_frame_played_at(pts_seconds)
     elif kind in ("one by one", "backwards"):
         result = decoder.get_frame_at(indices[0])
@@ -299,38 +317,6 @@ def _fetch(
         yield result.data.numpy(), result.pts_seconds
     else:
         yield from zip(result.data.numpy(), result.pts_seconds.tolist(), strict=True)
-
-
-def _judge(
-    request: Request,
-    index: int,
-    pixels: Pixels,
-    pts_seconds: float,
-    reference: Reference,
-    by_digest: dict[bytes, int],
-    undetermined: Callable[[], frozenset[int]],
-) -> _Verdict:
-    if request.kind == "by time":
-        # If several frames have the same time, the last of them is shown.
-        while index + 1 < len(reference) and reference[index + 1].pts_seconds == reference[index].pts_seconds:
-            index += 1
-    expected = reference[index]
-    actual_digest = digest(pixels)
-    wrong_pixels = actual_digest != expected.digest
-    wrong_time = expected.pts_seconds is not None and not math.isclose(
-        pts_seconds, expected.pts_seconds, rel_tol=1e-12, abs_tol=1e-9
-    )
-    if not wrong_time:
-        if not wrong_pixels:
-            return "right"
-        if pixels.shape == expected.shape and index in undetermined():
-            return "undetermined"
-    wrong = [name for name, is_wrong in (("other pixels", wrong_pixels), ("another time", wrong_time)) if is_wrong]
-    if pixels.shape != expected.shape:
-        wrong = [f"{pixels.shape[1]}x{pixels.shape[0]} pixels instead of {expected.shape[1]}x{expected.shape[0]}"]
-    is_frame = by_digest.get(actual_digest) if wrong_pixels else index
-    reason = " and ".join(wrong)
-    return Mismatch(request.kind, index, expected.pts_seconds, pts_seconds, None, is_frame, reason), pixels
 
 
 def _add_pixel_differences(
