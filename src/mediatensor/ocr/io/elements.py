@@ -146,7 +146,6 @@ class Page(PageExportsMixin):
         return cls(
             blocks=[Block.from_dict(block) for block in stored(save_dict, "blocks", cls)],
             tables=[Table.from_dict(table) for table in stored_list(save_dict, "tables", cls)],
-            in_reading_order=save_dict.get("in_reading_order") is True,
             **cls._stored_page(save_dict, page),
         )
 

@@ -314,10 +314,7 @@ class PageExportsMixin(_PageExports, TextPage):
         if reading_order:
             blocks = [item for item in page_reading_order(self)[0] if isinstance(item, Block)]
             page.blocks = blocks or self.blocks
-        exported = page._export_stored(characters)
-        if self.in_reading_order:
-            exported["in_reading_order"] = True
-        return exported
+        return Element.export(page, characters=characters)
 
     def items_in_reading_order(self, direction: str = "auto") -> list[Block | Table]:
         """Return a list of the paragraphs (as `Block` objects) and tables of the page, in reading order.
@@ -397,7 +394,7 @@ class KIEPageExportsMixin(_PageExports, PredictionPage):
                 class_name: predictions_in_reading_order(self, predictions)
                 for class_name, predictions in self.predictions.items()
             }
-        return page._export_stored(characters)
+        return Element.export(page, characters=characters)
 
     def export_as_markdown(self, direction: str = "auto", escape: bool = True) -> str:
         """Export the page as Markdown, with a list of texts for each class.

@@ -103,6 +103,8 @@ class Element(Nested):
     """
 
     _exported_keys: ClassVar[list[str]] = []
+    # Keys that are exported after the children, but only if they have a value; and for lists, the class of their items.
+    _optional_keys: ClassVar[Mapping[str, type[Element] | None]] = {}
     # Class of the children with each name, for elements that can be restored from their exported keys and children
     # alone.
     _children_types: ClassVar[Mapping[str, type[Element]]] = {}
@@ -143,6 +145,12 @@ class Element(Nested):
                 }
             else:
                 exported[name] = [child.export(characters=characters) for child in children]
+        for key, kind in self._optional_keys.items():
+            value = getattr(self, key)
+            if kind is None and value not in (None, False, 0):
+                exported[key] = to_json_safe(value)
+            if kind is not None and value and (characters or kind is not Character):
+                exported[key] = [item.export(characters=characters) for item in value]
         return exported
 
     @classmethod
@@ -163,7 +171,12 @@ class Element(Nested):
 
     @classmethod
     def _stored_values(cls, save_dict: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        values = {key: stored(save_dict, key, cls) for key in cls._exported_keys}
+        for key, kind in cls._optional_keys.items():
+            if key in save_dict:
+                value = stored(save_dict, key, cls)
+                values[key] = value if kind is None else [kind.from_dict(item) for item in value]
+        return values
 
     def render(self) -> str:
         """Return the text of the element."""
@@ -191,7 +204,8 @@ class TypedRegion(Element):
     @classmethod
     def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
         """Restore the element from a result of `export`."""
-        return cls(*(stored(save_dict, key, cls) for key in ("type", "confidence", "geometry")))
+        values = cls._stored_values(save_dict)
+        return cls(values.pop("type"), **values)
 
 
 # Maximum coordinate in an export, relative to the page or in pixels.
@@ -267,6 +281,7 @@ _ANYTHING: _Expected = (lambda value: True, "anything")
 _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("pages blocks lines words artefacts cells layout tables fields characters unread", _is_list, "a list"),
     ("name key value reason type", lambda value: isinstance(value, str), "a text"),
+    ("is_header in_reading_order", lambda value: isinstance(value, bool), "true or false"),
     ("error script", lambda value: value is None or isinstance(value, str), "a text or None"),
     ("confidence objectness_score", _is_number, "a number"),
     ("level page_idx row_start row_end col_start col_end num_rows num_cols", _is_whole, "a whole number"),
@@ -357,6 +372,7 @@ class Word(TextElement):
     """
 
     _exported_keys: ClassVar[list[str]] = ["value", "confidence", "geometry", "objectness_score", "crop_orientation"]
+    _optional_keys: ClassVar[Mapping[str, type[Element] | None]] = {"characters": Character}
 
     def __init__(
         self,
@@ -375,24 +391,6 @@ class Word(TextElement):
         self.objectness_score = objectness_score
         self.crop_orientation = crop_orientation
         self.characters = tuple(items_of("characters", characters, of="characters"))
-
-    def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Return the word as a dictionary of plain types, which ``json.dumps`` accepts and ``from_dict`` reads.
-
-        Args:
-            characters: Whether to include the word's characters, if they are known, under ``"characters"``.
-        """
-        exported = super().export()
-        if characters and self.characters:
-            exported["characters"] = [character.export() for character in self.characters]
-        return exported
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a word from the dictionary that `export` returned, with its characters if they were exported."""
-        values = cls._stored_values(save_dict)
-        characters = [Character.from_dict(character) for character in stored_list(save_dict, "characters", cls)]
-        return cls(**values, characters=characters)
 
 
 class Prediction(Word):
@@ -422,7 +420,7 @@ class UnreadLine(TextElement):
             look like the printed ones.
         confidence: The confidence of ``value``, in [0, 1].
         script: If ``reason`` is ``"script"``, the ISO 15924 name of the script, such as "Cyrillic"; or "Vietnamese" for
-            Latin letters that carry two marks at once. For all other reasons, ``None``.
+            Latin letters that carry two marks at once. For all other reasons, ``None``. Exported only if it is known.
 
     Example:
         >>> from mediatensor.ocr.io import UnreadLine
@@ -431,6 +429,7 @@ class UnreadLine(TextElement):
     """
 
     _exported_keys: ClassVar[list[str]] = ["geometry", "reason", "value", "confidence"]
+    _optional_keys: ClassVar[Mapping[str, type[Element] | None]] = {"script": None}
 
     def __init__(
         self, geometry: Geometry, reason: str, value: str = "", confidence: float = 0.0, script: str | None = None
@@ -445,24 +444,6 @@ class UnreadLine(TextElement):
     def extra_repr(self) -> str:
         script = "" if self.script is None else f", script={self.script!r}"
         return f"reason={self.reason!r}, value={self.value!r}, confidence={float(self.confidence):.2}{script}"
-
-    def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Return the line as a dictionary of plain types. It has the key ``"script"`` only if the script is known.
-
-        ``characters`` has no effect, because an unread line has no words.
-        """
-        exported = super().export(characters=characters)
-        if self.script is not None:
-            exported["script"] = self.script
-        return exported
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a line from the dictionary that `export` returned."""
-        values = cls._stored_values(save_dict)
-        if "script" in save_dict:
-            values["script"] = stored(save_dict, "script", cls)
-        return cls(**values)
 
 
 class Artefact(TypedRegion):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from .elements import (
     TypedRegion,
     UnreadLine,
     Word,
-    stored,
     stored_list,
 )
 from .values import cell_values
@@ -55,23 +54,14 @@ class LayoutElement(TypedRegion):
         'Title'
     """
 
+    _optional_keys: ClassVar[Mapping[str, type[Element] | None]] = {"level": None}
+
     def __init__(self, layout_type: str, confidence: float, geometry: Geometry, *, level: int = 0) -> None:
         super().__init__(layout_type, confidence, geometry)
         self.level = level
 
     def extra_repr(self) -> str:
         return super().extra_repr() + (f", level={self.level}" if self.level else "")
-
-    def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Return the region as a dictionary of plain types. It has the key ``"level"`` only if the level is not 0."""
-        return super().export() | ({"level": self.level} if self.level else {})
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore the region from the dictionary that `export` returned."""
-        region = super().from_dict(save_dict)
-        region.level = stored(save_dict, "level", cls) if "level" in save_dict else 0
-        return region
 
 
 class TableCell(TextElement):
@@ -100,6 +90,7 @@ class TableCell(TextElement):
     _exported_keys: ClassVar[list[str]] = [
         *("geometry", "value", "confidence", "row_start", "row_end", "col_start", "col_end")
     ]
+    _optional_keys: ClassVar[Mapping[str, type[Element] | None]] = {"is_header": None, "words": Word}
 
     def __init__(
         self,
@@ -137,26 +128,6 @@ class TableCell(TextElement):
 
     def extra_repr(self) -> str:
         return f"value='{self.value}', rows=({self.row_start}, {self.row_end}), cols=({self.col_start}, {self.col_end})"
-
-    def export(self, *, characters: bool = False) -> dict[str, Any]:
-        """Return the cell as a dictionary of plain types.
-
-        It has the key ``"is_header"`` only if the value is true, and ``"words"`` only if there are any.
-
-        Args:
-            characters: Whether to include the characters of each word, if they are known, under ``"characters"``.
-        """
-        exported = super().export() | ({"is_header": True} if self.is_header else {})
-        if self.words:
-            exported["words"] = [word.export(characters=characters) for word in self.words]
-        return exported
-
-    @classmethod
-    def from_dict(cls, save_dict: dict[str, Any], **kwargs: Any) -> Self:
-        """Restore a cell from the dictionary that `export` returned."""
-        values = cls._stored_values(save_dict)
-        words = [Word.from_dict(word) for word in stored_list(save_dict, "words", cls)]
-        return cls(**values, is_header=save_dict.get("is_header") is True, words=words)
 
 
 class Table(Element):
@@ -402,6 +373,11 @@ class PageBase(Element):
     """
 
     _exported_keys: ClassVar[list[str]] = ["page_idx", "dimensions", "orientation", "language"]
+    _optional_keys: ClassVar[Mapping[str, type[Element] | None]] = {
+        "error": None,
+        "unread": UnreadLine,
+        "fields": Field,
+    }
     layout: list[LayoutElement]
     fields: list[Field]
 
@@ -442,17 +418,6 @@ class PageBase(Element):
     def extra_repr(self) -> str:
         error = f"\nerror={self.error!r}" if self.error is not None else ""
         return f"dimensions={self.dimensions}{error}" + (f"\nunread={len(self.unread)}" if self.unread else "")
-
-    def _export_stored(self, characters: bool) -> dict[str, Any]:
-        """Export the page with its content in the stored order."""
-        exported = Element.export(self, characters=characters)
-        if self.error is not None:
-            exported["error"] = self.error
-        if self.unread:
-            exported["unread"] = [line.export() for line in self.unread]
-        if self.fields:
-            exported["fields"] = [field.export() for field in self.fields]
-        return exported
 
     def show(self, interactive: bool = True, preserve_aspect_ratio: bool = False, **kwargs: Any) -> None:
         """Show the page with its text drawn over it.
@@ -495,14 +460,16 @@ class PageBase(Element):
         values = cls._stored_values(save_dict)
         values["layout"] = [LayoutElement.from_dict(region) for region in stored_list(save_dict, "layout", cls)]
         values["page"] = np.zeros((0, 0, 3), dtype=np.uint8) if page is None else page
-        values["error"] = stored(save_dict, "error", cls) if "error" in save_dict else None
-        values["unread"] = [UnreadLine.from_dict(line) for line in stored_list(save_dict, "unread", cls)]
-        values["fields"] = [Field.from_dict(field) for field in stored_list(save_dict, "fields", cls)]
         return values
 
 
 class TextPage(PageBase):
     """Base class of pages whose content is text: blocks of lines, tables, and layout regions."""
+
+    _optional_keys: ClassVar[Mapping[str, type[Element] | None]] = {
+        **PageBase._optional_keys,
+        "in_reading_order": None,
+    }
 
     blocks: list[Block]
     tables: list[Table]
