@@ -6,8 +6,8 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -111,24 +111,12 @@ def _fill(sheet: Any, table: Table, has_values: bool) -> None:
         sheet.freeze_panes = f"A{num_header_rows + 1}"
 
 
-@dataclass(frozen=True)
-class _JoinedTable:
-    """A table that was joined with its continuations.
-
-    ``place`` is the index of its first page in the document, and ``cell_pages`` has the ``page_idx`` of each cell.
-    """
-
-    place: int
-    table: Table
-    cell_pages: list[int]
-
-
 def joined_tables(document: DocumentBase) -> list[Table]:
     """Return the tables of a document as new tables, in which parts of a table on consecutive pages are joined.
 
     See `Document.joined_tables`.
     """
-    return [joined.table for joined in _join_following([page for page in document.pages if isinstance(page, TextPage)])]
+    return [table for page in with_joined_tables(document).pages for table in page.tables]
 
 
 def with_joined_tables(document: _Document) -> _Document:
@@ -145,53 +133,41 @@ def pages_with_joined_tables(pages: Sequence[TextPage]) -> list[tuple[TextPage, 
     Each copy comes with a list for each of its tables. The list has the ``page_idx`` of the page that each cell of the
     table comes from.
     """
-    joined = list(_join_following(pages))
-    copies = []
-    for place, page in enumerate(pages):
-        own = [part for part in joined if part.place == place]
+    copies: list[tuple[TextPage, list[list[int]]]] = []
+    for page in pages:
         page = copy(page)
-        page.tables = [part.table for part in own]
-        copies.append((page, [part.cell_pages for part in own]))
+        page.tables = []
+        copies.append((page, []))
+    is_first = [page.page_idx != before.page_idx + 1 for before, page in pairwise(pages)]
+    bounds = [0, *(number for number, first in enumerate(is_first, 1) if first), len(pages)]
+    for first, stop in pairwise(bounds):
+        own = pages[first:stop]
+        for parts in join_tables([_as_found(page) for page in own]):
+            page, cell_pages = copies[first + parts[0][0]]
+            table, numbers = _join_parts([(own[place], own[place].tables[at], row) for place, at, row in parts])
+            page.tables.append(table)
+            cell_pages.append(numbers)
     return copies
 
 
-def _join_following(pages: Sequence[TextPage]) -> Iterator[_JoinedTable]:
-    """Join tables by `_join_parts`, separately for each run of pages without a gap in their numbers."""
-    first = 0
-    for stop in range(1, len(pages) + 1):
-        if stop == len(pages) or pages[stop].page_idx != pages[stop - 1].page_idx + 1:
-            yield from _join_parts(pages, first, stop)
-            first = stop
-
-
-def _join_parts(pages: Sequence[TextPage], first: int, stop: int) -> Iterator[_JoinedTable]:
-    """Join each table of the pages from ``first`` up to ``stop`` with its continuations on later pages."""
-    for parts in join_tables([_as_found(page) for page in pages[first:stop]]):
-        cells: list[TableCell] = []
-        cell_pages: list[int] = []
-        num_rows = 0
-        members = [pages[first + page].tables[number] for page, number, _ in parts]
-        for table, (page, _, first_row) in zip(members, parts, strict=True):
-            cells += [
-                TableCell(
-                    cell.value,
-                    cell.confidence,
-                    cell.geometry,
-                    max(cell.row_start, first_row) - first_row + num_rows,
-                    cell.row_end - first_row + num_rows,
-                    cell.col_start,
-                    cell.col_end,
-                    is_header=cell.is_header,
-                    words=cell.words,
-                )
-                for cell in table.cells
-                if cell.row_end >= first_row
-            ]
-            cell_pages += [pages[first + page].page_idx] * (len(cells) - len(cell_pages))
-            num_rows += table.num_rows - first_row
-        confidence = min(table.confidence for table in members)
-        joined = Table(cells, num_rows, members[0].num_cols, members[0].geometry, confidence)
-        yield _JoinedTable(first + parts[0][0], joined, cell_pages)
+def _join_parts(parts: Sequence[tuple[TextPage, Table, int]]) -> tuple[Table, list[int]]:
+    """Join the parts (page, table, first row to take) of a table, and return it with the ``page_idx`` of each cell."""
+    cells: list[TableCell] = []
+    cell_pages: list[int] = []
+    num_rows = 0
+    for page, table, first_row in parts:
+        shift = num_rows - first_row
+        for cell in table.cells:
+            if cell.row_end >= first_row:
+                cell = copy(cell)
+                cell.row_start, cell.row_end = max(cell.row_start, first_row) + shift, cell.row_end + shift
+                cell.words = list(cell.words)
+                cells.append(cell)
+                cell_pages.append(page.page_idx)
+        num_rows += table.num_rows - first_row
+    _, first, _ = parts[0]
+    confidence = min(table.confidence for _, table, _ in parts)
+    return Table(cells, num_rows, first.num_cols, first.geometry, confidence), cell_pages
 
 
 def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
