@@ -325,13 +325,8 @@ class IsolatedPdf(KeyedPdf):
     def characters(self, number: int) -> Characters:
         """Return the text layer as `pdfium.characters` does. Raise `DecodeError` if PDFium fails or takes too long."""
         (count,), data = self._call("characters", number)
-        if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 36 * count + 48:
-            raise DecodeError("its process sent data of the wrong size")
-        numbers = data[: 32 * count + 48].view(np.float64)
-        codes: Any = data[32 * count + 48 :].view(np.uint32)
-        boxes: Any = numbers[: 4 * count]
-        matrix: Any = numbers[4 * count :]
-        return Characters(codes, boxes, matrix)
+        characters, _ = _split_data(data, count, [4 * count, 6])
+        return characters
 
     def drawn(self, number: int) -> DrawnPage:
         """Return the drawing of a page as `pdf_process.drawn_page` does.
@@ -340,18 +335,12 @@ class IsolatedPdf(KeyedPdf):
         """
         (width, height, count, *lengths), data = self._call("drawing", number)
         limits = (5 * MAX_DRAWN_LINES, 5 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES, 4 * MAX_DRAWN_LINES)
-        if (
-            not 0 <= count <= MAX_PAGE_CHARACTERS
-            or lengths[:3] != [4 * count, 6, NUM_STYLE_VALUES * count]
-            or not all(0 <= length <= limit for length, limit in zip(lengths[3:], limits, strict=True))
-            or len(data) != 8 * sum(lengths) + 4 * count
+        if lengths[:3] != [4 * count, 6, NUM_STYLE_VALUES * count] or not all(
+            0 <= length <= limit for length, limit in zip(lengths[3:], limits, strict=True)
         ):
             raise DecodeError("its process sent data of the wrong size")
-        stops = np.cumsum(lengths)
-        numbers: list[Any] = np.split(data[: 8 * stops[-1]].view(np.float64), stops[:-1])
-        boxes, matrix, *drawn = numbers
-        codes: Any = data[8 * stops[-1] :].view(np.uint32)
-        return DrawnPage(float(width), float(height), Characters(codes, boxes, matrix), *drawn)
+        characters, drawn = _split_data(data, count, lengths)
+        return DrawnPage(float(width), float(height), characters, *drawn)
 
     def _call(self, task: str, number: int) -> tuple[Any, Any]:
         """Let the process do ``task`` for page ``number``, and return its answer as (values, contents).
@@ -403,6 +392,19 @@ class IsolatedPdf(KeyedPdf):
                 "if you trust the file, pass a larger one, or None for no limit"
             )
         return f"PDFium failed: {str(error).rstrip('.')}"
+
+
+def _split_data(data: NDArray[np.uint8], count: int, lengths: list[int]) -> tuple[Characters, list[Any]]:
+    """Split the data that the process sent: float64 arrays of these ``lengths``, then the codes of the characters.
+
+    The first two arrays are the boxes of the ``count`` characters, and their matrix.
+    """
+    if not 0 <= count <= MAX_PAGE_CHARACTERS or len(data) != 8 * sum(lengths) + 4 * count:
+        raise DecodeError("its process sent data of the wrong size")
+    stops = np.cumsum(lengths)
+    numbers: list[Any] = np.split(data[: 8 * stops[-1]].view(np.float64), stops[:-1])
+    codes: Any = data[8 * stops[-1] :].view(np.uint32)
+    return Characters(codes, *numbers[:2]), numbers[2:]
 
 
 def _running() -> _PdfProcess:

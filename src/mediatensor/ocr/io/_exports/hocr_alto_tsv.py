@@ -140,15 +140,10 @@ def _add_area(page_node: ElementTree.Element, region: Region, counters: dict[str
     """
     number = counters[region.kind]
     # In identifiers, all characters except letters, digits, ".", "-" and "_" become "_".
-    prefix = re.sub(r"[^\w.-]", "_", region.class_name)
-    names = {
-        "block": (f"block_{number}", f"par_{number}"),
-        "table": (f"table_{number}", f"table_par_{number}"),
-        "prediction": (f"{prefix}_prediction_{number}", f"{prefix}_par_{number}"),
-        "unread": (f"unread_{number}", f"unread_par_{number}"),
-    }[region.kind]
-    area = _add(page_node, "div", "ocr_carea", names[0], _area_title(region))
-    paragraph = _add(area, "p", "ocr_par", names[1], _bbox(region.place))
+    owner = re.sub(r"[^\w.-]", "_", region.class_name) + "_" if region.kind == "prediction" else ""
+    prefix = owner or ("" if region.kind == "block" else f"{region.kind}_")
+    area = _add(page_node, "div", "ocr_carea", f"{owner}{region.kind}_{number}", _area_title(region))
+    paragraph = _add(area, "p", "ocr_par", f"{prefix}par_{number}", _bbox(region.place))
     for row in region.rows:
         _add_line(paragraph, row, (region.kind, prefix, number), counters)
     area.tail = "\n"
@@ -163,23 +158,18 @@ def _add_line(
     """
     kind, prefix, number = area
     counters["line"] += kind == "block"
-    line_name = {
-        "block": f"line_{counters['line']}",
-        "table": f"table_{number}_row_{row.index + 1}",
-        "prediction": f"{prefix}_line_{number}",
-        "unread": f"unread_line_{number}",
-    }[kind]
+    line_name = f"{prefix}line_{counters['line'] if kind == 'block' else number}"
+    if kind == "table":
+        line_name = f"table_{number}_row_{row.index + 1}"
     line = _add(paragraph, "span", "ocr_line", line_name, _line_title(row))
     if row.right_to_left:
         line.set("dir", "rtl")
     for index, token in enumerate(row.tokens):
         counters["word"] += kind == "block"
-        cell, part = token.cell
-        word_name = {
-            "block": f"word_{counters['word']}",
-            "table": f"table_{number}_cell_{row.index + 1}_{cell + 1}" + (f"_{part + 1}" if part else ""),
-            "prediction": f"{prefix}_word_{number}",
-        }[kind]
+        word_name = f"{prefix}word_{counters['word'] if kind == 'block' else number}"
+        if kind == "table":
+            cell, part = token.cell
+            word_name = f"table_{number}_cell_{row.index + 1}_{cell + 1}" + (f"_{part + 1}" if part else "")
         title = f"{_bbox(token.place)}; x_wconf {round(percent(token.confidence))}"
         word = _add(line, "span", "ocrx_word", word_name, title)
         word.text = one_line(token.text)
