@@ -15,7 +15,7 @@ from PIL import Image
 
 from ...errors import InvalidArgumentError
 from ..utils._page_images import image_tools
-from ._page import Boxes, PageContent, box_around
+from ._page import Boxes, PageContent, are_inside, box_around
 from ._picture_ink import bold_words, find_rules, join_lines, painted
 
 # Larger images are reduced to about this many pixels.
@@ -266,10 +266,9 @@ def _find_pieces(
 
 def _text_within(box: NDArray[np.float64], words: Boxes) -> tuple[float, int]:
     """Return the share of a box that words cover, and the number of words in the box."""
-    centres = (words[:, :2] + words[:, 2:]) / 2
-    is_inside = np.all((centres >= box[:2]) & (centres <= box[2:]), axis=1)
-    area = float(np.prod(np.maximum(words[is_inside, 2:] - words[is_inside, :2], 0), axis=1).sum())
-    return area / max(1.0, float(np.prod(box[2:] - box[:2]))), int(is_inside.sum())
+    inside = words[are_inside(words, box)]
+    area = (inside[:, 2:] - inside[:, :2]).clip(0).prod(axis=1).sum()
+    return float(area / (box[2:] - box[:2]).prod()), len(inside)
 
 
 def _add_axes(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes], em: float) -> NDArray[np.float64]:
@@ -313,8 +312,6 @@ def _add_frame(box: NDArray[np.float64], words: Boxes, rules: tuple[Boxes, Boxes
 
 def drop_rules_inside(rules: Boxes, pictures: Boxes, em: float) -> Boxes:
     """Return the rules (straight lines) that are not inside a picture."""
-    if not len(rules) or not len(pictures):
-        return rules
     grown = pictures + em / 3 * np.array([-1, -1, 1, 1])
     low = np.all(rules[:, None, :2] >= grown[None, :, :2], axis=2)
     high = np.all(rules[:, None, 2:] <= grown[None, :, 2:], axis=2)
@@ -449,8 +446,6 @@ def _line_ids(
     boxes: Boxes, font_sizes: NDArray[np.float64], origins: NDArray[np.float64], directions: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return the number of the text line of each word. Lines are numbered in the order of their first words."""
-    if not len(boxes):
-        return np.zeros(0, np.int64)
     # For vertical text, x and y are swapped.
     is_turned = np.nan_to_num(np.abs(directions[:, 1])) > np.nan_to_num(np.abs(directions[:, 0]))
     x0, x1 = (np.where(is_turned, boxes[:, 1 + side], boxes[:, side]) for side in (0, 2))
@@ -475,9 +470,7 @@ def _line_ids(
     names = np.empty(len(order), np.int64)
     names[order] = np.cumsum(is_new)
     _, first, names = np.unique(names, return_index=True, return_inverse=True)
-    ranks = np.empty(len(first), np.int64)
-    ranks[np.argsort(first, kind="stable")] = np.arange(len(first))
-    ids: NDArray[np.int64] = ranks[names]
+    ids: NDArray[np.int64] = first.argsort().argsort()[names]
     return ids
 
 
@@ -493,11 +486,5 @@ def _pictures(words: Boxes, areas: Boxes, pictures: Boxes, page: float, em: floa
         whole = merge_boxes(found[is_part], gap)
         is_large = (whole[:, 2:] - whole[:, :2]).min(axis=1, initial=np.inf) >= _MIN_SIDE * em
         kept.append(whole[is_large])
-    centres = (words[:, :2] + words[:, 2:]) / 2
-    text = (words[:, 2:] - words[:, :2]).clip(0).prod(axis=1)
-    drawings = []
-    for box in kept[1]:
-        is_inside = ((centres >= box[:2]) & (centres <= box[2:])).all(axis=1)
-        if text[is_inside].sum() <= _MAX_TEXT_OF_DRAWING * (box[2:] - box[:2]).prod():
-            drawings.append(box)
+    drawings = [box for box in kept[1] if _text_within(box, words)[0] <= _MAX_TEXT_OF_DRAWING]
     return merge_boxes(np.concatenate([kept[0], np.array(drawings).reshape(-1, 4)]), 0.0)

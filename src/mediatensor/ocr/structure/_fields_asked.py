@@ -19,7 +19,6 @@ from ._field_rules import MAX_LINE, FieldRule, find_day_first, is_valid, parse_v
 from ._page import FoundField, PageContent, box_around
 from ._text_lines import (
     REGISTRATION,
-    Phrase,
     Row,
     adjacent_addresses,
     box_of_words,
@@ -29,6 +28,7 @@ from ._text_lines import (
     phrases_of,
     rows_of,
     stacks_of,
+    text_of_words,
 )
 
 # Characters that OCR confuses in labels.
@@ -261,7 +261,7 @@ def _rows_of_writer(page: _Page) -> Sequence[Row]:
     """
     first = [phrase for row in page.rows[:_WRITER_ROWS] for phrase in row.phrases]
     stacks = stacks_of(first)
-    texts = [[_text_of(page.content, phrase) for phrase in stack] for stack in stacks]
+    texts = [[text_of_words(page.content, phrase.words) for phrase in stack] for stack in stacks]
     groups = adjacent_addresses([box_around([phrase.box for phrase in stack]) for stack in stacks], texts)
     if not groups:
         return page.rows
@@ -270,10 +270,6 @@ def _rows_of_writer(page: _Page) -> Sequence[Row]:
     others = {phrase.words for index in columns[1:] for phrase in stacks[index]}
     kept = [phrase for row in page.rows for phrase in row.phrases if phrase.words not in others]
     return rows_of(page.content, kept)
-
-
-def _text_of(content: PageContent, phrase: Phrase) -> str:
-    return " ".join(content.texts[word].strip() for word in phrase.words)
 
 
 def _mean_confidence(content: PageContent, words: Sequence[int]) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ._field_rules import plain, value_pattern
 from ._page import Box, FoundField, PageContent
-from ._text_lines import Phrase, box_of_words, phrases_of, rows_of
+from ._text_lines import Phrase, box_of_words, phrases_of, rows_of, text_of_words
 
 # Words that forms ask for, in a few languages. A phrase with one of them is probably a key.
 _KEY_WORDS = re.compile(
@@ -105,15 +105,11 @@ def find_fields(content: PageContent) -> list[FoundField]:
         value_words = _words_of(parts, value, lines)
         found.append(
             FoundField(
-                "", _text(content, key_words), _text(content, value_words), key_words, value_words,
+                "", text_of_words(content, key_words), text_of_words(content, value_words), key_words, value_words,
                 round(1 / (1 + math.exp(-score)), 4),
             )
         )  # fmt: skip
     return found
-
-
-def _text(content: PageContent, words: Sequence[int]) -> str:
-    return " ".join(content.texts[word].strip() for word in words)
 
 
 def _parts_of(content: PageContent) -> list[_Part]:
@@ -224,7 +220,7 @@ def _split_at_gap(content: PageContent, words: list[int]) -> list[list[int]]:
 
 
 def _make_part(content: PageContent, words: tuple[int, ...], row: int, colon_follows: bool) -> _Part:
-    text, box = _text(content, words), box_of_words(content, words)
+    text, box = text_of_words(content, words), box_of_words(content, words)
     flat = plain(text)
     size = max(1, len(flat.replace(" ", "")))
     digits = sum(map(str.isdigit, flat)) / size
@@ -254,17 +250,14 @@ def _cell_of_rules(content: PageContent, box: Box) -> Box:
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     slack = 0.3 * min(box[3] - box[1], 2 * _SLACK * content.height)
     vertical, horizontal = content.vertical_rules, content.horizontal_rules
-    left = top = -math.inf
-    right = bottom = math.inf
-    if len(vertical):
-        places = vertical[(vertical[:, 1] <= y) & (vertical[:, 3] >= y)][:, ::2].mean(axis=1)
-        left = float(places[places <= box[0] + slack].max(initial=left))
-        right = float(places[places >= box[2] - slack].min(initial=right))
-    if len(horizontal):
-        places = horizontal[(horizontal[:, 0] <= x) & (horizontal[:, 2] >= x)][:, 1::2].mean(axis=1)
-        top = float(places[places <= box[1] + slack].max(initial=top))
-        bottom = float(places[places >= box[3] - slack].min(initial=bottom))
-    return left, top, right, bottom
+    xs = vertical[(vertical[:, 1] <= y) & (vertical[:, 3] >= y)][:, ::2].mean(axis=1)
+    ys = horizontal[(horizontal[:, 0] <= x) & (horizontal[:, 2] >= x)][:, 1::2].mean(axis=1)
+    return (
+        float(xs[xs <= box[0] + slack].max(initial=-math.inf)),
+        float(ys[ys <= box[1] + slack].max(initial=-math.inf)),
+        float(xs[xs >= box[2] - slack].min(initial=math.inf)),
+        float(ys[ys >= box[3] - slack].min(initial=math.inf)),
+    )
 
 
 # (score, index of the key, index of the value).
@@ -309,10 +302,7 @@ def _place_in_grid(parts: Sequence[_Part], at: int, unit: float) -> tuple[int, i
 
 def _is_blank_between(content: PageContent, key: _Part, value: _Part) -> bool:
     """Return whether there is a blank line to write on between key and value, as in an empty form."""
-    rules = content.horizontal_rules
-    if not len(rules):
-        return False
-    height = key.height
+    rules, height = content.horizontal_rules, key.height
     near = (rules[:, 1] > key.box[1] + 0.3 * height) & (rules[:, 3] < key.box[3] + 0.8 * height)
     near &= (rules[:, 0] > key.box[2] - 0.5 * height) & (rules[:, 2] < value.box[0] + 0.3 * height)
     return bool(np.any(near & (rules[:, 2] - rules[:, 0] > 1.5 * height)))
@@ -519,8 +509,6 @@ def _find_further_lines(content: PageContent, parts: Sequence[_Part], used: set[
 
 def _is_ruled_between(content: PageContent, upper: _Part, lower: _Part) -> bool:
     rules = content.horizontal_rules
-    if not len(rules):
-        return False
     middle = (rules[:, 1] + rules[:, 3]) / 2
     top, bottom = (upper.box[1] + upper.box[3]) / 2, (lower.box[1] + lower.box[3]) / 2
     return bool(

@@ -17,7 +17,7 @@ from ...errors import InvalidArgumentError
 from ._field_rules import FieldRule
 from ._fields_asked import extract_fields
 from ._fields_pairs import find_fields
-from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructure, box_around
+from ._page import FoundField, FoundRegion, FoundTable, PageContent, PageStructure, are_inside, box_around
 from ._regions import find_regions
 from ._table_areas import join_rules, lattice_areas, open_areas, stack_areas, words_inside
 from ._table_grid import build_table
@@ -371,18 +371,14 @@ def _add_words_of_region(content: PageContent, table: FoundTable, regions: Seque
 
 def _drop_backgrounds(content: PageContent, tables: Sequence[FoundTable]) -> PageContent:
     """Drop pictures that are only the background of text: creased paper, shading, or edges of the sheet."""
-    middles: NDArray[np.float64] = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
+    table_boxes = np.array([table.box for table in tables]).reshape(-1, 4)
     kept = []
-    for left, top, right, bottom in content.pictures.tolist():
-        is_in = ((middles >= (left, top)) & (middles <= (right, bottom))).all(axis=1)
-        has_table = any(
-            left <= (table.box[0] + table.box[2]) / 2 <= right and top <= (table.box[1] + table.box[3]) / 2 <= bottom
-            for table in tables
-        )
-        across, down = (right - left) / content.width, (bottom - top) / content.height
+    for picture in content.pictures:
+        num_words = int(are_inside(content.boxes, picture).sum())
+        across, down = (picture[2:] - picture[:2]) / (content.width, content.height)
         is_edge = min(across, down) < _EDGE and max(across, down) > 1 - _EDGE
-        has_most = int(is_in.sum()) >= _MANY_WORDS and 2 * int(is_in.sum()) >= len(middles)
-        kept.append(not (has_table or is_edge or has_most))
+        has_most = num_words >= _MANY_WORDS and 2 * num_words >= len(content.boxes)
+        kept.append(not (are_inside(table_boxes, picture).any() or is_edge or has_most))
     return replace(content, pictures=content.pictures[kept]) if not all(kept) else content
 
 
@@ -436,7 +432,7 @@ def _join_rows(
 ) -> tuple[FoundRegion, ...]:
     """Join two regions that have a key and its value in the same row, because forms are read row by row."""
     home = {word: number for number, region in enumerate(regions) for word in region.words}
-    leader = list(range(len(regions)))
+    leader = np.arange(len(regions))
     frames = np.array([region.box for region in regions]).reshape(-1, 4)
     for pair in pairs:
         if not pair.key_words or not pair.value_words:
@@ -448,13 +444,12 @@ def _join_rows(
         shared = min(key[:, 3].max(), value[:, 3].max()) - max(key[:, 1].min(), value[:, 1].min())
         if shared < 0.5 * min(np.ptp(key[:, [1, 3]]), np.ptp(value[:, [1, 3]])):
             continue
-        first, last = sorted((_find_root(leader, one), _find_root(leader, other)))
-        roots = np.array([_find_root(leader, number) for number in range(len(regions))])
-        if first != last and not _encloses_another(frames, np.isin(roots, (first, last))):
-            leader[last] = first
+        first, last = sorted(leader[[one, other]].tolist())
+        if first != last and not _encloses_another(frames, np.isin(leader, (first, last))):
+            leader[leader == last] = first
     members: dict[int, list[int]] = {}
-    for number in range(len(regions)):
-        members.setdefault(_find_root(leader, number), []).append(number)
+    for number, root in enumerate(leader.tolist()):
+        members.setdefault(root, []).append(number)
     return tuple(
         regions[own[0]] if len(own) == 1 else _join_regions(content, [regions[number] for number in own])
         for own in members.values()
@@ -468,13 +463,6 @@ def _encloses_another(frames: NDArray[np.float64], is_own: NDArray[np.bool_]) ->
     sides = np.minimum(others[:, 2:], high) - np.maximum(others[:, :2], low)
     areas = np.maximum((others[:, 2:] - others[:, :2]).prod(axis=1), 1e-9)
     return bool((sides.clip(0).prod(axis=1) > _MAX_COVERED * areas).any())
-
-
-def _find_root(leader: list[int], number: int) -> int:
-    while leader[number] != number:
-        leader[number] = leader[leader[number]]
-        number = leader[number]
-    return number
 
 
 def _join_regions(content: PageContent, regions: Sequence[FoundRegion]) -> FoundRegion:

@@ -23,6 +23,19 @@ def box_around(boxes: Boxes | Sequence[Box]) -> Box:
     return left, top, right, bottom
 
 
+def gaps_between(box: Box, other: Box) -> tuple[float, float]:
+    """Return the horizontal and the vertical distance between two boxes, each 0 if they overlap in this direction."""
+    return max(other[0] - box[2], box[0] - other[2], 0.0), max(other[1] - box[3], box[1] - other[3], 0.0)
+
+
+def are_inside(boxes: Boxes, outer: Box | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which boxes (N, 4) have their middle in the box ``outer``."""
+    left, top, right, bottom = outer
+    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+    inside: NDArray[np.bool_] = ((middles >= (left, top)) & (middles <= (right, bottom))).all(axis=1)
+    return inside
+
+
 def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
     """Return boxes (N, 4) on a page after rotating the page counter-clockwise by ``turn``: 0, 90, 180 or 270 degrees.
 
@@ -37,10 +50,6 @@ def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
 
 def _no_boxes() -> Boxes:
     return np.zeros((0, 4))
-
-
-def _no_turns() -> NDArray[np.int64]:
-    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +88,7 @@ class PageContent:
     horizontal_rules: Boxes = field(default_factory=_no_boxes)
     vertical_rules: Boxes = field(default_factory=_no_boxes)
     pictures: Boxes = field(default_factory=_no_boxes)
-    turns: NDArray[np.int64] = field(default_factory=_no_turns)
+    turns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     is_unread_scan: bool = False
 
     def __post_init__(self) -> None:
@@ -89,6 +98,8 @@ class PageContent:
         high = np.maximum(boxes[:, :2], boxes[:, 2:]).clip(low + _MIN_SIDE * self.height, None)
         boxes = np.concatenate([low, np.minimum(high, size + _MIN_SIDE * self.height)], axis=1)
         object.__setattr__(self, "boxes", boxes)
+        for name in ("horizontal_rules", "vertical_rules", "pictures"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64).reshape(-1, 4))
         object.__setattr__(self, "texts", tuple(text or " " for text in self.texts))
         if not len(self.turns):
             object.__setattr__(self, "turns", np.zeros(len(boxes), np.int64))

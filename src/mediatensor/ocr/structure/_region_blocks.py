@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..._engine.common.locks import cached_property
 from .._reading_order.boxes import component_roots
-from ._page import Box, Boxes, box_around
+from ._page import Box, Boxes, are_inside, box_around, gaps_between
 from ._text_lines import BULLETS, MARK, TextLine
 
 # The largest gap between lines of a column, in heights, and the smallest share of the width that they overlap by.
@@ -63,7 +64,7 @@ class Block:
 
     @cached_property
     def size(self) -> float:
-        return float(np.median([line.size for line in self.lines]))
+        return _usual_size(self.lines)
 
     @cached_property
     def bold(self) -> float:
@@ -165,8 +166,6 @@ def _nearest(
     there is no candidate, if the nearest candidate overlaps too little horizontally or is too far away, or if another
     candidate is next to it at the same height.
     """
-    if len(candidates) == 0:
-        return -1
     common = np.minimum(boxes[candidates, 2], boxes[index, 2]) - np.maximum(boxes[candidates, 0], boxes[index, 0])
     candidates = candidates[common > 0]
     common = common[common > 0] / np.minimum(widths[candidates], widths[index])
@@ -181,8 +180,6 @@ def _nearest(
 
 
 def _has_rule_between(upper: NDArray[np.float64], lower: NDArray[np.float64], rules: Boxes) -> bool:
-    if len(rules) == 0:
-        return False
     middles = (rules[:, 1] + rules[:, 3]) / 2
     start, end = max(upper[0], lower[0]), min(upper[2], lower[2])
     common = np.minimum(rules[:, 2], end) - np.maximum(rules[:, 0], start)
@@ -235,7 +232,7 @@ def _changes_type(stack: list[TextLine], index: int) -> bool:
     return max(before, after) > _MAX_SIZE_RATIO * min(before, after)
 
 
-def _usual_size(lines: list[TextLine]) -> float:
+def _usual_size(lines: Sequence[TextLine]) -> float:
     return float(np.median([line.size for line in lines]))
 
 
@@ -252,11 +249,11 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
     """
     if len(lines) == 1:
         return [Block((lines[0],), column)]
-    size = float(np.median([line.size for line in lines]))
+    size = _usual_size(lines)
     left, right = _column_edges(lines)
     indents = np.array([(line.box[0] - left) / size for line in lines])
     rests = np.array([(right - line.box[2]) / size for line in lines])
-    marks = np.array([_is_marked(line) for line in lines])
+    marks = np.array([len(line.texts) > 1 and MARK.match(line.texts[0]) is not None for line in lines])
     bullets = np.array([len(line.texts) > 1 and line.texts[0] in BULLETS for line in lines])
     indented = (indents >= _INDENT) & (indents <= _MAX_INDENT)
     starts = np.zeros(len(lines), dtype=bool)
@@ -279,22 +276,11 @@ def _paragraphs(lines: list[TextLine], column: tuple[float, float]) -> list[Bloc
             if (back and indents[index - 1] < indents[index] - 0.7 * _INDENT) or (back and rests[index - 1] > _FULL):
                 starts[index] = True
     if is_prose or hangs:
-        for index in range(1, len(lines)):
-            # The next word would fit at the end of the line above, so that line ended deliberately.
-            first = _width_of_first_word(lines[index])
-            if rests[index - 1] * size > first + 1.2 * size and rests[index - 1] > 2.0:
-                starts[index] = True
+        # The next word, whose width is estimated from the line's letters, would fit at the end of the line above.
+        firsts = np.array([line.width * len(line.texts[0]) / max(1, len(line.text)) for line in lines])
+        starts[1:] |= (rests[:-1] * size > firsts[1:] + 1.2 * size) & (rests[:-1] > 2.0)
     bounds = [*np.flatnonzero(starts).tolist(), len(lines)]
     return [Block(tuple(lines[start:end]), column, hangs) for start, end in pairwise(bounds)]
-
-
-def _is_marked(line: TextLine) -> bool:
-    return len(line.texts) > 1 and MARK.match(line.texts[0]) is not None
-
-
-def _width_of_first_word(line: TextLine) -> float:
-    """Estimate the width of a line's first word from the mean width of the line's letters."""
-    return line.width * len(line.texts[0]) / max(1, len(line.text))
 
 
 def _has_hanging_indent(
@@ -357,8 +343,7 @@ def pictures_of(
     pieces = pieces[np.argsort(-areas, kind="stable")[:_MAX_PIECES]]
     pieces = pieces[np.array([not _is_covered(piece, obstacles) for piece in pieces], dtype=bool)]
     outer = np.array([block.box for block in blocks]).reshape(-1, 4)
-    fixed = outer[[index for index, label in enumerate(is_label) if not label]] if blocks else outer
-    walls = np.concatenate([fixed, obstacles])
+    walls = np.concatenate([outer[~np.array(is_label, dtype=bool)], obstacles])
     labels = [index for index, label in enumerate(is_label) if label]
     pieces = np.concatenate([pieces, _frames(pieces, rules, outer, obstacles, size)])
     boxes: list[Box] = [(left, top, right, bottom) for left, top, right, bottom in pieces.tolist()]
@@ -392,17 +377,13 @@ def _frames(pieces: Boxes, rules: Boxes, words: Boxes, obstacles: Boxes, size: f
             continue
         near = cluster + 1.5 * size * np.array([-1, -1, 1, 1])
         touching = ((pieces[:, :2] <= near[2:]) & (pieces[:, 2:] >= near[:2])).all(axis=1).any()
-        middles = (words[:, :2] + words[:, 2:]) / 2
-        inside = ((middles >= cluster[:2]) & (middles <= cluster[2:])).all(axis=1)
         area = max(1e-6, float((cluster[2:] - cluster[:2]).prod()))
-        if touching and float(areas[inside].sum()) < _MAX_TEXT_SHARE * area:
+        if touching and areas[are_inside(words, cluster)].sum() < _MAX_TEXT_SHARE * area:
             frames.append(cluster)
     return np.array(frames).reshape(-1, 4)
 
 
 def _is_covered(piece: NDArray[np.float64], obstacles: Boxes) -> bool:
-    if len(obstacles) == 0:
-        return False
     common = np.minimum(obstacles[:, 2:], piece[2:]) - np.maximum(obstacles[:, :2], piece[:2])
     area = max(1e-6, float((piece[2] - piece[0]) * (piece[3] - piece[1])))
     return bool((common.clip(0).prod(axis=1) > 0.5 * area).any())
@@ -422,23 +403,16 @@ def _take_labels(boxes: list[Box], members: list[set[int]], labels: list[int], o
         for label in labels:
             if label in taken:
                 continue
-            other = outer[label]
-            dx = max(other[0] - box[2], box[0] - other[2], 0.0)
-            dy = max(other[1] - box[3], box[1] - other[3], 0.0)
-            if dx + dy > 1.5 * size:
-                continue
+            left, top, right, bottom = outer[label].tolist()
+            other = (left, top, right, bottom)
+            across, down = gaps_between(box, other)
             # At least half of the label must be alongside the picture.
-            along = (
-                min(other[2], box[2]) - max(other[0], box[0])
-                if dy > 0
-                else min(other[3], box[3]) - max(other[1], box[1])
-            )
-            length = other[2] - other[0] if dy > 0 else other[3] - other[1]
-            if along >= 0.5 * length:
+            low, high = (0, 2) if down > 0 else (1, 3)
+            along = min(other[high], box[high]) - max(other[low], box[low])
+            if across + down <= 1.5 * size and along >= 0.5 * (other[high] - other[low]):
                 members[index].add(label)
                 taken.add(label)
-                box = (min(box[0], other[0]), min(box[1], other[1]), max(box[2], other[2]), max(box[3], other[3]))
-                boxes[index] = box
+                boxes[index] = box = box_around([box, other])
                 changed = True
     return changed
 
@@ -472,8 +446,6 @@ def _has_text_between(union: Box, box: Box, other: Box, walls: Boxes) -> bool:
 
     ``union`` is the box around ``box`` and ``other``, and ``walls`` are the boxes of tables and running text.
     """
-    if len(walls) == 0:
-        return False
     middles = (walls[:, :2] + walls[:, 2:]) / 2
 
     def holds(outer: Box) -> NDArray[np.bool_]:

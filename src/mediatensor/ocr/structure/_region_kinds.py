@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._page import Box, Boxes
+from ._page import Box, Boxes, gaps_between
 from ._region_blocks import Block
 from ._text_lines import BULLETS, MARK
 
@@ -121,11 +121,10 @@ def kinds_of(blocks: list[Block], look: PageLook) -> list[tuple[str, float]]:
     _find_items(blocks, look, kinds)
     _find_footnotes(blocks, look, kinds)
     _find_references(blocks, kinds)
-    return [kind or ("Text", _sureness(block)) for kind, block in zip(kinds, blocks, strict=True)]
-
-
-def _sureness(block: Block) -> float:
-    return 0.95 if block.is_prose and len(block.lines) > 2 else 0.85 if len(block.lines) > 1 else 0.6
+    return [
+        kind or ("Text", 0.95 if block.is_prose and len(block.lines) > 2 else 0.85 if len(block.lines) > 1 else 0.6)
+        for kind, block in zip(kinds, blocks, strict=True)
+    ]
 
 
 def _find_margins(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
@@ -221,11 +220,6 @@ def _is_margin(
     return (gap > _MARGIN_GAP * size and votes >= 0.9) or (ruled and gap > 0.3 * size and votes >= 1.5)
 
 
-def _distance(box: Box, other: Box) -> tuple[float, float]:
-    """Return the horizontal and the vertical distance between two boxes, each 0 if they overlap in this direction."""
-    return max(other[0] - box[2], box[0] - other[2], 0.0), max(other[1] - box[3], box[1] - other[3], 0.0)
-
-
 def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     floats = [*look.pictures, *look.tables]
     for index, block in enumerate(blocks):
@@ -233,7 +227,7 @@ def _find_captions(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             continue
         near = any(
             (across <= 0.5 * look.size and down <= 3.5 * look.size) or (down == 0 and across <= 2 * look.size)
-            for across, down in (_distance(block.box, other) for other in floats)
+            for across, down in (gaps_between(block.box, other) for other in floats)
         )
         match = CAPTION.match(block.text)
         if match is not None:
@@ -279,7 +273,7 @@ def _find_formulas(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
                 continue
             words = block.text.split()
             math = sum(_is_math(word) for word in words)
-            if math >= 0.7 * len(words) and any(_distance(block.box, box)[1] <= 0.3 * look.size for box in found):
+            if math >= 0.7 * len(words) and any(gaps_between(block.box, box)[1] <= 0.3 * look.size for box in found):
                 kinds[index] = ("Formula", 0.6)
 
 
@@ -310,7 +304,7 @@ def _find_headings(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
     prose_above = any(block.is_prose and len(block.lines) > 3 and block.box[3] < top for block in blocks)
     if not prose_above and not DECIMAL.match(blocks[first].text):
         for index in candidates:
-            across, down = _distance(blocks[index].box, blocks[first].box)
+            across, down = gaps_between(blocks[index].box, blocks[first].box)
             if down < 1.2 * blocks[first].size and blocks[index].size > 0.92 * blocks[first].size and across == 0:
                 kinds[index] = ("Title", 0.85)
 
@@ -372,7 +366,7 @@ def _item_beside(index: int, blocks: list[Block]) -> bool:
     for other in blocks:
         if other is block or abs(other.box[0] - block.box[0]) >= block.size:
             continue
-        near = _distance(block.box, other.box)[1] < 1.5 * block.size
+        near = gaps_between(block.box, other.box)[1] < 1.5 * block.size
         if near and MARK.match(other.lines[0].texts[0]) and _kind_of_mark(other) == _kind_of_mark(block):
             return True
     return False
@@ -408,7 +402,7 @@ def _find_items(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
         for other, kind in zip(blocks, kinds, strict=True):
             if kind is None or kind[0] != "List-item" or len(other.lines[0].words) < 2:
                 continue
-            down = _distance(block.box, other.box)[1]
+            down = gaps_between(block.box, other.box)[1]
             behind = min(line.box[0] for line in other.lines[1:]) if len(other.lines) > 1 else None
             if behind is not None and abs(block.box[0] - behind) < 0.4 * look.size and down < look.size:
                 kinds[index] = ("List-item", 0.5)
@@ -437,7 +431,9 @@ def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             and other.box[1] >= block.box[3] - 0.3 * look.size
             and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
         ]
-        if any(_kind_name(kinds[place]) not in ("Footnote", "Page-footer") and place not in waiting for place in under):
+        if any(
+            (kinds[place] or ("", 0))[0] not in ("Footnote", "Page-footer") and place not in waiting for place in under
+        ):
             continue
         # Small type at the bottom is a footnote if the block above it is one.
         waiting.append(index)
@@ -449,10 +445,6 @@ def _find_footnotes(blocks: list[Block], look: PageLook, kinds: Kinds) -> None:
             for place in [place for place in waiting if place == index or place in under]:
                 kinds[place] = ("Footnote", 0.7)
                 waiting.remove(place)
-
-
-def _kind_name(kind: tuple[str, float] | None) -> str:
-    return "" if kind is None else kind[0]
 
 
 def _starts_note(block: Block) -> bool:

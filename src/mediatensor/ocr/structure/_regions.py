@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._reading_order.boxes import detect_text_direction
-from ._page import Box, Boxes, FoundRegion, FoundTable, PageContent, box_around, turned_back
+from ._page import (
+    Box,
+    Boxes,
+    FoundRegion,
+    FoundTable,
+    PageContent,
+    are_inside,
+    box_around,
+    gaps_between,
+    turned_back,
+)
 from ._region_blocks import Block, blocks_of, pictures_of
 from ._region_kinds import FIGURE, PageLook, is_captioned, kinds_of, levels_of
 from ._text_lines import adjacent_addresses, lines_of, lines_of_words
@@ -193,7 +203,6 @@ def _table_words(
     content: PageContent, tables: Sequence[FoundTable], table_boxes: Boxes
 ) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
     """Return the words of each table, and the words outside all tables."""
-    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
     free = np.ones(len(content.texts), dtype=bool)
     of_table = []
     for table in tables:
@@ -202,7 +211,7 @@ def _table_words(
         of_table.append(named)
     # Tables can overlap, so words of cells come first: they belong to their own table, even inside another one.
     for named, box in zip(of_table, table_boxes, strict=True):
-        inside = np.flatnonzero(free & (middles >= box[:2]).all(axis=1) & (middles <= box[2:]).all(axis=1))
+        inside = np.flatnonzero(free & are_inside(content.boxes, box))
         named.update(dict.fromkeys(inside.tolist()))
         free[inside] = False
     return [tuple(named) for named in of_table], np.flatnonzero(free)
@@ -224,8 +233,8 @@ def _join_regions(regions: list[FoundRegion], size: float) -> list[FoundRegion]:
 
 
 def _are_one(first: FoundRegion, second: FoundRegion, size: float) -> bool:
-    (left, top, right, bottom), other = first.box, second.box
-    across, down = max(other[0] - right, left - other[2], 0.0), max(other[1] - bottom, top - other[3], 0.0)
+    (_, top, _, bottom), other = first.box, second.box
+    across, down = gaps_between(first.box, other)
     level = min(bottom, other[3]) - max(top, other[1]) > 0.3 * min(bottom - top, other[3] - other[1])
     if first.kind in ("Page-header", "Page-footer"):
         return level
@@ -258,26 +267,20 @@ def _order_regions(regions: list[FoundRegion], size: float, columns: Boxes, cont
         else:
             groups.append([region])
     for caption in by_kind["Caption"]:
-        distances = [
-            _caption_distance(caption.box, group[0].box) if group[0].kind in ("Picture", "Table") else np.inf
-            for group in groups
-        ]
-        nearest = int(np.argmin(distances)) if distances else -1
-        if nearest >= 0 and distances[nearest] <= _CAPTION_REACH * size:
-            groups[nearest].append(caption)
+        near = []
+        for number, (target, *_) in enumerate(groups):
+            across, down = gaps_between(caption.box, target.box)
+            # Captions are usually above or below their figure, so horizontal distance counts twice.
+            if target.kind in ("Picture", "Table") and down + 2 * across <= _CAPTION_REACH * size:
+                near.append((down + 2 * across, number))
+        if near:
+            groups[min(near)[1]].append(caption)
         else:
             groups.append([caption])
     groups = _join_addresses(groups, content)
     outer = np.array([box_around([region.box for region in group]) for group in groups]).reshape(-1, 4)
     body = [region for index in order_of(outer, size, columns) for region in sort(groups[index])]
     return sort(by_kind["Page-header"]) + body + sort(by_kind["Footnote"]) + sort(by_kind["Page-footer"])
-
-
-def _caption_distance(caption: Box, other: Box) -> float:
-    """Return the distance between a caption and a figure or table. Horizontal distance counts twice."""
-    across = max(other[0] - caption[2], caption[0] - other[2], 0.0)
-    down = max(other[1] - caption[3], caption[1] - other[3], 0.0)
-    return down + 2 * across
 
 
 def order_of(boxes: Boxes, height: float, columns: Boxes) -> list[int]:

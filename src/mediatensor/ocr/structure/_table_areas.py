@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._reading_order.boxes import component_roots
-from ._page import Box, PageContent, box_around
+from ._page import Box, PageContent, are_inside, box_around
 from ._table_text import Run, Segments, TableArea, clusters, column_gaps, is_number, lines_of, runs_of
 from ._text_lines import is_address_block
 
@@ -34,18 +34,12 @@ def join_rules(rules: NDArray[np.float64], across: bool, em: float) -> Segments:
     Returns:
         The rules that are at least one type height long, sorted by position, then by start.
     """
-    if not len(rules):
-        return np.zeros((0, 3))
-    rules = np.asarray(rules, dtype=np.float64)
-    if across:
-        place, start, end = (rules[:, 1] + rules[:, 3]) / 2, rules[:, 0], rules[:, 2]
-    else:
-        place, start, end = (rules[:, 0] + rules[:, 2]) / 2, rules[:, 1], rules[:, 3]
+    x0, y0, x1, y1 = rules.T
+    place, start, end = ((y0 + y1) / 2, x0, x1) if across else ((x0 + x1) / 2, y0, y1)
     near, gap = 0.2 * em, 0.35 * em
     joined: list[tuple[float, float, float]] = []
     order = np.argsort(place, kind="stable")
-    levels = clusters(place[order], near)
-    for first, last in levels:
+    for first, last in clusters(place[order], near):
         level = order[first:last]
         level = level[np.argsort(start[level], kind="stable")]
         at = float(np.average(place[level], weights=np.maximum(end[level] - start[level], 1e-6)))
@@ -70,8 +64,6 @@ class Lattice:
 
 def find_lattices(horizontal: Segments, vertical: Segments, em: float) -> list[Lattice]:
     """Group ruled lines that touch or cross each other. Return the groups with both horizontal and vertical lines."""
-    if not len(horizontal) or not len(vertical):
-        return []
     reach, count = 0.4 * em, len(horizontal)
     y, start, end = horizontal.T[..., None]
     touching = (vertical[:, 0] >= start - reach) & (vertical[:, 0] <= end + reach)
@@ -113,10 +105,7 @@ def stacks_of_rules(horizontal: Segments, em: float) -> list[Segments]:
 
 
 def words_inside(content: PageContent, box: Box) -> NDArray[np.int64]:
-    middles = (content.boxes[:, :2] + content.boxes[:, 2:]) / 2
-    x0, y0, x1, y1 = box
-    within = (middles[:, 0] >= x0) & (middles[:, 0] <= x1) & (middles[:, 1] >= y0) & (middles[:, 1] <= y1)
-    return np.nonzero(within)[0]
+    return np.flatnonzero(are_inside(content.boxes, box))
 
 
 def lattice_areas(
@@ -235,12 +224,9 @@ def open_areas(content: PageContent, free: NDArray[np.bool_], taken: Sequence[Bo
         for part in _columnar_parts(content, group):
             own = [run for line in part for run in line]
             words = [word for run in own for word in run.words]
-            areas.append(TableArea(box_around(_boxes_of_runs(own)), words, np.zeros((0, 3)), np.zeros((0, 3)), False))
+            box = box_around([(run.x0, run.y0, run.x1, run.y1) for run in own])
+            areas.append(TableArea(box, words, np.zeros((0, 3)), np.zeros((0, 3)), False))
     return areas
-
-
-def _boxes_of_runs(runs: Sequence[Run]) -> list[Box]:
-    return [(run.x0, run.y0, run.x1, run.y1) for run in runs]
 
 
 def _segments(runs: Sequence[Run], walls: Sequence[Box], em: float) -> list[list[Run]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -113,8 +114,9 @@ class _Grid:
                 groups = self._head_rows(band)
             elif at == first_body and not rows and self._is_body(band):
                 head, body = self._split_head(band)
-                groups = self._head_rows(head) + self._open_rows(body)
-                num_heads = len(self._head_rows(head))
+                groups = self._head_rows(head)
+                num_heads = len(groups)
+                groups += self._open_rows(body)
             else:
                 groups = self._open_rows(band)
             if at < first_body:
@@ -213,11 +215,8 @@ class _Grid:
         return first, end
 
     def _rules_part_rows(self, bands: Sequence[tuple[list[_Line], float]]) -> bool:
-        filled = [band for band, _ in bands if band]
-        if len(filled) < 3:
-            return False
-        lines = sum(sum(bool(line.numbers) for line in band) or 1 for band in filled)
-        return len(filled) >= 0.6 * lines
+        lines = sum(sum(bool(line.numbers) for line in band) or 1 for band, _ in bands)
+        return len(bands) >= max(3, 0.6 * lines)
 
     def _is_body(self, band: Sequence[_Line]) -> bool:
         """Return whether the lines between two horizontal rules belong to the body of the table, not to its header.
@@ -278,14 +277,10 @@ class _Grid:
         numeric = [line for line in band if line.numbers]
         if len(band) < 2 or len(numeric) < 2:
             return [list(band)]
-        counts: dict[int, int] = {}
-        words: dict[int, int] = {}
-        for line in band:
-            for first, last in line.spans:
-                if first == last:
-                    counts[first] = counts.get(first, 0) + 1
-                    words[first] = words.get(first, 0) + (first not in line.numbers)
-        columns = [at for at, many in counts.items() if many > 1 and not words[at] and many == len(numeric)]
+        single = [(first, line) for line in band for first, last in line.spans if first == last]
+        counts = Counter(first for first, _ in single)
+        words = {first for first, line in single if first not in line.numbers}
+        columns = [at for at, many in counts.items() if many > 1 and at not in words and many == len(numeric)]
         level = [at for at, many in counts.items() if many >= len(numeric)]
         if not columns or 2 * len(level) <= len(counts):
             return [list(band)]
@@ -306,7 +301,8 @@ class _Grid:
         by_space = self._rows_by_space(band)
         if by_space:
             return by_space
-        right = self._right_ends(band)
+        pairs = [pair for line in band for pair in zip(line.runs, line.spans, strict=True)]
+        right = max([self.xs[0], *(run.x1 for run, span in pairs if span == (0, 0))])
         rows = [[band[0]]]
         for line, after, pitch in zip(band, band[1:], pitches, strict=False):
             row = rows[-1]
@@ -354,10 +350,7 @@ class _Grid:
         if labelled < 0.7 * len(rows):
             return []
         for row in rows:
-            stacked: dict[int, int] = {}
-            for line in row:
-                for column in line.numbers:
-                    stacked[column] = stacked.get(column, 0) + 1
+            stacked = Counter(column for line in row for column in line.numbers)
             # Lines with numbers in the same two columns are separate rows, however close they are.
             if sum(many > 1 for many in stacked.values()) > 1:
                 return []
@@ -366,18 +359,10 @@ class _Grid:
                 return []
         return rows
 
-    def _right_ends(self, band: Sequence[_Line]) -> NDArray[np.float64]:
-        ends = self.xs[:-1].copy()
-        for line in band:
-            for run, (first, last) in zip(line.runs, line.spans, strict=True):
-                if first == last:
-                    ends[first] = max(ends[first], run.x1)
-        return ends
-
-    def _is_wrapped_label(self, line: _Line, after: _Line, right: NDArray[np.float64]) -> bool:
+    def _is_wrapped_label(self, line: _Line, after: _Line, right: float) -> bool:
         """Return whether the label in ``after`` continues the label in ``line``, which was too long for its column.
 
-        Labels are the texts in the first column. ``right`` has the right end of the text in each column.
+        Labels are the texts in the first column. ``right`` is the right end of the longest.
         """
         above = [run for run, (first, _) in zip(line.runs, line.spans, strict=True) if first == 0]
         below = [run for run, (first, _) in zip(after.runs, after.spans, strict=True) if first == 0]
@@ -388,7 +373,7 @@ class _Grid:
         last = self.content.texts[above[-1].words[-1]]
         if text[:1].islower() or last.endswith(("-", ",", "(", "/")) or text.startswith("("):
             return True
-        return bool(above[-1].x1 + 0.25 * self.em + word[2] - word[0] > right[0] + 0.1 * self.em)
+        return bool(above[-1].x1 + 0.25 * self.em + word[2] - word[0] > right + 0.1 * self.em)
 
     # Cells
 

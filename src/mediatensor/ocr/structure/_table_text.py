@@ -283,33 +283,23 @@ def _drop_weak_edges(
     while edges:
         bounds = np.array([left, *edges, right])
         both = np.zeros(len(edges), dtype=np.int64)
-        for line in lines:
-            columns = {int(np.searchsorted(bounds, (run.x0 + run.x1) / 2)) - 1 for run in line}
-            for column in columns:
-                if column + 1 in columns and 0 <= column < len(edges):
-                    both[column] += 1
-        weakest = int(np.argmin(both))
-        if both[weakest] >= needed:
-            break
-        # A nearly empty column is judged only by the lines in which it has text.
         filled = np.zeros(len(edges) + 1, dtype=np.int64)
         for line in lines:
-            for run in line:
-                filled[min(max(int(np.searchsorted(bounds, (run.x0 + run.x1) / 2)) - 1, 0), len(edges))] += 1
-        sparse = min(filled[weakest], filled[weakest + 1])
-        if not is_closed and sparse and both[weakest] >= max(1, 0.5 * sparse):
-            both[weakest] = needed
-            strong = True
-            for at in range(len(edges)):
-                if both[at] >= needed:
-                    continue
-                low = min(filled[at], filled[at + 1])
-                if not low or both[at] < max(1, 0.5 * low):
-                    strong, weakest = False, at
-                    break
-            if strong:
-                break
-        del edges[weakest]
+            columns = [int(np.searchsorted(bounds, (run.x0 + run.x1) / 2)) - 1 for run in line]
+            for column in columns:
+                filled[min(max(column, 0), len(edges))] += 1
+            for column in {*columns}:
+                if column + 1 in columns and 0 <= column < len(edges):
+                    both[column] += 1
+        is_weak = both < needed
+        if not is_closed:
+            # A nearly empty column is judged only by the lines in which it has text.
+            sparse = np.minimum(filled[:-1], filled[1:])
+            is_weak &= (sparse == 0) | (both < np.maximum(1, 0.5 * sparse))
+        if not is_weak.any():
+            break
+        weakest = int(both.argmin())
+        del edges[weakest if is_weak[weakest] else int(is_weak.argmax())]
     return edges
 
 

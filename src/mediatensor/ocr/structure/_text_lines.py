@@ -393,38 +393,37 @@ def box_of_words(content: PageContent, words: Sequence[int]) -> Box:
     return box_around(content.boxes[list(words)])
 
 
+def text_of_words(content: PageContent, words: Sequence[int]) -> str:
+    return " ".join(content.texts[word].strip() for word in words)
+
+
 def phrases_of(content: PageContent, *, gap: float = 1.0) -> list[Phrase]:
     """Split the text lines of a page into phrases, at vertical rules and at gaps wider than ``gap`` word heights."""
-    boxes = content.boxes
     filled = [index for index, text in enumerate(content.texts) if text.strip()]
-    filled.sort(key=lambda index: (int(content.line_ids[index]), float(boxes[index, 0])))
-    phrases: list[Phrase] = []
-    current: list[int] = []
-    rules = content.vertical_rules
+    filled.sort(key=lambda index: (int(content.line_ids[index]), float(content.boxes[index, 0])))
+    groups: list[list[int]] = []
     for index in filled:
-        if current:
-            last = current[-1]
-            height = min(boxes[last, 3] - boxes[last, 1], boxes[index, 3] - boxes[index, 1])
-            space = boxes[index, 0] - boxes[last, 2]
-            together = (
-                content.line_ids[last] == content.line_ids[index]
-                and -2 * height < space <= gap * _type_size(content, last, index)
-                and _overlap(boxes[last], boxes[index]) > 0.3 * height
-            )
-            if together and len(rules):
-                left, right = boxes[last, 2] - 0.25 * height, boxes[index, 0] + 0.25 * height
-                middle = (boxes[index, 1] + boxes[index, 3]) / 2
-                across = (rules[:, 0] + rules[:, 2]) / 2
-                together = not np.any(
-                    (across > left) & (across < right) & (rules[:, 1] <= middle) & (rules[:, 3] >= middle)
-                )
-            if not together:
-                phrases.append(Phrase(tuple(current), box_of_words(content, current)))
-                current = []
-        current.append(index)
-    if current:
-        phrases.append(Phrase(tuple(current), box_of_words(content, current)))
-    return phrases
+        if groups and _is_same_phrase(content, groups[-1][-1], index, gap):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return [Phrase(tuple(group), box_of_words(content, group)) for group in groups]
+
+
+def _is_same_phrase(content: PageContent, last: int, index: int, gap: float) -> bool:
+    boxes, rules = content.boxes, content.vertical_rules
+    height = min(boxes[last, 3] - boxes[last, 1], boxes[index, 3] - boxes[index, 1])
+    space = boxes[index, 0] - boxes[last, 2]
+    if (
+        content.line_ids[last] != content.line_ids[index]
+        or not -2 * height < space <= gap * _type_size(content, last, index)
+        or _overlap(boxes[last], boxes[index]) <= 0.3 * height
+    ):
+        return False
+    left, right = boxes[last, 2] - 0.25 * height, boxes[index, 0] + 0.25 * height
+    middle = (boxes[index, 1] + boxes[index, 3]) / 2
+    across = (rules[:, 0] + rules[:, 2]) / 2
+    return not np.any((across > left) & (across < right) & (rules[:, 1] <= middle) & (rules[:, 3] >= middle))
 
 
 def _type_size(content: PageContent, first: int, second: int) -> float:
