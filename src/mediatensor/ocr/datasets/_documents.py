@@ -12,7 +12,6 @@ import numpy as np
 from ..._engine.common.checks import shown
 from ...errors import InvalidArgumentError
 from ._files import (
-    Archive,
     boxes_of,
     corners_of,
     entries_of,
@@ -65,23 +64,12 @@ class FUNSD(ArchivedWords):
     SHA256 = "c31735649e4f441bcbb4fd0f379574f7520b42286e80b01d80b445649d54761f"
     FILE_NAME = "funsd.zip"
 
-    def _archive(self, train: bool) -> Archive:
-        return Archive(self.FILE_NAME, self.URL, self.SHA256)
-
     def _folder(self, unpacked: Path) -> Path:
         part = "training_data" if self.train else "testing_data"
         return inner_folder(unpacked, "dataset") / part / "images"
 
     def _pages(self, folder: Path) -> Iterator[Page]:
-        for picture in files_in(folder):
-            file = folder.parent / "annotations" / f"{Path(picture).stem}.json"
-            place = str(file)
-            words = [
-                word
-                for block in entries_of(read_json(file), "form", place)
-                for word in entries_of(block, "words", place)
-                if text_of(word, "text", place)
-            ]
+        for picture, words, place in _annotated_words(folder, "annotations", "form"):
             quads = corners_of([entry(word, "box", place) for word in words], place)
             yield Page(picture, quads, [word["text"] for word in words])
 
@@ -159,15 +147,7 @@ class CORD(ArchivedWords):
         return unpacked / "image"
 
     def _pages(self, folder: Path) -> Iterator[Page]:
-        for picture in files_in(folder):
-            file = folder.parent / "json" / f"{Path(picture).stem}.json"
-            place = str(file)
-            words = [
-                word
-                for line in entries_of(read_json(file), "valid_line", place)
-                for word in entries_of(line, "words", place)
-                if text_of(word, "text", place)
-            ]
+        for picture, words, place in _annotated_words(folder, "json", "valid_line"):
             points = [_corners(entry(word, "quad", place), place) for word in words]
             yield Page(picture, quads_of(points, place), [word["text"] for word in words])
 
@@ -264,6 +244,15 @@ class DocArtefacts(VisionDataset):
 
     def extra_repr(self) -> str:
         return f"train={self.train}"
+
+
+def _annotated_words(folder: Path, labels: str, key: str) -> Iterator[tuple[str, list[Any], str]]:
+    """Yield (image name, words that have a text, label file) for each image that has a JSON file of lists of words."""
+    for picture in files_in(folder):
+        place = str(folder.parent / labels / f"{Path(picture).stem}.json")
+        groups = entries_of(read_json(place), key, place)
+        words = [word for group in groups for word in entries_of(group, "words", place) if text_of(word, "text", place)]
+        yield picture, words, place
 
 
 def _corners(quad: Any, place: str) -> list[list[Any]]:

@@ -85,9 +85,6 @@ class SVT(ArchivedWords):
     SHA256 = "63b3d55e6b6d1e036e2a844a20c034fe3af3c32e4d914d6e0c4a3cd43df3bebf"
     _FOLDERS = ("svt1", "svt1")
 
-    def _archive(self, train: bool) -> Archive:
-        return Archive(self.URL.rpartition("/")[2], self.URL, self.SHA256)
-
     def _pages(self, folder: Path) -> Iterator[Page]:
         return _tagged_pages(folder, "train.xml" if self.train else "test.xml")
 
@@ -172,9 +169,6 @@ class IIIT5K(ArchivedWords):
     URL = "https://cvit.iiit.ac.in/images/Projects/SceneTextUnderstanding/IIIT5K-Word_V3.0.tar.gz"
     SHA256 = "7872c9efbec457eb23f3368855e7738f72ce10927f52a382deb4966ca0ffa38e"
     _FOLDERS = ("IIIT5K", "IIIT5K")
-
-    def _archive(self, train: bool) -> Archive:
-        return Archive(self.URL.rpartition("/")[2], self.URL, self.SHA256)
 
     def _pages(self, folder: Path) -> Iterator[Page]:
         name = "trainCharBound" if self.train else "testCharBound"
@@ -279,7 +273,7 @@ class SynthText(ArchivedWords):
 
     def _archive(self, train: bool) -> Archive:
         # The archive has 41 GB, so its checksum is not verified, as in docTR.
-        return Archive(self.URL.rpartition("/")[2], self.URL, None)
+        return super()._archive(train)._replace(sha256=None)
 
     def _crops_folder(self, use_polygons: bool) -> Path:
         return Path(self.root) / _crops_name("SynthText", self.train, use_polygons)

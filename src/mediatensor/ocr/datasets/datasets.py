@@ -326,6 +326,9 @@ class ArchivedWords(_Words, VisionDataset):
     # For each part: URL, checksum and name of its archive, as in docTR.
     TRAIN: ClassVar[tuple[str, str | None, str]]
     TEST: ClassVar[tuple[str, str | None, str]]
+    # Instead, if both parts are in one archive. Its name is ``FILE_NAME``, or by default the name in the URL.
+    URL: ClassVar[str]
+    SHA256: ClassVar[str]
     # For each part, the folder of images in the archive. The archive may have been unpacked without this folder.
     _FOLDERS: ClassVar[tuple[str, str]]
 
@@ -353,6 +356,8 @@ class ArchivedWords(_Words, VisionDataset):
         self._fill(self._pages(folder), use_polygons, recognition_task, detection_task)
 
     def _archive(self, train: bool) -> Archive:
+        if hasattr(self, "URL"):
+            return Archive(getattr(self, "FILE_NAME", os.path.basename(self.URL)), self.URL, self.SHA256)
         url, sha256, name = self.TRAIN if train else self.TEST
         return Archive(name, url, sha256)
 
