@@ -22,7 +22,7 @@ from ..._engine.common.checks import MAX_INT, path_text, shown, whole_number
 from ..._engine.common.messages import WORD_JOINER, subrip, text_lines, timestamp
 from ..._engine.sources.output_files import write_file
 from ...errors import InvalidArgumentError
-from .tracks import Box, TextKind, TextTrack, check_seconds, in_order
+from .tracks import Box, TextKind, TextTrack, check_seconds, check_tracks
 
 __all__ = ["Captions", "SubtitleFormat"]
 
@@ -175,17 +175,6 @@ class Captions(Sequence[TextTrack]):
         return self._tracks, self._height, self._width
 
 
-def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
-    """Return the tracks ordered by start. Raise `InvalidArgumentError` if an item is not a `TextTrack`."""
-    if not isinstance(tracks, Iterable):
-        raise InvalidArgumentError(f"tracks must be a series of TextTrack (got {shown(tracks)}).")
-    found = tuple(tracks)
-    for track in found:
-        if not isinstance(track, TextTrack):
-            raise InvalidArgumentError(f"tracks must be a series of TextTrack (got {shown(track)} among them).")
-    return in_order(found)
-
-
 def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str | None) -> str:
     """Return ``format`` or, if it is None, the format that the suffix of ``path`` names.
 
@@ -203,9 +192,7 @@ def format_of(path: str | os.PathLike[str], formats: Sequence[str], format: str 
     return chosen
 
 
-def _round_times(
-    tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float = 0.0
-) -> list[tuple[int, int]]:
+def _round_times(tracks: Sequence[TextTrack], units_per_second: int, offset_seconds: float) -> list[tuple[int, int]]:
     """Return the start and end of each track in units of ``1 / units_per_second`` s. Negative times become 0.
 
     Times that are equal remain equal, the order of times is preserved, and every start is before its end.
@@ -229,12 +216,12 @@ def _round_times(
     return list(zip(starts, ends, strict=True))
 
 
-def _render_srt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
+def _render_srt(tracks: Sequence[TextTrack], offset_seconds: float) -> str:
     timed = _timed_lines([_split_roll_up(track)[0] for track in tracks], 1000, offset_seconds)
     return subrip((start, end, lines) for lines, start, end, _ in timed)
 
 
-def _render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str:
+def _render_vtt(tracks: Sequence[TextTrack], offset_seconds: float) -> str:
     parts = ["WEBVTT\n"]
     for lines, start, end, track in _timed_lines([_split_roll_up(track)[0] for track in tracks], 1000, offset_seconds):
         text = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for line in lines)
@@ -242,7 +229,7 @@ def _render_vtt(tracks: Sequence[TextTrack], offset_seconds: float = 0.0) -> str
     return "\n".join(parts)
 
 
-def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seconds: float = 0.0) -> str:
+def _render_ass(tracks: Sequence[TextTrack], height: int, width: int, offset_seconds: float) -> str:
     tracks = sorted(
         (stage for track in tracks for stage in _split_roll_up(track)), key=lambda stage: stage.start_seconds
     )

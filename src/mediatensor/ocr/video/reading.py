@@ -24,8 +24,21 @@ from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from ..io import Document, Page
 from ._redaction import redact_video
 from ._timeline import draw_slides, draw_timeline
-from .captions import Captions, SubtitleFormat, check_tracks, format_of
-from .tracks import Alternative, Box, Place, Slide, TextKind, TextTrack, TrackLine, check_kind, check_seconds
+from .captions import Captions, SubtitleFormat, format_of
+from .tracks import (
+    Alternative,
+    Box,
+    Place,
+    Slide,
+    TextKind,
+    TextTrack,
+    TrackLine,
+    check_items,
+    check_kind,
+    check_seconds,
+    check_tracks,
+    set_attributes,
+)
 
 __all__ = ["ReadingFormat", "VideoReading"]
 
@@ -89,18 +102,17 @@ class VideoReading:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise InvalidArgumentError(f"name must be a str (got {shown(self.name)}).")
-        plain = {
-            "height": whole_number("height", self.height, at_least=0, at_most=MAX_INT),
-            "width": whole_number("width", self.width, at_least=0, at_most=MAX_INT),
-            "num_frames": whole_number("num_frames", self.num_frames, at_least=0, at_most=MAX_INT),
-            "begin_seconds": check_seconds("begin_seconds", self.begin_seconds),
-            "end_seconds": check_seconds("end_seconds", self.end_seconds),
-            "tracks": check_tracks(self.tracks),
-            "slides": _series("slides", self.slides, Slide),
-            "problems": _series("problems", self.problems, str),
-        }
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+        set_attributes(
+            self,
+            height=whole_number("height", self.height, at_least=0, at_most=MAX_INT),
+            width=whole_number("width", self.width, at_least=0, at_most=MAX_INT),
+            num_frames=whole_number("num_frames", self.num_frames, at_least=0, at_most=MAX_INT),
+            begin_seconds=check_seconds("begin_seconds", self.begin_seconds),
+            end_seconds=check_seconds("end_seconds", self.end_seconds),
+            tracks=check_tracks(self.tracks),
+            slides=check_items("slides", self.slides, Slide),
+            problems=check_items("problems", self.problems, str),
+        )
 
     @property
     def captions(self) -> Captions:
@@ -456,14 +468,6 @@ class VideoReading:
             counts["problems"] = len(self.problems)
         described = ", ".join(f"{name}={count}" for name, count in counts.items())
         return f"VideoReading({self.name!r}, {self.width}x{self.height}, {described})"
-
-
-def _series(name: str, values: Any, kind: type) -> tuple[Any, ...]:
-    items = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
-    for item in items:
-        if not isinstance(item, kind):
-            raise InvalidArgumentError(f"{name} must be a series of {kind.__name__} (got {shown(item)} among them).")
-    return items
 
 
 def _export_data(data: TextTrack | TrackLine | Alternative | Place) -> dict[str, Any]:

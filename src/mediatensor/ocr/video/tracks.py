@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..._engine.common.checks import MAX_INT, finite_number, shown, whole_number
+from ..._engine.common.checks import MAX_INT, finite_number, items_of, shown, whole_number
 from ...errors import InvalidArgumentError
 from ..io import Page
 
@@ -47,7 +47,7 @@ class Alternative:
     share: float
 
     def __post_init__(self) -> None:
-        _set_attributes(self, text=_check_text("text", self.text), share=_check_share("share", self.share))
+        set_attributes(self, text=_check_text("text", self.text), share=_check_share("share", self.share))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class TrackLine:
     confidence: float
 
     def __post_init__(self) -> None:
-        _set_attributes(
+        set_attributes(
             self,
             text=_check_text("text", self.text),
             geometry=_check_box(self.geometry),
@@ -98,7 +98,7 @@ class Place:
     geometry: Box
 
     def __post_init__(self) -> None:
-        _set_attributes(
+        set_attributes(
             self,
             frame=whole_number("frame", self.frame, at_least=0, at_most=MAX_INT),
             seconds=check_seconds("seconds", self.seconds),
@@ -155,15 +155,15 @@ class TextTrack:
     places: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:
-        _set_attributes(
+        set_attributes(
             self,
             text=_check_text("text", self.text),
             kind=check_kind(self.kind),
             geometry=_check_box(self.geometry),
             confidence=_check_share("confidence", self.confidence),
-            lines=_check_items("lines", self.lines, TrackLine),
-            alternatives=_check_items("alternatives", self.alternatives, Alternative),
-            places=_check_items("places", self.places, Place),
+            lines=check_items("lines", self.lines, TrackLine),
+            alternatives=check_items("alternatives", self.alternatives, Alternative),
+            places=check_items("places", self.places, Place),
         )
         _check_extent(self)
         if self.appears not in get_args(Appearance):
@@ -218,7 +218,7 @@ class Slide:
     page: Page
 
     def __post_init__(self) -> None:
-        _set_attributes(self, number=whole_number("number", self.number, at_least=0, at_most=MAX_INT))
+        set_attributes(self, number=whole_number("number", self.number, at_least=0, at_most=MAX_INT))
         _check_extent(self)
         if not isinstance(self.page, Page):
             raise InvalidArgumentError(f"page must be a Page of mediatensor.ocr.io (got {shown(self.page)}).")
@@ -255,7 +255,7 @@ def check_seconds(name: str, value: Any) -> float:
     return seconds
 
 
-def _set_attributes(owner: object, **values: Any) -> None:
+def set_attributes(owner: object, **values: Any) -> None:
     """Set attributes of a frozen dataclass object. Use this only in its constructor."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
@@ -263,7 +263,7 @@ def _set_attributes(owner: object, **values: Any) -> None:
 
 def _check_extent(owner: TextTrack | Slide) -> None:
     """Check the times and frames of a track or slide, and convert them to Python numbers."""
-    _set_attributes(
+    set_attributes(
         owner,
         start_seconds=check_seconds("start_seconds", owner.start_seconds),
         end_seconds=check_seconds("end_seconds", owner.end_seconds),
@@ -304,14 +304,15 @@ def _check_box(value: Any) -> Box:
     raise InvalidArgumentError(f"geometry must be ((xmin, ymin), (xmax, ymax)) of finite numbers (got {shown(value)}).")
 
 
-def _check_items(name: str, values: Any, kind: type) -> tuple[Any, ...]:
-    if isinstance(values, Iterable) and not isinstance(values, str):
-        items = tuple(values)
-        if all(isinstance(item, kind) for item in items):
-            return items
-    raise InvalidArgumentError(f"{name} must be a series of {kind.__name__} (got {shown(values)}).")
+def check_items(name: str, values: Any, kind: type) -> tuple[Any, ...]:
+    items = tuple(items_of(name, values, of=kind.__name__))
+    for item in items:
+        if not isinstance(item, kind):
+            raise InvalidArgumentError(f"{name} must be a series of {kind.__name__} (got {shown(item)} among them).")
+    return items
 
 
-def in_order(tracks: Sequence[TextTrack]) -> tuple[TextTrack, ...]:
-    """Sort tracks by start, then from top to bottom."""
-    return tuple(sorted(tracks, key=lambda track: (track.start_seconds, track.geometry[0][1], track.end_seconds)))
+def check_tracks(tracks: Iterable[TextTrack]) -> tuple[TextTrack, ...]:
+    """Return the tracks ordered by start, then from top to bottom. Raise if an item is not a `TextTrack`."""
+    found = check_items("tracks", tracks, TextTrack)
+    return tuple(sorted(found, key=lambda track: (track.start_seconds, track.geometry[0][1], track.end_seconds)))
