@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from ..._engine.common.messages import counted, duration, json_bytes
 from ..._engine.sources.output_files import write_file
 from ...datasets import Failure
+from ..io._exports.text import text_width
 from ..utils import hmean
 from ._worst_cases import WorstLine, WorstPage, draw_worst_lines, draw_worst_pages, picture_format
 
@@ -477,19 +478,11 @@ def _percent(share: float | None) -> str:
 
 def _table(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
     """Format a table as text lines. ``sides`` has a letter for each column, "l" or "r", for its alignment."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        spaces = [" " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
+        spaces = [" " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
         parts = zip(row, spaces, sides, strict=True)
         cells = [cell + space if side == "l" else space + cell for cell, space, side in parts]
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
-
-
-def _width(text: str) -> int:
-    """Return the width of a text in terminal columns. A combining mark counts as 0, and a wide character as 2."""
-    return sum(
-        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
-        for character in text
-    )

@@ -64,14 +64,16 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """The number of columns that the text takes in a terminal.
+        """The number of columns that the text takes in a terminal."""
+        return text_width(self.text)
 
-        East Asian characters take two, and combining marks none.
-        """
-        return sum(
-            0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
-            for character in self.text
-        )
+
+def text_width(text: str) -> int:
+    """Return the width of a text in terminal columns. A combining mark counts as 0, and a wide character as 2."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
 
 
 def level_rows(cells: Sequence[Cell]) -> list[list[Cell]]:
