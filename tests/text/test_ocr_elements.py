@@ -191,8 +191,9 @@ def test_words_of_a_cell_come_back_with_their_places() -> None:
     assert list(old) == ["geometry", "value", "confidence", "row_start", "row_end", "col_start", "col_end"]
     assert TableCell.from_dict(old).words == []
     assert through_json(TableCell.from_dict(old).export()) == old
-    with pytest.raises(InvalidArgumentError, match="words"):
-        TableCell.from_dict({**old, "words": "Green tea"})
+    for key, value in (("words", "Green tea"), ("is_header", "yes")):
+        with pytest.raises(InvalidArgumentError, match=key):
+            TableCell.from_dict({**old, key: value})
 
 
 def test_table_refuses_too_many_positions() -> None:
