@@ -32,8 +32,8 @@ def are_inside(boxes: Boxes, outer: Box | NDArray[np.float64]) -> NDArray[np.boo
     """Return which boxes (N, 4) have their middle in the box ``outer``."""
     left, top, right, bottom = outer
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
-    inside: NDArray[np.bool_] = ((middles >= (left, top)) & (middles <= (right, bottom))).all(axis=1)
-    return inside
+    inside = (middles >= (left, top)) & (middles <= (right, bottom))
+    return inside[:, 0] & inside[:, 1]
 
 
 def turned_back(boxes: Boxes, width: float, height: float, turn: int) -> Boxes:
