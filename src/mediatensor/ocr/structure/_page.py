@@ -52,6 +52,10 @@ def _no_boxes() -> Boxes:
     return np.zeros((0, 4))
 
 
+def _no_turns() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class PageContent:
     """The words, rules (straight lines) and pictures of an upright page: the input of functions such as `find_tables`.
@@ -88,7 +92,7 @@ class PageContent:
     horizontal_rules: Boxes = field(default_factory=_no_boxes)
     vertical_rules: Boxes = field(default_factory=_no_boxes)
     pictures: Boxes = field(default_factory=_no_boxes)
-    turns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    turns: NDArray[np.int64] = field(default_factory=_no_turns)
     is_unread_scan: bool = False
 
     def __post_init__(self) -> None:
