@@ -108,6 +108,21 @@ def _has_fused_calls(dtype: torch.dtype) -> bool:
     return all(torch.allclose(fused, expected, rtol=tolerance, atol=tolerance) for fused, expected in pairs)
 
 
+class BoxNetwork(nn.Module):
+    """Base class of networks that return boxes, which their ``postprocessor`` computes."""
+
+    postprocessor: Any
+
+    @property
+    def assume_straight_pages(self) -> bool:
+        """Whether ``forward`` returns axis-aligned boxes; otherwise it returns the four corners of each box."""
+        return bool(self.postprocessor.assume_straight_pages)
+
+    @assume_straight_pages.setter
+    def assume_straight_pages(self, straight: bool) -> None:
+        self.postprocessor.assume_straight_pages = straight
+
+
 class ConvNorm(nn.Module):
     """A convolution followed by batch norm, without activation. If the stride is 1, height and width do not change."""
 
@@ -194,17 +209,13 @@ class Stem(nn.Module):
 
 
 def _pad_after(x: Tensor) -> Tensor:
-    """Add a row of zeros at the bottom and a column of zeros at the right.
-
-    With this padding, layers with 2 x 2 kernels do not change height and width.
-    """
+    """Add zeros at the bottom and at the right, so that layers with 2 x 2 kernels do not change height and width."""
     return F.pad(x, (0, 1, 0, 1))
 
 
 def _pool(x: Tensor) -> Tensor:
-    """Return the maximum of every 2 x 2 square of pixels, with stride 1.
-
-    This is twice as fast as ``max_pool2d``, which also computes the indices of the maxima.
+    """Return the maximum of every 2 x 2 square, with stride 1. ``max_pool2d`` also finds indices, and takes twice as
+    long.
     """
     rows = torch.maximum(x[:, :, :-1], x[:, :, 1:])
     return torch.maximum(rows[..., :-1], rows[..., 1:])
@@ -227,10 +238,7 @@ def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
 
 
 def initialize_convolutions(network: nn.Module, zero_bias: bool = False) -> None:
-    """Initialise the weights of all convolutions in a network, with the method of He et al. (2015) for ReLU.
-
-    If ``zero_bias`` is true, also set their biases to zero.
-    """
+    """Initialise the weights of all convolutions for ReLU (He et al., 2015). If ``zero_bias``, set biases to zero."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -311,10 +319,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Sequential):
-    """Two linear layers with an activation between them, applied to each position separately.
-
-    ``d_model`` is the width of input and output, and ``ffd`` the width between the two layers.
-    """
+    """Linear layers, from width ``d_model`` to ``ffd`` and back, with an activation, applied to each position."""
 
     def __init__(self, d_model: int, ffd: int, dropout: float, activation: nn.Module) -> None:
         super().__init__(
@@ -349,10 +354,7 @@ class EncoderBlock(nn.Module):
 
 
 class DropPath(nn.Module):
-    """In training, sets the output of a residual branch to zero for randomly chosen images of a batch.
-
-    See Huang et al., "Stochastic Depth", 2016.
-    """
+    """In training, zeroes a residual branch for random images of a batch (Huang et al., "Stochastic Depth", 2016)."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()

@@ -139,10 +139,7 @@ def pixels_of_pillow(image: PIL.Image.Image) -> npt.NDArray[np.uint8]:
 
 
 def check_values(images: Sequence[Tensor]) -> None:
-    """Raise an error if an image with a floating-point dtype has values far outside [0, 1].
-
-    Checking images on a device makes the host wait, but only once for all images on this device.
-    """
+    """Raise an error if an image of floats has values far outside [0, 1]. The host waits once for each device."""
     floating = [image for image in images if image.is_floating_point()]
     for device in {image.device for image in floating}:
         own = [image for image in floating if image.device == device]
@@ -592,11 +589,7 @@ def make_pre_processor(
     symmetric_pad: bool,
     options: Mapping[str, Any],
 ) -> PreProcessor:
-    """Create a preprocessor for a network with the configuration ``cfg``.
-
-    If ``options`` contains ``mean`` or ``std``, these take precedence over the values in ``cfg``, unless they are
-    ``None``.
-    """
+    """Create a preprocessor for ``cfg``. ``mean`` and ``std`` in ``options`` take precedence unless they are None."""
     given = {name: options.get(name) for name in ("mean", "std")}
     scales = {name: cfg[name] if value is None else value for name, value in given.items()}
     return PreProcessor(

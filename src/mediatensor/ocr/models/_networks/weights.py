@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
+from typing import Any, BinaryIO, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from ...._engine.common.checks import path_text, shown
 from ...._engine.sources.output_files import write_file
 from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
-from .onnx import OnnxGraph, read_onnx
+from .blocks import parameter_layers
+from .onnx import OnnxGraph, fill_layers, read_onnx
 from .registry import ModelCard, list_models, model_card, network_factory
 from .transfers import uncompiled_module
 
@@ -58,14 +59,45 @@ _SUFFIXES = (".pt", ".pth")
 _MAX_INPUT_SIZE = 4096
 
 
-@runtime_checkable
-class _TakesGraph(Protocol):
-    def load_graph(self, graph: OnnxGraph) -> None: ...
+class StateDictNetwork(nn.Module):
+    """Base class of networks whose weights are published as state dicts."""
+
+    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
+        """Load the parameters of this network from a state dict file.
+
+        Args:
+            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
+            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
+
+        Example:
+            >>> import torch
+            >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
+            >>> model = crnn_mobilenet_v3_small(vocab="0123456789", pretrained_backbone=False)
+            >>> torch.save(model.state_dict(), "digits.pt")
+            >>> model.from_pretrained("digits.pt")
+        """
+        load_pretrained_params(self, path_or_url, **kwargs)
 
 
-@runtime_checkable
-class _TakesCheckpoint(Protocol):
-    def load_trained(self, checkpoint: Checkpoint) -> None: ...
+class OnnxNetwork(nn.Module):
+    """Base class of PP-OCR's networks, whose weights are published as ONNX files."""
+
+    _arch: ClassVar[str]
+
+    def from_pretrained(self, path: str, **kwargs: Any) -> None:
+        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network.
+
+        Recognisers also accept a checkpoint.
+
+        Args:
+            path: The path of the file.
+            **kwargs: ``ignore_keys``, the names of parameters in the state dict that are not loaded.
+        """
+        load_weights(self, self._arch, path=path, **kwargs)
+
+    def load_graph(self, graph: OnnxGraph) -> None:
+        """Copy the parameters from an ``OnnxGraph``, which was read from a file exported by PaddleOCR."""
+        fill_layers(parameter_layers(self), graph)
 
 
 def find_weights(arch: str) -> Path:
@@ -121,13 +153,14 @@ def load_weights(
         file, checksum = _find_weights(model_card(arch))
         compare_checksum(file, checksum)
     if file.suffix == ".onnx":
-        if not isinstance(model, _TakesGraph):
+        if not isinstance(model, OnnxNetwork):
             raise WeightsError(f"{file}: {arch} takes a state dict saved by torch, not an ONNX file.")
         model.load_graph(read_onnx(file))
         return
     stored = read_safely(file)
-    if isinstance(model, _TakesCheckpoint) and isinstance(stored, dict) and stored.get("format") == _FORMAT:
-        model.load_trained(_as_checkpoint(file, stored))
+    load_trained: Any = getattr(model, "load_trained", None)
+    if load_trained is not None and isinstance(stored, dict) and stored.get("format") == _FORMAT:
+        load_trained(_as_checkpoint(file, stored))
     else:
         _load_state_dict(model, file, stored, ignore_keys)
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from torch import nn
-
 from ...datasets import VOCABS
 from .._networks.registry import make_network
-from .._networks.weights import load_pretrained_params, load_weights
+from .._networks.weights import StateDictNetwork, load_weights
 
 
-class Classifier(nn.Module):
+class Classifier(StateDictNetwork):
     """A network that maps images (N, 3, H, W) to scores (N, classes). Its attribute ``cfg`` is its configuration."""
 
     cfg: dict[str, Any]
-
-    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load the parameters of this network from a file, with `load_pretrained_params`."""
-        load_pretrained_params(self, path_or_url, **kwargs)
 
 
 ClassifierT = TypeVar("ClassifierT", bound=Classifier)

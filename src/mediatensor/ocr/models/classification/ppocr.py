@@ -11,10 +11,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._networks.blocks import ConvNorm, SqueezeExcitation, parameter_layers
-from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.blocks import ConvNorm, SqueezeExcitation
 from .._networks.registry import make_network
-from .._networks.weights import load_weights
+from .._networks.weights import OnnxNetwork, load_weights
 
 __all__ = ["LineOrientationClassifier", "default_cfgs", "ppocr_mobile_v2_line_orientation"]
 
@@ -67,7 +66,7 @@ class _InvertedResidual(nn.Module):
         return x + projected if self.residual else projected
 
 
-class LineOrientationClassifier(nn.Module):
+class LineOrientationClassifier(OnnxNetwork):
     """Classifies a text line as upright or upside down.
 
     Args:
@@ -80,6 +79,8 @@ class LineOrientationClassifier(nn.Module):
         >>> ppocr_mobile_v2_line_orientation().eval()(torch.zeros(2, 3, 48, 192)).shape
         torch.Size([2, 2])
     """
+
+    _arch = "ppocr_mobile_v2_line_orientation"
 
     def __init__(self, cfg: dict[str, Any] | None = None) -> None:
         super().__init__()
@@ -104,19 +105,6 @@ class LineOrientationClassifier(nn.Module):
         x = F.hardswish(self.widen(self.blocks(x)))
         logits: Tensor = self.head(F.max_pool2d(x, 2).mean((2, 3)))
         return logits
-
-    def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network.
-
-        Args:
-            path: The path of the file.
-            **kwargs: ``ignore_keys``, the names of parameters in the state dict that are not loaded.
-        """
-        load_weights(self, "ppocr_mobile_v2_line_orientation", path=path, **kwargs)
-
-    def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters from an ``OnnxGraph``, which was read from a file exported by PaddleOCR."""
-        fill_layers(parameter_layers(self), graph)
 
 
 def ppocr_mobile_v2_line_orientation(pretrained: bool = False, **kwargs: Any) -> LineOrientationClassifier:

@@ -138,10 +138,7 @@ class LinePageOrientation(nn.Module):
 def _line_turns(
     classifier: LineOrientationClassifier, images: Sequence[Tensor], batch_size: int
 ) -> list[tuple[int, float]]:
-    """Return by how many degrees the line in each image is turned, and the probability of this turn.
-
-    An image that is much taller than wide is assumed to be turned by 90 degrees, and rotated before classification.
-    """
+    """Return the turn of the line in each image, and its probability. Tall images count as turned by a quarter."""
     crops = upload_images(images, next(classifier.parameters()).device)
     probabilities = upside_down_crops(classifier, crops, batch_size)
     uprights = [90 if lines_are_tall(WHOLE_CROP, (image.shape[1], image.shape[2]))[0] else 0 for image in images]

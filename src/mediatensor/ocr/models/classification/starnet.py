@@ -30,10 +30,7 @@ def _layers(conv: nn.Conv2d, normalized: bool) -> nn.Sequential:
 
 
 class _Block(nn.Module):
-    """A residual block: two projections compute more channels from the convolved input.
-
-    Their product is then projected back to the number of channels of the input.
-    """
+    """A residual block: the product of two wide projections of the convolved input is projected back."""
 
     def __init__(self, channels: int, mlp_ratio: int, drop_path: float) -> None:
         super().__init__()

@@ -14,7 +14,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from ....errors import InvalidArgumentError
-from .._networks.blocks import DropPath, PositionwiseFeedForward, conv_sequence_pt
+from .._networks.blocks import (
+    DropPath,
+    PositionwiseFeedForward,
+    conv_sequence_pt,
+    initialize_convolutions,
+    initialize_truncated,
+)
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["VIPNet", "vip_base", "vip_tiny"]
@@ -302,7 +308,8 @@ class VIPNet(nn.Sequential, Classifier):
         if include_top:
             layers.append(ClassifierHead(out_dim, num_classes))
         super().__init__(*layers)
-        self.apply(_initialize)
+        initialize_truncated(self, nn.Linear)
+        initialize_convolutions(self)
 
 
 def _local_stage(dim: int, out_dim: int, drops: list[float], num_heads: int, mlp_ratio: int) -> VIPBlock:
@@ -325,15 +332,6 @@ def _mixed_stage(dim: int, out_dim: int, drops: list[float], num_heads: int, mlp
         nn.BatchNorm2d(dim),
     )
     return VIPBlock(nn.ModuleList(local), nn.ModuleList(whole), proj, PatchMerging(dim, out_dim))
-
-
-def _initialize(module: nn.Module) -> None:
-    if isinstance(module, nn.Linear):
-        nn.init.trunc_normal_(module.weight, std=0.02)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
-    elif isinstance(module, nn.Conv2d):
-        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
 def _vip(arch: str, network: partial[VIPNet], pretrained: bool, kwargs: dict[str, Any]) -> VIPNet:

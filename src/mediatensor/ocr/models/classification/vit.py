@@ -50,10 +50,8 @@ class PatchEmbedding(nn.Module):
         return tokens + positions
 
     def _positions_for(self, grid: tuple[int, int]) -> torch.Tensor:
-        """Return the position embeddings for ``grid``, the number of rows and columns of patches.
-
-        They are interpolated if the grid is not the one for which they were learnt (Dosovitskiy et al., 2020, section
-        3.2).
+        """Return the position embeddings for a grid of patches, interpolated as by Dosovitskiy et al. (2020), section
+        3.2.
         """
         if grid == self.grid_size:
             return self.positions

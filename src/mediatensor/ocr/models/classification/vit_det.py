@@ -123,10 +123,7 @@ class _Block(nn.Module):
 
 
 class _Stage(nn.Module):
-    """Runs ``blocks`` one after the other.
-
-    Returns a list: the features (N, D, rows, columns) after each block whose index is in ``out_feature_indexes``.
-    """
+    """Runs ``blocks``, and returns the features (N, D, rows, columns) after those with ``out_feature_indexes``."""
 
     def __init__(self, blocks: Sequence[nn.Module], out_feature_indexes: set[int]) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -17,10 +17,10 @@ from torch import nn
 
 from ....errors import InvalidArgumentError
 from ...file_utils import CLASS_NAME
-from .._networks.blocks import FeatureExtractor, initialize_convolutions
+from .._networks.blocks import BoxNetwork, FeatureExtractor, initialize_convolutions
 from .._networks.registry import make_network
 from .._networks.transfers import not_compiled, widen_floats
-from .._networks.weights import load_pretrained_params, load_weights
+from .._networks.weights import StateDictNetwork, load_weights
 from ._boxes import boxes_from_bitmap, open_bitmap
 
 __all__ = ["DetectionPostProcessor"]
@@ -106,7 +106,7 @@ class DetectionPostProcessor:
         return self.bitmap_to_boxes(prob_map, open_bitmap(prob_map >= self.bin_thresh))
 
 
-class Detector(nn.Module):
+class Detector(BoxNetwork):
     """Base class of networks that compute the probability of text for every pixel.
 
     Subclasses implement ``_score`` and ``loss``.
@@ -130,15 +130,6 @@ class Detector(nn.Module):
         self.exportable = exportable
         self.cfg = cfg
         self.class_names = list(class_names)
-
-    @property
-    def assume_straight_pages(self) -> bool:
-        """Whether the boxes in the result ``preds`` are straight; otherwise they are rotated."""
-        return self.postprocessor.assume_straight_pages
-
-    @assume_straight_pages.setter
-    def assume_straight_pages(self, straight: bool) -> None:
-        self.postprocessor.assume_straight_pages = straight
 
     def _score(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the features of images (N, 3, H, W) and their scores before the sigmoid, (N, classes, H, W).
@@ -209,7 +200,7 @@ class Detector(nn.Module):
         return [dict(zip(self.class_names, boxes, strict=True)) for boxes in self.postprocessor(maps)]
 
 
-class SegmentationDetector(Detector):
+class SegmentationDetector(Detector, StateDictNetwork):
     """Base class of docTR's detectors.
 
     The backbone computes feature maps of several resolutions, `features` merges them, and `logits` computes scores.
@@ -229,15 +220,20 @@ class SegmentationDetector(Detector):
         features = self.features(x)
         return features, self.logits(features, (x.shape[-2], x.shape[-1]))
 
-    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load the parameters of this network from a file, with `load_pretrained_params`."""
-        load_pretrained_params(self, path_or_url, **kwargs)
+    def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
+        """Return the result of `compute_loss`, a scalar.
+
+        Args:
+            features: Not used.
+            logits: The result of `logits`.
+            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
+                four corners (K, 4, 2), in fractions of the image's width and height.
+        """
+        loss: torch.Tensor = cast(Any, self).compute_loss(logits, target)
+        return loss
 
     def _initialize_all_but_backbone(self) -> None:
-        """Initialise the convolutions of all parts except the backbone, but not the transposed convolutions.
-
-        Weights are drawn as in He et al. (2015) for ReLU, and biases are zero.
-        """
+        """Initialise the convolutions of all parts but the backbone; the transposed convolutions stay as they are."""
         for name, part in self.named_children():
             if name != "feat_extractor":
                 initialize_convolutions(part, zero_bias=True)
@@ -419,9 +415,8 @@ def _draw(layers: TargetMaps, corners: NDArray[np.float64], extent: float, shrin
 def _window(
     corners: NDArray[np.float64], margin: float, shape: tuple[int, ...]
 ) -> tuple[tuple[slice, slice], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the part of a map that contains a box and a ``margin`` around it, as slices of rows and columns.
-
-    Also return the coordinates of the columns and rows in this part.
+    """Return a box with a ``margin`` as slices of rows and columns of a map, and the coordinates of its columns and
+    rows.
     """
     left, top = np.maximum(np.floor(corners.min(axis=0) - margin - _HALF_PIXEL), 0).astype(int)
     right, bottom = np.minimum(np.ceil(corners.max(axis=0) + margin + _HALF_PIXEL), (shape[1] - 1, shape[0] - 1))

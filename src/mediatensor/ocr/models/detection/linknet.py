@@ -133,17 +133,6 @@ class LinkNet(SegmentationDetector):
         scores: torch.Tensor = self.classifier(features)
         return scores
 
-    def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the result of `compute_loss`, a scalar.
-
-        Args:
-            features: Not used.
-            logits: The result of `logits`.
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
-        """
-        return self.compute_loss(logits, target)
-
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:

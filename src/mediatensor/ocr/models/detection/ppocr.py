@@ -17,10 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...file_utils import CLASS_NAME
-from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage, parameter_layers
-from .._networks.onnx import OnnxGraph, fill_layers
+from .._networks.blocks import SqueezeExcitation, Stem, convolve, make_stage
 from .._networks.registry import make_network
-from .._networks.weights import load_weights
+from .._networks.weights import OnnxNetwork, load_weights
 from ._boxes import boxes_from_bitmap
 from .core import DetectionPostProcessor, Detector, Targets, dice_loss, draw_targets, focal_loss
 
@@ -64,7 +63,7 @@ default_cfgs: dict[str, dict[str, Any]] = {
 }
 
 
-class PPOCRDetector(Detector):
+class PPOCRDetector(Detector, OnnxNetwork):
     """PP-OCRv6's detector of text lines, for pages of any size.
 
     Args:
@@ -90,6 +89,7 @@ class PPOCRDetector(Detector):
     open_axes: ClassVar = ({2: "height", 3: "width"}, {2: "height", 3: "width"})
     """Dynamic axes of the input and the logits of an exported network, in addition to the batch."""
     text_unit = "line"
+    _arch = "ppocr_v6_small_det"
 
     def __init__(
         self,
@@ -159,19 +159,6 @@ class PPOCRDetector(Detector):
         mask = torch.from_numpy(maps.known).to(logits.device)
         return 10 * focal_loss(logits, text, mask) + dice_loss(torch.sigmoid(logits), text, mask)
 
-    def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: an ONNX file exported by PaddleOCR, or a state dict of this network.
-
-        Args:
-            path: The path of the file.
-            **kwargs: ``ignore_keys``, the names of parameters in the state dict that are not loaded.
-        """
-        load_weights(self, "ppocr_v6_small_det", path=path, **kwargs)
-
-    def load_graph(self, graph: OnnxGraph) -> None:
-        """Copy the parameters from an ``OnnxGraph``, which was read from a file exported by PaddleOCR."""
-        fill_layers(parameter_layers(self), graph)
-
 
 class Lateral(nn.Module):
     """Adapts one of the backbone's outputs to the number of channels of the feature pyramid."""
@@ -187,10 +174,7 @@ class Lateral(nn.Module):
 
 
 class Smoother(nn.Module):
-    """Applies a large depthwise convolution to a level of the feature pyramid, and then reduces its channels.
-
-    The number of channels is reduced to a quarter.
-    """
+    """Applies a large depthwise convolution to a level of the pyramid, and reduces its channels to a quarter."""
 
     def __init__(self) -> None:
         super().__init__()

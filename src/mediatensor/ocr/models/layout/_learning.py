@@ -32,10 +32,7 @@ class Regions(NamedTuple):
 
 
 def oriented_regions(target: LayoutTarget, class_names: Sequence[str]) -> list[Regions]:
-    """Convert the annotated regions of each page to oriented boxes. The width of a box is its longer side.
-
-    The labels of the returned regions are indices in ``class_names``.
-    """
+    """Convert annotated regions to oriented boxes, whose width is the longer side, and indices in ``class_names``."""
     pages = []
     for page in target:
         boxes, labels = [np.zeros((0, 6))], [np.zeros(0, np.int64)]
@@ -146,9 +143,8 @@ def layout_loss(logits: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: 
 def _match_regions(
     probabilities: Tensor, boxes: Tensor, pages: Sequence[Regions], scale: float
 ) -> tuple[NDArray[np.int64], ...]:
-    """Match predictions to regions one to one, at minimum total cost (Hungarian algorithm).
-
-    Return four arrays with one item for each pair: the set, the page, the query and the region.
+    """Match predictions to regions at minimum cost (Hungarian algorithm). Return set, page, query and region of each
+    pair.
     """
     try:
         from scipy.optimize import linear_sum_assignment

@@ -18,10 +18,10 @@ from ....errors import InvalidArgumentError
 from ...structure import REGION_KINDS
 from ...utils import order_points, polygon_iou
 from ...utils.geometry import boxes_around
-from .._networks.blocks import conv_sequence_pt
+from .._networks.blocks import BoxNetwork, conv_sequence_pt
 from .._networks.registry import make_network
 from .._networks.transfers import constant, download, not_compiled, widen_floats
-from .._networks.weights import load_pretrained_params, load_weights
+from .._networks.weights import StateDictNetwork, load_weights
 from ..classification import vit_det_m, vit_det_s
 from ._learning import LayoutTarget, layout_loss, oriented_regions
 
@@ -368,10 +368,7 @@ class LWDETRPostProcessor:
         return labels[kept].tolist(), clipped, scores[best][kept].astype(np.float32).tolist()
 
     def _drop_overlaps(self, members: NDArray[np.intp], quads: NDArray[np.float64]) -> list[int]:
-        """Remove each region that overlaps too much with a higher-scoring region. Return the remaining indices.
-
-        ``members`` are the indices of regions in ``quads``, sorted by descending score.
-        """
+        """Return the ``members``, sorted by descending score, that do not overlap too much with a better region."""
         too_near = polygon_iou(quads[members], quads[members]) >= self.iou_thresh
         kept: list[int] = []
         for position in range(len(members)):
@@ -389,7 +386,7 @@ def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([centre - across - down, centre + across - down, centre + across + down, centre - across + down], 1)
 
 
-class LWDETR(nn.Module):
+class LWDETR(BoxNetwork, StateDictNetwork):
     """LW-DETR, a network that finds the regions of pages.
 
     See Chen et al., "LW-DETR: A Transformer Replacement to YOLO for Real-Time Detection", 2024,
@@ -419,6 +416,8 @@ class LWDETR(nn.Module):
     Raises:
         InvalidArgumentError: ``class_names`` is empty.
     """
+
+    postprocessor: LWDETRPostProcessor
 
     def __init__(
         self,
@@ -463,24 +462,6 @@ class LWDETR(nn.Module):
             classes, score_thresh, iou_thresh, assume_straight_pages=assume_straight_pages
         )
         self._initialize_all_but_backbone()
-
-    @property
-    def assume_straight_pages(self) -> bool:
-        """Whether `forward` returns axis-aligned boxes (K, 4); otherwise it returns four corners, (K, 4, 2)."""
-        return self.postprocessor.assume_straight_pages
-
-    @assume_straight_pages.setter
-    def assume_straight_pages(self, straight: bool) -> None:
-        self.postprocessor.assume_straight_pages = straight
-
-    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load the parameters of this network from a state dict file.
-
-        Args:
-            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
-            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
-        """
-        load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
         self,
@@ -549,9 +530,8 @@ class LWDETR(nn.Module):
         return out
 
     def _propose(self, features: Tensor, valid: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-        """Find the positions of each page at which a region is most likely, separately for each group of queries.
-
-        Return the scores (N, groups * Q, C) and boxes (N, groups * Q, 6) of these positions.
+        """Return scores (N, groups * Q, C) and boxes (N, groups * Q, 6) at the likeliest positions, for each group of
+        queries.
         """
         places, inside = _places(features)
         usable = valid.flatten(1) & inside
@@ -583,11 +563,7 @@ class LWDETR(nn.Module):
         return self.postprocessor(*download(logits, boxes))
 
     def _initialize_all_but_backbone(self) -> None:
-        """Initialise all parts except the backbone.
-
-        Weights are small random numbers, chosen so that the untrained network does not move boxes, and finds all
-        classes improbable.
-        """
+        """Initialise all parts but the backbone, so that boxes do not move yet, and all classes are improbable."""
         for name, module in self.named_modules():
             if name.startswith("feat_extractor."):
                 continue
@@ -607,10 +583,7 @@ class LWDETR(nn.Module):
 
 
 def _shrink_masks(masks: Tensor, grid: torch.Size) -> Tensor:
-    """Reduce masks of pixels to masks of features, bool (N, h, w). ``grid`` is the size (h, w) of the features.
-
-    The mask of a feature is true if the mask of any of its pixels is true.
-    """
+    """Reduce masks of pixels to masks of features of size ``grid``, which are true if any of their pixels is."""
     # Convert to int, because exporters trace shapes as tensors.
     kernel = (int(masks.shape[-2]) // int(grid[0]), int(masks.shape[-1]) // int(grid[1]))
     return F.max_pool2d(masks.float()[:, None], kernel)[:, 0] > 0

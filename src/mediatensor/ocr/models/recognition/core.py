@@ -19,7 +19,7 @@ from ...datasets import VOCABS, decode_sequence, encode_sequences
 from .._lines.characters import CtcCharacters, ctc_best_path
 from .._networks.registry import make_network
 from .._networks.transfers import download, not_compiled
-from .._networks.weights import load_pretrained_params, load_weights
+from .._networks.weights import StateDictNetwork, load_weights
 from ..classification.vit import VisionTransformer
 
 __all__ = ["LeastCertainPostProcessor", "RecognitionModel", "RecognitionPostProcessor", "SequencePostProcessor"]
@@ -115,7 +115,7 @@ class LeastCertainPostProcessor(SequencePostProcessor):
         return min(best)
 
 
-class RecognitionModel(nn.Module, ABC):
+class RecognitionModel(StateDictNetwork, ABC):
     """Base class of networks that recognise the word in an image.
 
     Subclasses compute the scores and the loss in ``_score``.
@@ -142,22 +142,6 @@ class RecognitionModel(nn.Module, ABC):
         self.postprocessor = postprocessor
         self.exportable = exportable
         self.cfg = cfg
-
-    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load the parameters of this network from a state dict file.
-
-        Args:
-            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
-            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
-
-        Example:
-            >>> import torch
-            >>> from mediatensor.ocr.models import crnn_mobilenet_v3_small
-            >>> model = crnn_mobilenet_v3_small(vocab="0123456789", pretrained_backbone=False)
-            >>> torch.save(model.state_dict(), "digits.pt")
-            >>> model.from_pretrained("digits.pt")
-        """
-        load_pretrained_params(self, path_or_url, **kwargs)
 
     @abstractmethod
     def score_layer(self) -> tuple[nn.Linear, int]:
@@ -429,10 +413,7 @@ class CTCPostProcessor(RecognitionPostProcessor):
 
 
 class CTCModel(RecognitionModel):
-    """Base class of networks that score classes at each time step, and are trained with CTC.
-
-    The last class is the blank.
-    """
+    """Base class of networks that score classes at each step and are trained with CTC. The last class is the blank."""
 
     max_length = 32
 

@@ -35,7 +35,7 @@ from .._networks.blocks import ConvNorm, Stem, make_stage, multiply, parameter_l
 from .._networks.onnx import OnnxGraph, fill_layers
 from .._networks.registry import make_network
 from .._networks.transfers import not_compiled
-from .._networks.weights import Checkpoint, load_weights
+from .._networks.weights import Checkpoint, OnnxNetwork, load_weights
 from .core import check_vocab, ctc_loss
 
 __all__ = [
@@ -105,9 +105,8 @@ def scores_of_classes(features: Tensor, head: nn.Linear, classes: Tensor) -> Ten
 
 
 class _LogSum(torch.autograd.Function):
-    """Computes ``head(features).logsumexp(-1)`` for a loss, in slices of classes.
-
-    The backward pass recomputes the scores, because storing them in the forward pass would be slower.
+    """Computes ``head(features).logsumexp(-1)`` in slices of classes. Computing scores twice is faster than storing
+    them.
     """
 
     @staticmethod
@@ -478,7 +477,7 @@ class CtcLineRecognizer(nn.Module):
         return ctc_loss(logarithms, labels, torch.tensor([len(text) for text in target]))
 
 
-class PPOCRRecognizer(CtcLineRecognizer):
+class PPOCRRecognizer(CtcLineRecognizer, OnnxNetwork):
     """PP-OCRv6's recogniser of whole text lines of any width, including the spaces between words.
 
     Args:
@@ -495,6 +494,8 @@ class PPOCRRecognizer(CtcLineRecognizer):
         >>> model(torch.zeros(2, 3, 48, 160), return_model_output=True)["out_map"].shape
         torch.Size([2, 20, 5])
     """
+
+    _arch = "ppocr_v6_small_reco"
 
     def __init__(self, vocab: Sequence[str], *, cfg: dict[str, Any] | None = None, exportable: bool = False) -> None:
         super().__init__()
@@ -569,15 +570,6 @@ class PPOCRRecognizer(CtcLineRecognizer):
             x = layer(x)
         mixed: Tensor = self.norm(x) + shortcut.squeeze(2).transpose(1, 2)
         return mixed
-
-    def from_pretrained(self, path: str, **kwargs: Any) -> None:
-        """Load weights from a file: an ONNX file exported by PaddleOCR, a checkpoint, or a state dict of this network.
-
-        Args:
-            path: The path of the file.
-            **kwargs: ``ignore_keys``, the names of parameters in the state dict that are not loaded.
-        """
-        load_weights(self, "ppocr_v6_small_reco", path=path, **kwargs)
 
     def load_graph(self, graph: OnnxGraph) -> None:
         """Copy the parameters and the vocabulary from an ``OnnxGraph``, read from a file exported by PaddleOCR."""

@@ -231,18 +231,12 @@ def table_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _take_pixels(values: Tensor, pixels: Tensor) -> Tensor:
-    """Return the values (..., C) of the maps ``values`` (N, C, h, w) at ``pixels``.
-
-    ``pixels`` (3, ...) has the image index, row and column.
-    """
+    """Return ``values`` (N, C, h, w) at ``pixels`` (3, ...), which are image indices, rows and columns: (..., C)."""
     return values[pixels[0], :, pixels[1], pixels[2]]
 
 
 def _heat_loss(logits: Tensor, heat: Tensor) -> Tensor:
-    """Return the focal loss for the heat map of centers and corners (Law and Deng, 2018).
-
-    Pixels close to a center or corner count less, because a detection there is almost right.
-    """
+    """Return the focal loss of centers and corners (Law and Deng, 2018). Pixels close to one count less."""
     probability = logits.sigmoid().clamp(_SMALL_NUMBER, 1 - _SMALL_NUMBER)
     is_point = heat == 1
     found = torch.where(is_point, (1 - probability) ** 2 * probability.log(), 0)
@@ -258,9 +252,8 @@ def _place_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
 
 
 def _way_loss(maps: Mapping[str, Tensor], truth: TableTruth) -> Tensor:
-    """Return the error of the predicted vectors between the corners and the centers of cells.
-
-    A pair of vectors, from a corner to a center and back, counts less if both are nearly right.
+    """Return the error of vectors between corners and centers. A pair, there and back, counts less if both are nearly
+    right.
     """
     there = _take_pixels(maps["ct2cn"], truth.centers).reshape(-1, 4, 2)
     all_back = _take_pixels(maps["cn2ct"], truth.corners).reshape(-1, 4, 2)

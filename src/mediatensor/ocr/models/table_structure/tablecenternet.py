@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from ....errors import InvalidArgumentError
 from ...utils import order_points
 from ...utils.geometry import boxes_around
-from .._networks.blocks import FeatureExtractor
+from .._networks.blocks import BoxNetwork, FeatureExtractor
 from .._networks.registry import make_network
 from .._networks.transfers import download, not_compiled, widen_floats
-from .._networks.weights import load_pretrained_params, load_weights
+from .._networks.weights import StateDictNetwork, load_weights
 from ..classification import starnet_s3
 from ._learning import TableTarget, draw_tables, table_loss
 
@@ -328,7 +328,7 @@ def _range(begins: tuple[float, float], ends: tuple[float, float], span: float) 
     return end - length, end - 1
 
 
-class TableCenterNet(nn.Module):
+class TableCenterNet(BoxNetwork, StateDictNetwork):
     """TableCenterNet (Xiao et al., "TableCenterNet: A one-stage network for table structure recognition", 2025,
     https://arxiv.org/abs/2504.17522).
 
@@ -354,6 +354,8 @@ class TableCenterNet(nn.Module):
         exportable: Whether ``forward`` returns only the output maps, as required for export.
         cfg: Dictionary of preprocessing settings that predictors use: ``mean``, ``std`` and ``input_shape``.
     """
+
+    postprocessor: TableCenterNetPostProcessor
 
     def __init__(
         self,
@@ -390,24 +392,6 @@ class TableCenterNet(nn.Module):
         self.postprocessor = TableCenterNetPostProcessor(
             center_thresh, corner_thresh, not_relocate, assume_straight_pages, center_k, corner_k
         )
-
-    @property
-    def assume_straight_pages(self) -> bool:
-        """Whether `forward` returns cells as axis-aligned boxes (K, 4); otherwise as four corners, (K, 4, 2)."""
-        return self.postprocessor.assume_straight_pages
-
-    @assume_straight_pages.setter
-    def assume_straight_pages(self, straight: bool) -> None:
-        self.postprocessor.assume_straight_pages = straight
-
-    def from_pretrained(self, path_or_url: str, **kwargs: Any) -> None:
-        """Load the parameters of this network from a state dict file.
-
-        Args:
-            path_or_url: The path of the file. URLs are rejected, because nothing is downloaded.
-            **kwargs: Further arguments of `load_pretrained_params`, such as ``ignore_keys``.
-        """
-        load_pretrained_params(self, path_or_url, **kwargs)
 
     def forward(
         self,
