@@ -72,7 +72,6 @@ _AREAS = {
 }
 _DETECTS = ("pages", "detection", "leftovers")
 _CUTS = (*_DETECTS, "cutting", "ink")
-_USERS = ("reading", "turning", "page_lines")  # modules that read lines
 # Steps that only correct a result: the argument that they return when they are left out, or None for no result.
 _STEPS: Mapping[str, int | None] = {
     "remove_screens": 0,
@@ -224,8 +223,8 @@ class _Reader:
             return iter([remember(self._located, images, lambda: list(locate(images, **options)))[0]])
 
         detector.locate = remembered_locate
-        reading = importlib.import_module(f"{models.__name__}._lines.reading")
-        read_lines = reading.read_lines
+        self._reading = reading = importlib.import_module(f"{models.__name__}._lines.reading")
+        self._read_lines = read_lines = reading.read_lines
 
         def remembered_read(model: Any, page: Tensor, quads: Any, split_after: str = "") -> Any:
             if self.area in _CUTS or model is not recogniser:
@@ -238,24 +237,17 @@ class _Reader:
             )
             return reading.readings_of(model, seen, len(quads), split_after)
 
-        self._users = [importlib.import_module(f"{models.__name__}._lines.{name}") for name in _USERS]
-        self._read_lines = read_lines
-        self._replace_read_lines(remembered_read)
+        reading.read_lines = remembered_read
 
     def close(self) -> None:
         """Let other predictors read lines without the memory again."""
-        self._replace_read_lines(self._read_lines)
-
-    def _replace_read_lines(self, function: Callable[..., Any]) -> None:
-        for user in self._users:
-            vars(user)["read_lines"] = function
+        self._reading.read_lines = self._read_lines
 
     @torch.inference_mode()
     def read(self, page: _Page) -> tuple[list[Word], str]:
         """Return the words of a page, and everything that was read on it."""
         if page.lines is not None:
-            read_lines = vars(self._users[0])["read_lines"]
-            lines = read_lines(self._predictor.reco_predictor.model, page.image, page.lines)
+            lines = self._reading.read_lines(self._predictor.reco_predictor.model, page.image, page.lines)
             places = [line.box for line in page.truth.lines]
             words = [Word(word.value, box) for line, box in zip(lines, places, strict=True) for word in line.words]
             return words, repr(lines)

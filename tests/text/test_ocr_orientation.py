@@ -19,7 +19,6 @@ def lines_of_page(turn: int, beliefs: list[float], aspect: float = 12.0) -> list
 def test_vote_follows_lines_that_agree(turn: int) -> None:
     voted, confidence = vote_page_turn(lines_of_page(turn, [0.9] * 10))
     assert (voted, confidence > 0.99) == (turn, True)
-    assert decide_line_turns(lines_of_page(turn, [0.9] * 10), turn) == [turn] * 10
 
 
 @pytest.mark.parametrize("turn", TURNS)
@@ -60,7 +59,7 @@ def test_one_certain_line_does_not_outvote_four() -> None:
 def test_vote_without_evidence_has_no_confidence() -> None:
     assert vote_page_turn([]) == (0, 0.0)
     assert vote_page_turn([LineEvidence(0.0, False, 1.0)]) == (0, 0.0)
-    assert decide_line_turns([], 90) == []
+    assert decide_line_turns([]) == []
 
 
 @pytest.mark.parametrize("turn", TURNS)
@@ -77,32 +76,28 @@ def test_recogniser_decides_if_classifier_is_uncertain(turn: int) -> None:
 
 def test_nearly_square_lines_hardly_affect_the_axis() -> None:
     squares = [LineEvidence(20.0, False, 1.0, 0.5)] * 10
-    lines = lines_of_page(90, [0.9] * 4)
-    assert vote_page_turn(squares + lines)[0] == 90
-    # Square lines get the turn of their page, although their crops were not turned.
-    assert decide_line_turns([*lines, squares[0]], 90) == [90] * 5
+    assert vote_page_turn(squares + lines_of_page(90, [0.9] * 4))[0] == 90
 
 
-@pytest.mark.parametrize("turn", TURNS)
-def test_margin_notes_get_their_own_turn(turn: int) -> None:
-    page = lines_of_page(turn, [0.9] * 5)
-    for note_turn in ((turn + 90) % 360, (turn + 270) % 360):
-        assert decide_line_turns([*page, *lines_of_page(note_turn, [0.8])], turn)[-1] == note_turn
-    # Without evidence, a note is assumed to run from the bottom to the top of the upright page.
-    unknown = LineEvidence(300.0, turn % 180 == 0, 12.0)
-    assert decide_line_turns([*page, unknown], turn)[-1] == (turn + 270) % 360
+def test_margin_notes_get_their_own_turn() -> None:
+    page = lines_of_page(0, [0.9] * 5)
+    for turn in (90, 270):
+        assert decide_line_turns([*page, *lines_of_page(turn, [0.8])]) == [0] * 5 + [turn]
+        assert decide_line_turns(lines_of_page(turn, [0.8])) == [turn]
+    # Without evidence, a note is assumed to run from the bottom to the top of the page.
+    assert decide_line_turns([*page, LineEvidence(300.0, True, 12.0)])[-1] == 270
 
 
 def test_single_line_gets_another_turn_only_with_strong_evidence() -> None:
     page = lines_of_page(0, [0.9] * 5)
     doubtful, stamp = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(300.0, False, 12.0, 0.99, {0: 0.4, 180: 0.9})
-    assert decide_line_turns([*page, doubtful, stamp], 0)[-2:] == [0, 180]
+    assert decide_line_turns([*page, doubtful, stamp])[-2:] == [0, 180]
 
 
 def test_single_upright_digit_is_not_a_margin_note() -> None:
     digit = LineEvidence(20.0, True, 2.5, 0.5)
     page = [LineEvidence(300.0, False, 15.0, 0.1)] * 5
-    assert decide_line_turns([*page, digit], 0) == [0] * 6
+    assert decide_line_turns([*page, digit]) == [0] * 6
 
 
 def test_evidence_is_measured_in_pixels() -> None:

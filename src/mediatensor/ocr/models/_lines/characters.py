@@ -142,15 +142,11 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
     best, labels = download(probabilities[0].float(), probabilities[1])
     labels = labels.astype(np.int64, copy=False)
     sequences, steps = labels.shape
-    if labels.size == 0:
-        none, empty = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        offsets = np.zeros(sequences + 1, dtype=np.int64)
-        return CtcCharacters(none, none, none, none, empty, offsets, np.zeros(sequences, dtype=np.float32))
     begins = np.ones(labels.shape, dtype=bool)
     begins[:, 1:] = labels[:, 1:] != labels[:, :-1]
     # A run starts at the first step of each row, so runs never extend over two rows of the flattened batch.
     starts = np.flatnonzero(begins)
-    stops = np.append(starts[1:], labels.size)
+    stops = np.append(starts, labels.size)[1:]
     flat = best.reshape(-1)
     confidences = np.maximum.reduceat(flat, starts)
     at_peak = flat == np.repeat(confidences, stops - starts)
@@ -163,8 +159,9 @@ def ctc_best_path(probabilities: torch.Tensor | tuple[torch.Tensor, torch.Tensor
     rows = starts // steps
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=sequences))]).astype(np.int64)
     first = rows * steps
+    lowest = best.min(axis=1) if steps else np.zeros(sequences, dtype=np.float32)
     return CtcCharacters(
-        labels.reshape(-1)[starts], starts - first, stops - first, peaks - first, confidences, offsets, best.min(axis=1)
+        labels.reshape(-1)[starts], starts - first, stops - first, peaks - first, confidences, offsets, lowest
     )
 
 
@@ -359,10 +356,7 @@ def _kind_at(values: Sequence[str], confidences: Sequence[float], place: int) ->
 
 
 def _find_likeliest(values: Sequence[str], choices: Mapping[int, Sequence[tuple[str, float]]]) -> list[str]:
-    """Return ``values`` with the most likely combination of ``choices``, (character, score), at the uncertain places.
-
-    A beam search keeps the best ``BEAM_WIDTH`` spellings.
-    """
+    """Return ``values`` with the most likely combination of ``choices``, (character, score), found by a beam search."""
     numbers, letters, shapes = _load_counts()
     spellings: list[tuple[float, list[str]]] = [(0.0, list(values[: min(choices)]))]
     # Sequences that include the last candidate end within the line or at a space after it.

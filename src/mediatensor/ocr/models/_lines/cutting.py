@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -68,10 +69,7 @@ def page_quads(boxes: Mapping[str, npt.NDArray[np.floating]]) -> npt.NDArray[np.
 
 
 def place_boxes(line: FloatArray, boxes: npt.NDArray[np.floating]) -> FloatArray:
-    """Convert boxes (N, 4) inside a line to quads (N, 4, 2) on the page, clipped to [0, 1].
-
-    ``line`` is the quad of the line, and ``boxes`` are in fractions of its width and height.
-    """
+    """Convert boxes (N, 4), in fractions of the quad ``line``, to quads (N, 4, 2) on the page, clipped to [0, 1]."""
     along, down = line[1] - line[0], line[3] - line[0]
     x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
     placed: FloatArray = line[0] + x[..., None] * along + y[..., None] * down
@@ -85,20 +83,14 @@ def scale_to_pixels(quads: FloatArray, shape: tuple[int, int]) -> FloatArray:
 
 
 def line_sizes(quads: npt.NDArray[np.floating]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the widths and the heights of quads (N, 4, 2), each as the mean of two opposite sides.
-
-    The results have the same unit as ``quads``. The first side of a quad must be the top of the line.
-    """
+    """Return the widths and heights (N,) of quads (N, 4, 2) that start with their top, as means of opposite sides."""
     quads = np.asarray(quads, dtype=np.float64)
     sides = np.linalg.norm(np.roll(quads, -1, axis=1) - quads, axis=2)
     return (sides[:, 0] + sides[:, 2]) / 2, (sides[:, 1] + sides[:, 3]) / 2
 
 
 def side_lengths(quads: np.ndarray, page_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the widths and the heights of quads (N, 4, 2) in pixels.
-
-    Only the two sides that meet at the first corner are measured. ``page_shape`` is (height, width) of the page.
-    """
+    """Return the lengths (N,) in pixels of the two sides of quads (N, 4, 2) that meet at the first corner."""
     points = quads * np.array([page_shape[1], page_shape[0]], dtype=np.float64)
     rights, downs = points[:, 1] - points[:, 0], points[:, 3] - points[:, 0]
     return np.hypot(rights[:, 0], rights[:, 1]), np.hypot(downs[:, 0], downs[:, 1])
@@ -165,13 +157,9 @@ def line_cuts(
 ) -> list[Callable[[], LineBatch]]:
     """Divide the lines of a page into batches, and return a function for each batch that crops its lines.
 
-    The functions can be called in any thread. The lines of a batch are padded to the same width.
-
-    Args:
-        page: (3, H, W), uint8 or floats in [0, 1].
-        quads: (N, 4, 2) in pixels. The first corner is the top left of the text.
-        height: The height of the line images in pixels.
-        max_width: The maximum width of the line images in pixels. Wider lines are compressed to it.
+    The functions can be called in any thread. The lines of a batch are padded to the same width. ``page`` is (3, H, W),
+    uint8 or floats in [0, 1]. ``quads`` (N, 4, 2) are in pixels, from the top left of the text. Lines become ``height``
+    pixels high. Lines that would be wider than ``max_width`` are compressed to it.
     """
     cuts = _plan_cuts(page, np.asarray(quads, dtype=np.float64), height, max_width)
     if not cuts:
@@ -191,10 +179,7 @@ def line_cuts(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Lines that are cropped together as a batch.
-
-    They are sampled at ``factor`` times the resolution of the result and then averaged down.
-    """
+    """Lines that are cropped together, at ``factor`` times the resolution of the result, and then averaged down."""
 
     indices: list[int]
     padded: int  # the width after padding
@@ -232,10 +217,7 @@ def network_input(lines: Tensor, mean: Sequence[float], std: Sequence[float], li
 
 
 def page_part(page: Tensor, corners: npt.NDArray[np.floating]) -> tuple[Tensor, npt.NDArray[np.float64]]:
-    """Return the part of the page around ``corners``, with a small margin, and the (x, y) of its top left corner.
-
-    Both ``corners`` and the result are in pixels of the page.
-    """
+    """Return the part of a page around ``corners``, with a margin, and the (x, y) of its top left corner, in pixels."""
     first = np.clip(np.floor(corners.min((0, 1))).astype(int) - 1, 0, [page.shape[2] - 1, page.shape[1] - 1])
     last = np.maximum(np.ceil(corners.max((0, 1))).astype(int) + 2, first + 1)
     return page[:, first[1] : last[1], first[0] : last[0]], first.astype(np.float64)
@@ -288,15 +270,12 @@ def cut_words(
 ) -> list[Tensor | None]:
     """Crop boxes from a page at its original resolution, on its device.
 
-    Args:
-        page: (3, H, W), uint8 or floats in [0, 1].
-        boxes: Upright boxes (N, 4), whose last row and column are included; or quads (N, 4, 2). Both are in fractions
-            of the page's width and height. The first corner of a quad is the top left of the text.
-        beyond: How to fill the part of a quad that is outside the page: ``"zeros"`` with black, as in docTR, or
-            ``"border"`` with the nearest pixel of the page.
+    ``page`` is (3, H, W), uint8 or floats in [0, 1]. Upright boxes are (N, 4), with their last row and column, and
+    quads (N, 4, 2), from the top left of the text; both are in fractions of the page. The part of a quad that is
+    outside the page is filled with black, as in docTR, or, if ``beyond`` is ``"border"``, with the nearest pixel of the
+    page.
 
-    Returns:
-        For each box, a tensor (3, h, w) of the page's dtype, or ``None`` if the box contains no pixels.
+    For each box, the result has a tensor (3, h, w) of the page's dtype, or ``None`` if the box contains no pixels.
     """
     height, width = page.shape[1:]
     if boxes.ndim == 3:
@@ -310,7 +289,6 @@ def cut_words(
 
 
 def _cut_quads(page: Tensor, quads: npt.NDArray[np.floating], beyond: str) -> list[Tensor | None]:
-    """Crop quads (N, 4, 2), in pixels, from a page without changing their size."""
     widths, heights = (sizes.astype(int).tolist() for sizes in line_sizes(quads))
     crops: list[Tensor | None] = [None] * len(quads)
     kept = [index for index in range(len(quads)) if widths[index] >= 1 and heights[index] >= 1]
@@ -405,16 +383,9 @@ def straighten(page: Tensor, plan: Straightening) -> Tensor:
     rows, columns = plan.shape
     height, width = plan.page_shape
     pixels_back = np.diag([width, height, 1.0]) @ plan.back @ np.diag([1 / columns, 1 / rows, 1.0])
-    for vertical, horizontal in _tiles(rows, columns):
-        tile_back = pixels_back @ translation(horizontal.start, vertical.start)
-        _sample_page(upright[:, vertical, horizontal], page, tile_back)
+    for top, left in product(range(0, rows, _TILE), range(0, columns, _TILE)):
+        _sample_page(upright[:, top : top + _TILE, left : left + _TILE], page, pixels_back @ translation(left, top))
     return upright
-
-
-def _tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    for top in range(0, rows, _TILE):
-        for left in range(0, columns, _TILE):
-            yield slice(top, min(top + _TILE, rows)), slice(left, min(left + _TILE, columns))
 
 
 def _sample_page(tile: Tensor, page: Tensor, matrix: Matrix) -> None:

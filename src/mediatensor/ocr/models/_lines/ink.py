@@ -85,18 +85,18 @@ def ink_band(ink: npt.NDArray[np.bool_]) -> tuple[int, int]:
     full = rows > BAND_DENSITY * rows.max(initial=0.0)
     if not full.any():
         return 0, len(ink)
-    runs = runs_of_true(full)
-    far = runs[1:, 0] - runs[:-1, 1] > BAND_GAP * len(ink)
-    starts = runs[np.concatenate([[True], far]), 0]
-    stops = runs[np.concatenate([far, [True]]), 1]
+    starts, stops = runs_of_true(full, BAND_GAP * len(ink)).T
     sums = np.concatenate([[0.0], np.cumsum(rows)])
     fullest = int(np.argmax(sums[stops] - sums[starts]))
     return int(starts[fullest]), int(stops[fullest])
 
 
-def runs_of_true(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return (start, stop) of each run of true values, as an array (N, 2)."""
+def runs_of_true(flags: npt.NDArray[np.bool_], gap: float = 0.0) -> npt.NDArray[np.int64]:
+    """Return (start, stop) of each run of true values, as an array (N, 2). Join runs that are at most ``gap`` apart."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    if gap:
+        is_far = np.diff(edges)[1::2] > gap
+        edges = edges[np.concatenate([[True], np.repeat(is_far, 2), [True]])] if len(edges) else edges
     return edges.reshape(-1, 2)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ...io._elements.elements import Character, UnreadLine, line_confidence
-from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners
+from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
 from .._networks.transfers import download
 from .cutting import (
     cut_lines,
@@ -23,7 +23,7 @@ from .cutting import (
     turn_quads,
 )
 from .ink import ink_of_line, inks_of_lines
-from .reading import LineReading, LineRecognizer, read_lines
+from .reading import LineReading, LineRecognizer, read_turned_lines
 from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibility
 from .words import boxes_between_gaps
 
@@ -102,19 +102,10 @@ def no_words(straight: bool = True) -> ClassWords:
     return ClassWords(np.zeros((0, 4) if straight else (0, 4, 2)), np.zeros(0), [], [])
 
 
-def characters_of(values: str, confidences: Sequence[float], quads: FloatingArray, straight: bool) -> list[Character]:
-    """Create a `Character` for each character in ``values``, with its confidence and position.
-
-    ``quads`` (N, 4, 2) are the positions. If ``straight``, they are replaced with the boxes that enclose them.
-    """
-    if straight:
-        geometries: list[Any] = [((a, b), (c, d)) for a, b, c, d in boxes_around(quads).tolist()]
-    else:
-        geometries = [tuple(tuple(point) for point in quad) for quad in quads.tolist()]
-    return [
-        Character(value, confidence, geometry)
-        for value, confidence, geometry in zip(values, confidences, geometries, strict=True)
-    ]
+def geometries_of(boxes: FloatingArray) -> list[Any]:
+    """Convert boxes to geometries of elements: two corners for a straight box (N, 4), four points for a quad."""
+    corners = boxes if boxes.ndim == 3 else boxes[:, :4].reshape(-1, 2, 2)
+    return [tuple(map(tuple, points)) for points in corners.tolist()]
 
 
 def read_page_words(
@@ -142,10 +133,7 @@ def read_page_words(
 def cut_lines_into_words(
     image: Tensor, quads: npt.NDArray[np.float64], scores: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.floating]]:
-    """Cut boxes of lines into boxes of words at the gaps in their ink, for recognisers that read single words.
-
-    Return the quads of the words, and for each word the score of its line.
-    """
+    """Cut quads of lines at the gaps in their ink. Return the quads of words, and for each the score of its line."""
     height, width = image.shape[1:]
     seen = [
         (batch.indices, batch.widths, inks_of_lines(batch.data))
@@ -174,14 +162,12 @@ def join_sideways_letters(
     one line, once upwards and once downwards. If the better reading has a high confidence, the line replaces the boxes
     of its letters. Return the updated ``quads``, ``scores`` and ``readings``, with the new lines at the end.
     """
-    shape = (page.shape[1], page.shape[2])
-    pixels = scale_to_pixels(quads, shape)
-    stacks = _stacks_of_letters(boxes_around(pixels))
+    stacks = _stacks_of_letters(boxes_around(scale_to_pixels(quads, (page.shape[1], page.shape[2]))))
     if not stacks:
         return quads, scores, readings
     joined = boxes_to_polygons(np.stack([boxes_around(quads[stack].reshape(1, -1, 2))[0] for stack in stacks]))
     turns = np.tile([0, 90, 270], len(stacks))
-    read = read_lines(model, page, scale_to_pixels(turn_quads(np.repeat(joined, 3, axis=0), turns), shape), split_after)
+    read = read_turned_lines(model, page, np.repeat(joined, 3, axis=0), turns, split_after)
     kept, added, more = np.ones(len(quads), dtype=bool), [], []
     for number, stack in enumerate(stacks):
         own: Readings = dict(zip((0, 90, 270), read[3 * number : 3 * number + 3], strict=True))
@@ -265,38 +251,28 @@ def read_page_lines(
     report_scripts: bool = True,
     script_readers: Mapping[str, LineRecognizer] | None = None,
 ) -> ClassWords:
-    """Read the lines of a page and split them into words.
+    """Read the lines of a page (3, H, W), and split them into words.
 
-    Args:
-        model: The recogniser.
-        page: The page, (3, H, W).
-        quads: The lines, (N, 4, 2), relative to the page, with corners clockwise from the top left of the page.
-        scores: The detector's score for each line, (N,).
-        turns: The turn of each line, in degrees.
-        readings: Maps the index of each line that was already read to its reading. These lines are not read again.
-        straight: Whether to return straight boxes that enclose the words, rather than quads.
-        second_chance: Whether to read a line again, upside down, if the first reading has a low confidence.
-        min_confidence: Lines whose expected share of correct words is lower than this are left out of the words, and
-            listed as unread.
-        split_after: Characters that end a word, in addition to spaces.
-        report_scripts: Whether to list a line as unread if the model cannot read its script. Otherwise, it is treated
-            like all other lines.
-        script_readers: Maps names of scripts that ``model`` cannot read to recognisers for lines in these scripts.
+    ``quads`` (N, 4, 2) are the lines, relative to the page, with corners clockwise from the top left of the page.
+    ``scores`` (N,) are the detector's scores, and ``turns`` (N,) the turns in degrees. ``readings`` has the lines that
+    were already read, by index; these are not read again.
+
+    If ``straight``, words have straight boxes instead of quads. If ``second_chance``, lines whose first reading has a
+    low confidence are also read upside down. Lines whose expected share of correct words is below ``min_confidence``
+    are listed as unread. If ``report_scripts``, so are lines in a script that ``model`` cannot read, unless
+    ``script_readers`` has a recogniser for this script. Words end at spaces and after the characters ``split_after``.
     """
-    shape = (page.shape[1], page.shape[2])
     known = dict(readings or {})
     open_lines = [index for index in range(len(quads)) if index not in known]
-    lines = turn_quads(quads, turns)
-    read = read_lines(model, page, scale_to_pixels(lines[open_lines], shape), split_after)
+    read = read_turned_lines(model, page, quads[open_lines], turns[open_lines], split_after)
     known |= zip(open_lines, read, strict=True)
     if second_chance:
         turns = _turn_bad_lines(model, page, quads, turns, known, split_after)
-        lines = turn_quads(quads, turns)
     for script, reader in (script_readers or {}).items():
         own = [index for index, reading in known.items() if reading.script == script]
         if not own:
             continue
-        read = read_lines(reader, page, scale_to_pixels(lines[own], shape), split_after)
+        read = read_turned_lines(reader, page, quads[own], turns[own], split_after)
         for index, reading in zip(own, read, strict=True):
             first = known[index]
             has_letters = any(character.isalpha() and not character.isascii() for character in reading.text)
@@ -310,13 +286,14 @@ def read_page_lines(
         known = {index: replace(reading, script=None) for index, reading in known.items()}
     reasons = [_reason_unread(known[index], min_confidence) for index in range(len(quads))]
     kept = [index for index, reason in enumerate(reasons) if reason in (None, "gaps")]
+    lines = turn_quads(quads, turns)
     words = _words_of(lines, scores, turns, known, kept, straight)
     for index, (line, visible, reason) in enumerate(zip(lines, lines.clip(0, 1), reasons, strict=True)):
         reading = known[index]
         confidence = line_confidence(word.confidence for word in reading.words)
         words.found.append(FoundLine(line, reading.text, confidence, reason))
         if reason is not None:
-            geometry: Any = to_corners(box_around(visible)) if straight else tuple(map(tuple, visible.tolist()))
+            (geometry,) = geometries_of(boxes_around(visible[None]) if straight else visible[None])
             words.unread.append(UnreadLine(geometry, reason, reading.text, reading.share_right, reading.script))
     return words
 
@@ -343,8 +320,8 @@ def _turn_bad_lines(
     # Upright text in an unknown script yields no text, and upside-down text yields other letters.
     weak = [index for index, reading in known.items() if reading.words and reading.confidence < WEAK_READING]
     result = turns.copy()
-    other = scale_to_pixels(turn_quads(quads[weak], turns[weak] + 180), (page.shape[1], page.shape[2]))
-    for index, reading in zip(weak, read_lines(model, page, other, split_after), strict=True):
+    read = read_turned_lines(model, page, quads[weak], turns[weak] + 180, split_after)
+    for index, reading in zip(weak, read, strict=True):
         if legibility(reading) >= max(READS_TURNED, known[index].confidence + MIN_ADVANTAGE):
             known[index] = reading
             result[index] = (result[index] + 180) % 360
@@ -361,14 +338,16 @@ def _words_of(
 ) -> ClassWords:
     found = [(index, word) for index in kept for word in readings[index].words]
     corners = np.array([place_boxes(lines[index], np.array([word.box]))[0] for index, word in found]).reshape(-1, 4, 2)
+    characters: list[Sequence[Character]] = []
+    for index, word in found:
+        quads = place_boxes(lines[index], np.array(word.boxes))
+        places = geometries_of(boxes_around(quads) if straight else quads)
+        characters.append([Character(*one) for one in zip(word.value, word.confidences, places, strict=True)])
     return ClassWords(
         boxes_around(corners) if straight else corners,
         np.array([float(scores[index]) for index, _ in found]),
         [(word.value, word.confidence) for _, word in found],
         [{"value": signed_turn(int(turns[index])), "confidence": None} for index, _ in found],
         np.array([index for index, _ in found], dtype=np.int64),
-        [
-            characters_of(word.value, word.confidences, place_boxes(lines[index], np.array(word.boxes)), straight)
-            for index, word in found
-        ],
+        characters,
     )

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from ....errors import WeightsError
 from .._networks.transfers import download, mark_open_sizes, spread, spreads, uncompiled_module
 from .characters import BLANK, SURE_PROBABILITY, CtcCharacters, correct_spelling, ctc_best_path, replace_zeros
-from .cutting import LineBatch, line_cuts, network_input
+from .cutting import LineBatch, line_cuts, network_input, scale_to_pixels, turn_quads
 from .ink import ink_of_line, inks_of_lines
 from .words import (
     LineCharacters,
@@ -122,10 +122,7 @@ def fingerprint(*parameters: Tensor) -> str:
 
 
 def script_classifier_for(*parameters: Tensor) -> ScriptClassifier | None:
-    """Return the script classifier that was fitted for a recogniser with exactly these parameters.
-
-    Return ``None`` if there is no such classifier, for example because the recogniser was trained further.
-    """
+    """Return the script classifier that was fitted for exactly these parameters, or ``None`` if there is none."""
     if any(parameter.dtype != torch.float32 or parameter.device.type == "meta" for parameter in parameters):
         return None
     arrays = stored_arrays(FILE, FILE_SHA256)
@@ -207,10 +204,10 @@ class LineReading:
 def read_lines(
     model: LineRecognizer, page: Tensor, quads: npt.NDArray[np.floating], split_after: str = ""
 ) -> list[LineReading]:
-    """Read lines of a page, and return one reading for each line.
+    """Read lines of a page (3, H, W), and return one reading for each line.
 
-    ``page`` is (3, H, W), uint8 or floats in [0, 1]. ``quads`` (N, 4, 2) are the corners of the lines in pixels,
-    clockwise from the top left of the text. ``split_after`` are characters that end a word, in addition to spaces.
+    ``quads`` (N, 4, 2) are in pixels, clockwise from the top left of the text. Words end at spaces and after
+    ``split_after``.
     """
     cuts = line_cuts(page, quads, model.cfg["input_shape"][1], MAX_LINE_WIDTH)
 
@@ -222,6 +219,20 @@ def read_lines(
     may_spread = num_workers > 1 and page.device.type == "cpu" and spreads(model)
     seen = list(spread(see, wide_first, num_workers) if may_spread else map(see, cuts))
     return readings_of(model, seen, len(quads), split_after)
+
+
+def read_turned_lines(
+    model: LineRecognizer,
+    page: Tensor,
+    quads: npt.NDArray[np.float64],
+    turns: int | npt.NDArray[np.int64] = 0,
+    split_after: str = "",
+) -> list[LineReading]:
+    """Read lines like `read_lines`; ``quads`` are relative, from the top left of the page, and ``turns`` are in
+    degrees.
+    """
+    corners = turn_quads(quads, np.broadcast_to(turns, (len(quads),)))
+    return read_lines(model, page, scale_to_pixels(corners, (page.shape[1], page.shape[2])), split_after)
 
 
 @dataclass(frozen=True)
@@ -243,10 +254,7 @@ class SeenBatch:
 
 
 def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
-    """Run the network on a batch of lines that are padded to the same width.
-
-    The call returns before the device has computed the result.
-    """
+    """Run the network on a batch of lines. The call returns before the device has computed the result."""
     parameter = model.head.weight
     inputs = network_input(batch.data, model.cfg["mean"], model.cfg["std"], parameter)
     inputs = mark_open_sizes(model, inputs.contiguous(memory_format=torch.channels_last), 0, 3)
@@ -263,10 +271,7 @@ def see_batch(model: LineRecognizer, batch: LineBatch) -> SeenBatch:
 def readings_of(
     model: LineRecognizer, seen: Sequence[SeenBatch], number: int, split_after: str = ""
 ) -> list[LineReading]:
-    """Copy the network outputs of all batches to the host in one transfer, and decode them.
-
-    ``number`` is the number of lines. A line that is in none of the batches gets an empty reading.
-    """
+    """Copy the network outputs to the host in one transfer, and decode them to readings of ``number`` lines."""
     readings: list[LineReading] = [LineReading([], 0.0)] * number
     arrays = iter(download(*(array for batch in seen for array in batch.arrays)))
     classifier = getattr(uncompiled_module(model), "script_classifier", None)
@@ -294,8 +299,7 @@ def _texts_of(
 ) -> list[str]:
     """Return the characters of a line; uncertain characters are corrected to fit the characters next to them.
 
-    ``found`` has the characters of the CTC best path. ``others`` and ``scores`` are the alternative classes at each
-    step, with their scores.
+    ``others`` and ``scores`` are the alternative classes at each step, with their scores.
     """
     values = [model.characters[label - 1] for label in found.labels]
     doubtful = np.flatnonzero(found.confidences < SURE_PROBABILITY) if scores.shape[-1] else ()

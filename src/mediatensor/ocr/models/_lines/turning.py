@@ -24,7 +24,6 @@ from torch import Tensor
 from .._networks.transfers import download, mark_open_sizes
 from .characters import is_east_asian
 from .cutting import (
-    TALL_RATIO,
     WHOLE_CROP,
     cut_lines,
     line_sizes,
@@ -35,7 +34,7 @@ from .cutting import (
     side_lengths,
     turn_quads,
 )
-from .reading import LineReading, LineRecognizer, read_lines
+from .reading import LineReading, LineRecognizer, read_turned_lines
 
 TURNS = (0, 90, 180, 270)
 # A line's shape is evidence for its axis: the odds grow with the squared aspect ratio, and are even for a square.
@@ -153,34 +152,28 @@ def vote_page_turn(evidence: Sequence[LineEvidence]) -> tuple[int, float]:
     return TURNS[best], float(probabilities[best])
 
 
-def decide_line_turns(evidence: Sequence[LineEvidence], page_turn: int) -> list[int]:
-    """Determine the turn of each line, in degrees clockwise, on a page whose turn is known.
+def decide_line_turns(evidence: Sequence[LineEvidence]) -> list[int]:
+    """Determine the turn of each line of an upright page, in degrees clockwise.
 
-    Most lines are parallel to the text of the page. They get the page's turn, unless their evidence clearly indicates
-    that they are upside down. Lines perpendicular to the text, such as margin notes, get their own turn: if there is no
-    evidence, they are assumed to run from the bottom to the top of the upright page.
+    Most lines get the turn 0, unless their evidence clearly indicates that they are upside down. Tall lines, such as
+    margin notes, get 90 or 270: if there is no evidence, they are assumed to run from the bottom to the top.
 
     >>> page, note = LineEvidence(300.0, False, 12.0, 0.9), LineEvidence(200.0, True, 8.0)
-    >>> decide_line_turns([page, note], page_turn=0)
+    >>> decide_line_turns([page, note])
     [0, 270]
     """
     if not evidence:
         return []
-    along = np.array([line.tall == bool(page_turn % 180) for line in evidence])
-    # The rotation of a nearly square crop is arbitrary, so only an elongated line can be across its page.
-    across = ~along & np.array([line.aspect >= TALL_RATIO for line in evidence])
-    if along.any():
-        height = np.median([line.length / line.aspect for line, own in zip(evidence, along, strict=True) if own])
+    across = np.array([line.tall for line in evidence])
+    if not across.all():
+        height = np.median([line.length / line.aspect for line in evidence if not line.tall])
         across &= np.array([line.length >= _MIN_ACROSS_HEIGHTS * height for line in evidence])
-    page, quarter = TURNS.index(page_turn), TURNS.index((page_turn + 270) % 360)
-    odds = np.zeros((len(evidence), len(TURNS)))
-    odds[~across, page], odds[~across, (page + 2) % 4] = 1 - _STRAY_LINE, _STRAY_LINE
-    odds[across, quarter], odds[across, (quarter + 2) % 4] = 0.5, 0.5
-    # argmax returns the first of equal values, so the preferred turn of each line is moved to the first column.
-    preferred = np.where(across, quarter, page)
-    columns = (preferred[:, None] + np.arange(4)) % 4
-    best = np.take_along_axis(odds * _likelihoods(evidence), columns, axis=1).argmax(axis=1)
-    return [TURNS[(start + step) % 4] for start, step in zip(preferred.tolist(), best.tolist(), strict=True)]
+    # argmax returns the first of equal values, so the preferred turn of each line comes first.
+    turns = np.where(across[:, None], (270, 0, 90, 180), TURNS)
+    odds = np.where(across[:, None], (0.5, 0, 0.5, 0), (1 - _STRAY_LINE, 0, _STRAY_LINE, 0))
+    best = (odds * np.take_along_axis(_likelihoods(evidence), turns // 90, axis=1)).argmax(axis=1)
+    decided: list[int] = turns[np.arange(len(turns)), best].tolist()
+    return decided
 
 
 def _likelihoods(evidence: Sequence[LineEvidence]) -> np.ndarray:
@@ -241,10 +234,7 @@ def upside_down_crops(classifier: LineClassifier, crops: Sequence[Tensor], batch
 
 
 def _compute_upside_down(classifier: LineClassifier, lines: Tensor) -> Tensor:
-    """Return the probability (N,) that each line is upside down, float32 on the device of the lines.
-
-    ``lines`` (N, 3, H, W) are padded to the same width.
-    """
+    """Return the probability (N,) that each of the lines (N, 3, H, W) is upside down, float32 on their device."""
     columns = classifier.cfg["input_shape"][2]
     parameter = next(classifier.parameters())
     data = network_input(lines, classifier.cfg["mean"], classifier.cfg["std"], parameter)[..., :columns]
@@ -265,12 +255,11 @@ def read_straight_lines(
     ``quads`` (N, 4, 2) are relative to the page, with corners clockwise from its top left. The result has a dictionary
     for each line, from turns to readings. It has the turn 0 and, for tall boxes, also 90 and 270.
     """
-    shape = (page.shape[1], page.shape[2])
-    is_tall = lines_are_tall(quads, shape)
+    is_tall = lines_are_tall(quads, (page.shape[1], page.shape[2]))
     tall, others = np.flatnonzero(is_tall), np.flatnonzero(~is_tall)
     candidates = np.concatenate([np.repeat(tall, 3), others])
     tried = np.concatenate([np.tile([0, 90, 270], len(tall)), np.zeros(len(others), dtype=np.int64)])
-    read = read_lines(model, page, scale_to_pixels(turn_quads(quads[candidates], tried), shape), split_after)
+    read = read_turned_lines(model, page, quads[candidates], tried, split_after)
     readings: list[Readings] = [{} for _ in range(len(quads))]
     for index, turn, reading in zip(candidates.tolist(), tried.tolist(), read, strict=True):
         readings[index][turn] = reading
@@ -293,10 +282,7 @@ def turns_of_straight_lines(readings: Sequence[Readings]) -> tuple[IntArray, dic
 
 
 def turn_of_sideways_page(model: LineRecognizer, page: Tensor, quads: FloatArray) -> tuple[int, float]:
-    """Return (turn, probability) of a page whose text is mostly in tall boxes, or (0, 0.0) for any other page.
-
-    Only a few lines are read, because reading every tall box at three turns would take long.
-    """
+    """Read a few lines of a page mostly of tall boxes, and return its (turn, probability); (0, 0.0) for other pages."""
     shape = (page.shape[1], page.shape[2])
     lengths = np.maximum(*line_sizes(scale_to_pixels(quads, shape)))
     is_tall = lines_are_tall(quads, shape)
@@ -330,8 +316,7 @@ def turn_of_read_page(
         return 0, 0.0
     if wide and _mean(confidences, weights, wide, 0) < READS_WELL:
         few = sorted(wide, key=lambda index: -weights[index])[:LINES_READ_TWICE]
-        upside_down = turn_quads(quads[few], np.full(len(few), 180))
-        for index, reading in zip(few, read_lines(model, page, scale_to_pixels(upside_down, shape)), strict=True):
+        for index, reading in zip(few, read_turned_lines(model, page, quads[few], 180), strict=True):
             if reading.words:
                 confidences[index][180] = reading.confidence
         # A line read in one direction cannot be compared with lines read in both directions.
@@ -355,10 +340,8 @@ def turn_of_read_page(
 
 
 def legibility(reading: LineReading) -> float:
-    """Return the confidence of a reading, or 0 if it has no words or its script is not readable.
-
-    The confidence of a reading without words is not meaningful: a network can be very sure that a line consists of
-    spaces.
+    """Return the confidence of a reading, or 0 if it has no words (a network can be sure of spaces) or no readable
+    script.
     """
     return reading.confidence if reading.words and reading.script is None else 0.0
 
@@ -366,10 +349,7 @@ def legibility(reading: LineReading) -> float:
 def _mean(
     confidences: Mapping[int, Mapping[int, float]], weights: Mapping[int, float], chosen: Sequence[int], turn: int
 ) -> float:
-    """Return the mean of ``confidences`` at one ``turn`` over the ``chosen`` lines, weighted with ``weights``.
-
-    ``confidences[line][turn]`` and ``weights[line]`` belong to the line with index ``line``.
-    """
+    """Return the mean of ``confidences[line][turn]`` over the ``chosen`` lines, weighted with ``weights[line]``."""
     total = sum(weights[index] for index in chosen)
     return sum(weights[index] * confidences[index][turn] for index in chosen) / max(total, 1e-9)
 
@@ -390,24 +370,17 @@ def page_turn(
         return turn, confidence
     few = sample[:LINES_READ_TWICE]
     ways = (90, 270) if lines_are_tall(few, shape).mean() > 0.5 else (0, 180)
-    both = np.concatenate([turn_quads(few, np.full(len(few), way)) for way in ways])
-    readings = read_lines(model, page, scale_to_pixels(both, shape))
-    confidences = [
-        {way: readings[index + place * len(few)].confidence for place, way in enumerate(ways)}
-        for index in range(len(few))
-    ]
+    readings = read_turned_lines(model, page, np.tile(few, (2, 1, 1)), np.repeat(ways, len(few)))
+    both = zip(readings[: len(few)], readings[len(few) :], strict=True)
+    confidences = [{way: own.confidence for way, own in zip(ways, pair, strict=True)} for pair in both]
     return vote_page_turn(line_evidence(few, shape, flipped[: len(few)], confidences))
 
 
-def turns_on_turned_page(classifier: LineClassifier, page: Tensor, quads: FloatArray, turn: int) -> IntArray:
-    """Return the turn (N,) of each line of a page whose own turn is known.
-
-    Only lines perpendicular to the text of the page are classified.
-    """
+def turns_on_upright_page(classifier: LineClassifier, page: Tensor, quads: FloatArray) -> IntArray:
+    """Return the turn (N,) of each line of an upright page. Only tall lines are classified."""
     shape = (page.shape[1], page.shape[2])
-    across = np.flatnonzero(lines_are_tall(quads, shape) != bool(turn % 180))
+    tall = np.flatnonzero(lines_are_tall(quads, shape)).tolist()
     known: list[float | None] = [None] * len(quads)
-    probabilities = upside_down_probabilities(classifier, page, quads[across]).tolist()
-    for index, probability in zip(across.tolist(), probabilities, strict=True):
+    for index, probability in zip(tall, upside_down_probabilities(classifier, page, quads[tall]).tolist(), strict=True):
         known[index] = probability
-    return np.array(decide_line_turns(line_evidence(quads, shape, known), turn), dtype=np.int64).reshape(-1)
+    return np.array(decide_line_turns(line_evidence(quads, shape, known)), dtype=np.int64)

@@ -193,18 +193,16 @@ def boxes_between_gaps(ink: npt.NDArray[np.bool_]) -> list[Box]:
     ink = remove_rules(ink)
     height, width = ink.shape
     top, bottom = ink_band(ink)
-    runs = runs_of_true(np.asarray(ink[top:bottom].any(axis=0)))
+    band_height = bottom - top
+    runs = runs_of_true(np.asarray(ink[top:bottom].any(axis=0)), WORD_GAP * band_height)
     if not len(runs):
         return [(0.0, 0.0, 1.0, 1.0)]
-    far = runs[1:, 0] - runs[:-1, 1] > WORD_GAP * (bottom - top)
-    lefts = runs[np.concatenate([[True], far]), 0] - MARGIN_LEFT_RIGHT * height
-    rights = runs[np.concatenate([far, [True]]), 1] + MARGIN_LEFT_RIGHT * height
-    band_height = bottom - top
+    margin = MARGIN_LEFT_RIGHT * height
     upper = max(0.0, top - MARGIN_TOP * band_height) / height
     lower = min(float(height), bottom + MARGIN_BOTTOM * band_height) / height
     return [
-        (max(0.0, float(left)) / width, upper, min(float(width), float(right)) / width, lower)
-        for left, right in zip(lefts, rights, strict=True)
+        (max(0.0, left - margin) / width, upper, min(float(width), right + margin) / width, lower)
+        for left, right in runs.tolist()
     ]
 
 
@@ -338,7 +336,7 @@ def _make_word(
     if len(runs):
         left, right = float(runs[0, 0]), float(runs[-1, 1])
     else:
-        left, right = middles[group[0]] - pitch / 2, middles[group[-1]] + pitch / 2
+        left, right = first - pitch / 2, last + pitch / 2
     margin = MARGIN_LEFT_RIGHT * height
     left, right = max(0.0, left - margin), min(float(width), right + margin)
     own = ink_band(ink[:, int(left) : int(right) + 1])

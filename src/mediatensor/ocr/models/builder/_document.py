@@ -18,7 +18,7 @@ from ...io.elements import Document, KIEDocument, KIEPage, Page
 from ...structure import PageStructure
 from ...utils.geometry import box_around, boxes_around, to_corners
 from .._lines.cutting import Straightening
-from .._lines.page_lines import ClassWords
+from .._lines.page_lines import ClassWords, geometries_of
 from ._parts import (
     block_numbers,
     fields_of,
@@ -314,7 +314,7 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
     is_rotated = given.boxes.ndim == 3 and not settings.export_as_straight_boxes
     quads = _skewed_quads(settings, read, given)
     if quads is not None:
-        for word, quad in zip(words, _geometries(quads), strict=True):
+        for word, quad in zip(words, geometries_of(quads), strict=True):
             word.geometry = quad
     boxes = given.boxes if quads is None else quads
     tables, is_used = tables_of_grids(read.structure.grids, given.boxes, words, read.shape, is_rotated)
@@ -342,7 +342,7 @@ def _build_text_page(settings: BuilderSettings, number: int, read: PageWords) ->
     if settings.keep_reading_order:
         _arrange(settings, page)
     if quads is not None:
-        for word, box in zip(words, _geometries(given.boxes), strict=True):
+        for word, box in zip(words, geometries_of(given.boxes), strict=True):
             word.geometry = box
         for block in page.blocks:
             for line in block.lines:
@@ -442,14 +442,8 @@ def _layout_elements(regions: Mapping[str, Any] | None) -> list[LayoutElement]:
     _check_boxes(boxes, "the layout", class_names=names, scores=scores)
     return [
         LayoutElement(str(name), float(score), geometry)
-        for name, score, geometry in zip(names, scores, _geometries(boxes), strict=True)
+        for name, score, geometry in zip(names, scores, geometries_of(boxes), strict=True)
     ]
-
-
-def _geometries(boxes: np.ndarray) -> list[tuple[tuple[float, float], ...]]:
-    """Convert boxes to geometries of document elements: two corners for a straight box, four points for a quad."""
-    corners = boxes if boxes.ndim == 3 else boxes[:, :4].reshape(-1, 2, 2)
-    return [tuple((x, y) for x, y in points) for points in corners.tolist()]
 
 
 _READING_DIRECTIONS: dict[Any, tuple[int, int]] = {90: (0, 1), 180: (-1, 0), -90: (0, -1), 270: (0, -1)}
@@ -466,7 +460,7 @@ def _make_elements(kind: type[_WordType], words: ClassWords, straight_boxes: boo
     return [
         kind(value, confidence, geometry, float(score), orientation, characters=part)
         for (value, confidence), geometry, score, orientation, part in zip(
-            words.texts, _geometries(boxes), words.scores, words.orientations, parts, strict=True
+            words.texts, geometries_of(boxes), words.scores, words.orientations, parts, strict=True
         )
     ]
 
@@ -474,7 +468,7 @@ def _make_elements(kind: type[_WordType], words: ClassWords, straight_boxes: boo
 def _straighten_characters(characters: Sequence[Character]) -> Sequence[Character]:
     if not characters or len(characters[0].geometry) == 2:
         return characters
-    boxes = _geometries(boxes_around(np.asarray([one.geometry for one in characters])))
+    boxes = geometries_of(boxes_around(np.asarray([one.geometry for one in characters])))
     return [Character(one.value, one.confidence, box) for one, box in zip(characters, boxes, strict=True)]
 
 
@@ -499,10 +493,7 @@ def _build_blocks(
 def _build_lines(
     settings: BuilderSettings, words: list[Word], upright: np.ndarray, aspect: float, line_ids: np.ndarray | None = None
 ) -> tuple[list[Line], np.ndarray]:
-    """Group the words of a page or region into lines; return the lines and their boxes ``(L, 4)`` on the upright page.
-
-    `upright_boxes` returns ``upright`` and ``aspect`` for these words.
-    """
+    """Group words into lines, and return these with their boxes ``(L, 4)``; see `upright_boxes` for the arguments."""
     order, numbers = line_numbers(upright, aspect, settings.paragraph_break, line_ids)
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     lines = [
@@ -536,10 +527,7 @@ def _arrange(settings: BuilderSettings, page: Page) -> None:
 
 
 def _words_by_region(structure: PageStructure, is_used: np.ndarray) -> list[np.ndarray]:
-    """Return the indices of the words in each region, and then of the words outside all regions.
-
-    Words of tables, for which ``is_used`` is true, are left out. Empty groups are left out too.
-    """
+    """Return the indices of the words in each region, then of other words, without used words and empty groups."""
     is_free, groups = ~is_used, []
     for region in structure.regions:
         region_words = np.array(region.words, dtype=np.int64)

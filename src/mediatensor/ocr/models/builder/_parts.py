@@ -15,7 +15,8 @@ from ..._reading_order.boxes import reading_angle, rotation_matrix
 from ...io._elements.elements import Word
 from ...io._elements.pages import Field, LayoutElement, Table, TableCell
 from ...structure import PageStructure
-from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_corners, to_quad
+from ...utils.geometry import box_around, boxes_around, boxes_to_polygons, to_quad
+from .._lines.page_lines import geometries_of
 
 # A word inside a table but outside all its cells belongs to the nearest cell, if the distance is within this share
 # of the usual cell diagonal; as in docTR.
@@ -194,10 +195,7 @@ def _median_height(boxes: np.ndarray) -> float:
 
 
 def _units(number: int, line_ids: np.ndarray | None) -> np.ndarray:
-    """Return a unit number for each of ``number`` words, int64 ``(N,)``. Words of one unit are put into the same row.
-
-    All words of one detected line form a unit. Every other word is its own unit.
-    """
+    """Return for each word the number of its unit, int64 ``(N,)``: its detected line, or the word itself."""
     if line_ids is None:
         return np.arange(number)
     ids = line_ids.astype(np.int64)
@@ -276,10 +274,7 @@ def _stacked_pairs(boxes: np.ndarray, line_break: float) -> tuple[np.ndarray, np
 
 
 def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]:
-    """Convert the regions of a page to layout elements, in reading order.
-
-    If ``is_rotated``, the geometry of an element has four points, otherwise two corners.
-    """
+    """Convert the regions of a page to layout elements, in reading order."""
     place = _relative_geometry(structure, is_rotated)
     return [
         LayoutElement(region.kind, region.confidence, place(region.box), level=region.level)
@@ -288,10 +283,7 @@ def layout_of(structure: PageStructure, is_rotated: bool) -> list[LayoutElement]
 
 
 def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Table]:
-    """Convert the tables of a page to table elements.
-
-    ``structure`` refers to the words of cells by their index in ``words``.
-    """
+    """Convert the tables of a page, whose cells refer to ``words`` by index, to table elements."""
     place = _relative_geometry(structure, is_rotated)
     tables = []
     for table in structure.tables:
@@ -310,10 +302,7 @@ def found_tables(structure: PageStructure, words: Sequence[Word], is_rotated: bo
 
 
 def fields_of(structure: PageStructure, words: Sequence[Word], is_rotated: bool) -> list[Field]:
-    """Convert the fields of a page to field elements.
-
-    ``structure`` refers to the words of fields by their index in ``words``.
-    """
+    """Convert the fields of a page, which refer to ``words`` by index, to field elements."""
 
     def around(indices: Sequence[int]) -> Any:
         points = np.concatenate([np.asarray(words[index].geometry).reshape(-1, 2) for index in indices])
@@ -340,18 +329,13 @@ def _relative_geometry(structure: PageStructure, is_rotated: bool) -> Callable[[
 
 
 def _geometry(box: np.ndarray, is_rotated: bool) -> Any:
-    if is_rotated:
-        return tuple((x, y) for x, y in boxes_to_polygons(box[None])[0].tolist())
-    return to_corners(box)
+    return geometries_of(boxes_to_polygons(box[None]) if is_rotated else box[None])[0]
 
 
 def _cell(
     words: Sequence[Word], score: float, geometry: Any, spans: tuple[int, int, int, int], *, is_header: bool = False
 ) -> TableCell:
-    """Return the element for a table cell.
-
-    Its confidence is the mean confidence of its words, or ``score`` if the cell is empty.
-    """
+    """Return a table cell. Its confidence is the mean confidence of its words, or ``score`` if it is empty."""
     confidence = float(np.mean([word.confidence for word in words])) if words else score
     text = " ".join(word.value for word in words)
     return TableCell(text, confidence, geometry, *spans, is_header=is_header, words=words)
@@ -398,14 +382,15 @@ def tables_of_grids(
         members = _words_in_cells(quads, boxes, ~is_used, shape)
         is_used[[word for cell_words in members for word in cell_words]] = True
         spans -= spans.min(axis=0)[[0, 0, 2, 2]]
+        geometries = geometries_of(quads if is_rotated else boxes_around(quads))
         elements = [
             _cell(
                 [words[index] for index in cell_words],
                 score,
-                tuple((x, y) for x, y in quad.tolist()) if is_rotated else to_corners(box_around(quad)),
+                geometry,
                 (rows[0], rows[1], rows[2], rows[3]),
             )
-            for cell_words, score, quad, rows in zip(members, scores, quads, spans.tolist(), strict=True)
+            for cell_words, score, geometry, rows in zip(members, scores, geometries, spans.tolist(), strict=True)
         ]
         num_rows, num_columns = int(spans[:, 1].max()) + 1, int(spans[:, 3].max()) + 1
         around = _geometry(box_around(quads), is_rotated)

@@ -44,7 +44,7 @@ from .._lines.cutting import (
     straighten,
     turn_quads,
 )
-from .._lines.page_lines import ClassWords
+from .._lines.page_lines import ClassWords, geometries_of
 from .._networks.preprocessing import as_tensor
 from ..builder._document import PageWords, Structured
 from ..detection.predictor import Located
@@ -103,7 +103,7 @@ def _elements(parent: Any) -> Iterator[Any]:
 def _map_geometry(geometry: Any, matrix: npt.NDArray[np.float64]) -> Any:
     corners = np.array(geometry, dtype=np.float64)
     mapped = map_boxes(corners.reshape(1, 4) if len(corners) == 2 else corners[None], matrix)
-    return tuple(map(tuple, mapped.reshape(-1, 2).tolist()))
+    return geometries_of(mapped)[0]
 
 
 def apply_hooks(hooks: Sequence[Hook], pages: Sequence[Located], *, by_class: bool, straight: bool) -> list[Located]:
@@ -112,13 +112,23 @@ def apply_hooks(hooks: Sequence[Hook], pages: Sequence[Located], *, by_class: bo
     As in docTR, hooks get a list with the boxes of each page, without scores. If ``by_class``, they get a dictionary of
     such lists by class; otherwise there is only one class. If ``straight``, they get upright boxes instead of quads.
     """
-    places = [{name: _boxes_for_hooks(boxes, straight) for name, boxes in page.boxes.items()} for page in pages]
+    places = [{name: boxes[:, :4] for name, boxes in page.boxes.items()} for page in pages]
+    if straight:
+        places = [
+            {name: boxes_around(quads).clip(0, 1) if quads.ndim == 3 else quads for name, quads in page.items()}
+            for page in places
+        ]
     names = list(places[0]) if places else []
     # Hooks may change boxes in place, so they get copies.
     by_name: Any = {name: [page[name].copy() for page in places] for name in names}
     changed = by_name if by_class else next(iter(by_name.values()), [])
     for hook in hooks:
-        changed = _check_boxes(hook(changed), changed)
+        offered, changed = changed, hook(changed)
+        if not _has_form_of(changed, offered):
+            raise InvalidArgumentError(
+                f"a hook returned {_describe(changed)}: it must return the boxes of all pages in the form in which it "
+                f"got them, {_describe(offered)}, as finite arrays of shape (N, 4) or (N, 4, 2)."
+            )
     by_name = changed if by_class else dict.fromkeys(names, changed)
     return [
         Located(
@@ -130,24 +140,6 @@ def apply_hooks(hooks: Sequence[Hook], pages: Sequence[Located], *, by_class: bo
         )
         for index, page in enumerate(pages)
     ]
-
-
-def _boxes_for_hooks(boxes: npt.NDArray[np.floating], straight: bool) -> npt.NDArray[np.floating]:
-    places = boxes[:, :4]
-    return boxes_around(places).clip(0, 1) if places.ndim == 3 and straight else places
-
-
-def _check_boxes(changed: Any, offered: Any) -> Any:
-    """Return the boxes ``changed`` by a hook, or raise an error if their structure differs from ``offered``.
-
-    ``offered`` are the boxes that were passed to the hook.
-    """
-    if _has_form_of(changed, offered):
-        return changed
-    raise InvalidArgumentError(
-        f"a hook returned {_describe(changed)}: it must return the boxes of all pages in the form in which it got "
-        f"them, {_describe(offered)}, as finite arrays of shape (N, 4) or (N, 4, 2)."
-    )
 
 
 def _has_form_of(changed: Any, offered: Any) -> bool:
@@ -199,8 +191,20 @@ def _add_scores(
     return scored
 
 
-def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.float64]:
-    """Convert ignored regions to an array (N, 4). Raise unless they are boxes (xmin, ymin, xmax, ymax) in [0, 1]."""
+def check_ignored(regions: Any) -> tuple[frozenset[str], npt.NDArray[np.float64]]:
+    """Split the argument ``ignore_regions`` into normalised kinds, such as "page_footer", and boxes (N, 4)."""
+    listed = [regions] if isinstance(regions, str) else regions
+    kinds = []
+    if isinstance(listed, list | tuple | set | frozenset):
+        kinds = [one for one in listed if isinstance(one, str)]
+        regions = [one for one in listed if not isinstance(one, str)]
+    known = set(map(normalize_layout_label, REGION_KINDS))
+    for kind in kinds:
+        if normalize_layout_label(kind) not in known:
+            raise InvalidArgumentError(
+                f"ignore_regions has {kind!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page, or kinds of "
+                f"regions, of {', '.join(REGION_KINDS)}."
+            )
     try:
         boxes = np.array([] if regions is None else list(regions), dtype=np.float64).reshape(-1, 4)
     except (TypeError, ValueError):
@@ -215,7 +219,7 @@ def check_regions(regions: Sequence[IgnoredRegion] | None) -> npt.NDArray[np.flo
         raise InvalidArgumentError(
             f"ignore_regions={regions!r}: boxes are (xmin, ymin, xmax, ymax), xmin <= xmax, ymin <= ymax."
         )
-    return boxes
+    return frozenset(map(normalize_layout_label, kinds)), boxes
 
 
 def whiten_regions(image: Tensor, regions: npt.NDArray[np.float64]) -> Tensor:
@@ -273,15 +277,14 @@ def cut_found_lines(page: PageWords, regions: npt.NDArray[np.float64], straight:
         boxes = places if places.ndim == 2 else boxes_around(places)
         order = sort_reading_order(boxes.clip(0, 1), page_shape=page.shape)
         shown = boxes if straight else places
-        shown = shown.clip(0, 1) if plan is None else map_boxes(shown, plan.back)
+        geometries = geometries_of(shown.clip(0, 1) if plan is None else map_boxes(shown, plan.back))
         for index in order:
             line, crop = words.found[index], crops[index]
             if crop is None:
                 continue
             pixels = crop if crop.dtype == torch.uint8 else (crop.float() * 255).round().clamp(0, 255).to(torch.uint8)
             array = np.ascontiguousarray(pixels.permute(1, 2, 0).cpu().numpy())
-            points = shown[index].reshape(-1, 2).tolist()
-            lines.append(CutLine(array, line.value, line.confidence, tuple(map(tuple, points)), line.unread))
+            lines.append(CutLine(array, line.value, line.confidence, geometries[index], line.unread))
     return lines
 
 
@@ -370,10 +373,7 @@ def boxes_outside_pictures(content: PageContent) -> npt.NDArray[np.float64] | No
 
 
 def join_words(words: ClassWords, more: ClassWords) -> ClassWords:
-    """Join the words of a text layer with ``more`` words, which were read in pictures.
-
-    Lines are renumbered so that no line contains words from both sources.
-    """
+    """Join the words of a text layer with ``more`` words from pictures, which get other line numbers."""
     if not more.texts:
         return replace(words, unread=more.unread, found=more.found)
     known = np.zeros(0, np.int64) if words.line_ids is None else words.line_ids
@@ -521,18 +521,6 @@ def content_of_words(image: npt.NDArray[np.uint8], words: Mapping[str, ClassWord
         [confidence for own in found for _, confidence in own.texts],
         turns=[90 * round(turn["value"] / 90) % 360 for own in found for turn in own.orientations],
     )
-
-
-def check_kinds(names: Sequence[str]) -> frozenset[str]:
-    """Normalise region kinds with `normalize_layout_label`. Raise an error if a kind is unknown."""
-    known = {normalize_layout_label(kind) for kind in REGION_KINDS}
-    for given in names:
-        if normalize_layout_label(given) not in known:
-            raise InvalidArgumentError(
-                f"ignore_regions has {given!r}: give boxes (xmin, ymin, xmax, ymax) relative to the page, or kinds of "
-                f"regions, of {', '.join(REGION_KINDS)}."
-            )
-    return frozenset(normalize_layout_label(name) for name in names)
 
 
 def remove_kinds(page: Page | KIEPage, kinds: frozenset[str]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ from .._lines.turning import (
     turn_of_read_page,
     turn_of_sideways_page,
     turns_of_straight_lines,
-    turns_on_turned_page,
+    turns_on_upright_page,
 )
 from .._networks.preprocessing import (
     FlexiblePreProcessor,
@@ -74,8 +75,7 @@ from ._steps import (
     StructureFinder,
     apply_hooks,
     boxes_outside_pictures,
-    check_kinds,
-    check_regions,
+    check_ignored,
     cut_found_lines,
     join_words,
     remove_kinds,
@@ -91,6 +91,7 @@ __all__ = ["TextPredictor"]
 
 logger = logging.getLogger(__name__)
 
+_Loaded: TypeAlias = tuple[Image, Tensor] | PageWords
 PAGES_AT_ONCE = 4
 """Limit on pages read in parallel on a CPU, because each page needs hundreds of megabytes. Further threads share the
 lines of a page.
@@ -169,9 +170,7 @@ class TextPredictor(nn.Module):
         self.preserve_original_coords = preserve_original_coords
         self.disable_page_orientation = disable_page_orientation
         self.disable_crop_orientation = disable_crop_orientation
-        kinds, boxes = _kinds_and_boxes(ignore_regions)
-        self.ignore_regions = check_regions(boxes)
-        self.ignored_kinds = check_kinds(kinds)
+        self.ignored_kinds, self.ignore_regions = check_ignored(ignore_regions)
         self.detect_layout = detect_layout
         self.detect_tables = detect_tables
         if text_layer and len(self._class_names) > 1:
@@ -277,25 +276,17 @@ class TextPredictor(nn.Module):
         if self.hooks:
             yield from self._read_with_hooks(sources)
             return
-        if (num_workers := self._num_workers(len(sources))) > 1:
-            yield from spread(self._read_alone, self._load_pages(sources), num_workers)
-            return
-        at_once = self.det_predictor.pre_processor.batch_size
-        for start in range(0, len(sources), at_once):
-            chosen = range(start, min(start + at_once, len(sources)))
-            loaded = self._move_to_device([self._load(sources, index) for index in chosen])
-            images = [image for image in loaded if not isinstance(image, PageWords)]
-            located = self._locate(images)
-            for index, image in enumerate(loaded, start):
-                if isinstance(image, PageWords):
-                    yield image
-                else:
-                    yield self._read_page(_result_image(sources, index), image, next(located))
+        num_workers = self._num_workers(len(sources))
+        at_once = 1 if num_workers > 1 else self.det_predictor.pre_processor.batch_size
+        numbers = range(len(sources))
+        # Pages are loaded in the caller's thread.
+        loaded = (self._load(sources, numbers[start : start + at_once]) for start in numbers[::at_once])
+        read = spread(self._read_pages, loaded, num_workers) if num_workers > 1 else map(self._read_pages, loaded)
+        yield from itertools.chain.from_iterable(read)
 
     def _num_workers(self, num_pages: int) -> int:
-        """Return how many pages are read at the same time, each in its own thread.
-
-        The result is 1 if the detector processes pages in batches, or if the networks cannot run in threads.
+        """Return how many pages are read in threads; 1 if the detector takes batches, or networks cannot run in
+        threads.
         """
         predictors = (self.line_classifier, self.page_orientation_predictor, self.crop_orientation_predictor)
         models = [self.det_predictor.model, self.reco_predictor.model, *self.script_readers.values()]
@@ -303,48 +294,42 @@ class TextPredictor(nn.Module):
         is_alone = isinstance(self.det_predictor.pre_processor, FlexiblePreProcessor)
         return min(torch.get_num_threads(), num_pages, PAGES_AT_ONCE) if is_alone and spreads(*models) else 1
 
-    def _load_pages(self, sources: Any) -> Iterator[tuple[Image, Tensor] | PageWords]:
-        """Load the pages one by one in the caller's thread.
-
-        For each page that needs recognition, yield a pair: the image for the result and the tensor for the networks.
-        For all other pages, yield their words.
-        """
-        for index in range(len(sources)):
-            (image,) = self._move_to_device([self._load(sources, index)])
-            yield image if isinstance(image, PageWords) else (_result_image(sources, index), image)
-
-    def _read_alone(self, page: tuple[Image, Tensor] | PageWords) -> PageWords:
-        if isinstance(page, PageWords):
-            return page
-        original, image = page
-        return self._read_page(original, image, next(self._locate([image])))
+    def _read_pages(self, pages: Sequence[_Loaded]) -> list[PageWords]:
+        located = self._locate([page[1] for page in pages if not isinstance(page, PageWords)])
+        return [page if isinstance(page, PageWords) else self._read_page(*page, next(located)) for page in pages]
 
     def _read_with_hooks(self, sources: Any) -> Iterator[PageWords]:
         """Detect the text on all pages first, pass the boxes to the hooks, and then read the pages."""
         found: list[Located | PageWords] = []
         for index in range(len(sources)):
-            (image,) = self._move_to_device([self._load(sources, index)])
-            found.append(image if isinstance(image, PageWords) else next(self._locate([image])))
+            (page,) = self._load(sources, [index])
+            found.append(page if isinstance(page, PageWords) else next(self._locate([page[1]])))
         located = [page for page in found if not isinstance(page, PageWords)]
         revised = iter(
             apply_hooks(self.hooks, located, by_class=self._keeps_classes_apart, straight=self.assume_straight_pages)
         )
-        for index, page in enumerate(found):
-            if isinstance(page, PageWords):
-                yield page
+        for index, known in enumerate(found):
+            if isinstance(known, PageWords):
+                yield known
                 continue
             boxes = next(revised)  # also of a page that cannot be loaded again
-            (image,) = self._move_to_device([self._load(sources, index)])
-            if isinstance(image, PageWords):
-                yield image
-            else:
-                yield self._read_page(_result_image(sources, index), image, boxes)
+            (page,) = self._load(sources, [index])
+            yield page if isinstance(page, PageWords) else self._read_page(*page, boxes)
 
-    def _load(self, sources: Any, index: int) -> Tensor | PageWords:
-        """Load a page. If it needs recognition, return its tensor.
+    def _load(self, sources: Any, indices: Sequence[int]) -> list[_Loaded]:
+        """Load pages. For each page that needs recognition, return the image for the result, and the page's tensor.
 
-        Otherwise, return the words of its text layer, or an empty page whose ``error`` says why it cannot be loaded.
+        For all other pages, return the words of their text layer, or an empty page whose ``error`` says why it cannot
+        be loaded.
         """
+        loaded = [self._load_page(sources, index) for index in indices]
+        placed = iter(self._move_to_device([page for page in loaded if isinstance(page, Tensor)]))
+        return [
+            (_result_image(sources, index), next(placed)) if isinstance(page, Tensor) else page
+            for index, page in zip(indices, loaded, strict=True)
+        ]
+
+    def _load_page(self, sources: Any, index: int) -> Tensor | PageWords:
         try:
             document, number = _document_of(sources, index)
             if self.text_layer and isinstance(document, Pages):
@@ -358,24 +343,14 @@ class TextPredictor(nn.Module):
             warn_user(f"page {index} is left empty: {error}")
             return self._unreadable(sources, index, str(error))
 
-    def _move_to_device(self, loaded: Sequence[Tensor | PageWords]) -> list[Tensor | PageWords]:
-        """Copy pages to the detector's device in one transfer, and make ignored regions white.
-
-        `PageWords`, which belong to pages that need no recognition, are returned unchanged.
-        """
-        images = [image for image in loaded if isinstance(image, Tensor)]
+    def _move_to_device(self, images: Sequence[Tensor]) -> list[Tensor]:
+        """Copy pages to the detector's device in one transfer, and make ignored regions white."""
         check_values(images)
-        placed = iter(upload_images(images, next(self.det_predictor.parameters()).device))
-        return [
-            whiten_regions(next(placed), self.ignore_regions) if isinstance(image, Tensor) else image
-            for image in loaded
-        ]
+        placed = upload_images(images, next(self.det_predictor.parameters()).device)
+        return [whiten_regions(image, self.ignore_regions) for image in placed]
 
     def _text_layer_words(self, sources: Pages, index: int) -> PageWords | None:
-        """Return the words in the text layer of a PDF page, and the words read in its pictures.
-
-        Return ``None`` if the page has no text layer.
-        """
+        """Return the words of a PDF page's text layer and of its pictures, or ``None`` without a text layer."""
         stored = sources.text_layer(index)
         if not stored:
             return None
@@ -394,7 +369,6 @@ class TextPredictor(nn.Module):
         image, outside = None, boxes_outside_pictures(content)
         if outside is not None or (plan is not None and self.straighten_pages):
             (loaded,) = self._move_to_device([as_tensor(sources[index])])
-            assert isinstance(loaded, Tensor)
             image = loaded if plan is None else straighten(loaded, plan)
         if image is not None and outside is not None:
             in_pictures = whiten_regions(image, outside)
@@ -580,7 +554,7 @@ class TextPredictor(nn.Module):
             return np.array(self.crop_orientation_predictor(crops)[1], dtype=np.int64) % 360
         if self.disable_crop_orientation or self.line_classifier is None:
             return np.zeros(len(quads), dtype=np.int64)
-        return turns_on_turned_page(self.line_classifier, image, quads, 0)
+        return turns_on_upright_page(self.line_classifier, image, quads)
 
     def _language(self, words: dict[str, ClassWords]) -> dict[str, Any] | None:
         if not self.detect_language:
@@ -602,14 +576,6 @@ class TextPredictor(nn.Module):
                     logger.info("page %d is turned by %d degrees, and is read upright", number, turn)
                 restore_original(page, words.straightened)
         return document
-
-
-def _kinds_and_boxes(regions: Any) -> tuple[list[str], Any]:
-    """Split the argument ``ignore_regions`` into names, such as ``"Page-footer"``, and boxes."""
-    listed = [regions] if isinstance(regions, str) else regions
-    if not isinstance(listed, list | tuple | set | frozenset):
-        return [], regions
-    return [one for one in listed if isinstance(one, str)], [one for one in listed if not isinstance(one, str)]
 
 
 def _document_of(sources: Any, index: int) -> tuple[Any, int]:
