@@ -74,7 +74,9 @@ def estimate_orientation(
     # Lines are vertical on a page turned by 90 degrees. A page turned by 180 degrees has horizontal lines.
     inked = np.rot90(inked) if known and turn % 180 else inked
     if not known:
-        inked = _words_merged(inked)
+        # Enlarge the words so that the words of a line touch and become one shape.
+        size = tuple(max(1, side // 100) for side in inked.shape)
+        inked = image_tools().maximum_filter(np.ascontiguousarray(inked, dtype=np.uint8), size=size) > 0
     angles, lengths, breadths = _elongated_shapes(inked, n_ct, lower_area)
     lines = angles[lengths > ratio_threshold_for_lines * breadths]
     skew = round(median_low(lines.tolist())) if len(lines) else 0
@@ -97,17 +99,6 @@ def _binarised(img: np.ndarray) -> np.ndarray:
     means = sums / below.clip(1) - (sums[-1] - sums) / above.clip(1)
     dark: np.ndarray = gray <= int(np.argmax(below * above * means**2))
     return dark
-
-
-def _words_merged(inked: np.ndarray) -> np.ndarray:
-    """Enlarge the words in a map ``(H, W)`` so that the words of a line touch and become one shape.
-
-    Each pixel becomes the maximum in a rectangle around it, whose sides are a hundredth of the sides of the map.
-    """
-    height, width = inked.shape
-    size = (max(1, height // 100), max(1, width // 100))
-    grown: np.ndarray = image_tools().maximum_filter(np.ascontiguousarray(inked, dtype=np.uint8), size=size) > 0
-    return grown
 
 
 def _elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -142,10 +133,7 @@ def _elongated_shapes(inked: np.ndarray, number: int, lower_area: float) -> tupl
 
 
 def _elongations(points: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Estimate the elongation of each shape from the second moments of its rim.
-
-    ``points`` are the rim pixels of all shapes. ``own`` has the number of the shape to which each pixel belongs.
-    """
+    """Estimate the elongation of each shape from the second moments of its rim. ``own`` has the shape of each point."""
     _, index, sizes = np.unique(own, return_inverse=True, return_counts=True)
     x, y = (points[:, axis].astype(np.float64) for axis in (0, 1))
     x, y = (values - (np.bincount(index, values) / sizes)[index] for values in (x, y))

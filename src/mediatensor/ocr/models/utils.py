@@ -229,10 +229,7 @@ def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]
 
 
 def _find_closest_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
-    """Map each character of ``vocab`` that is not allowed to the allowed character with the most similar weights.
-
-    ``rows`` has the weights of each character in the last layer, which are compared by cosine similarity.
-    """
+    """Map each character that is not allowed to the allowed one with the most similar ``rows`` of weights (cosine)."""
     kept = [index for index, char in enumerate(vocab) if char in allowed]
     dropped = [index for index, char in enumerate(vocab) if char not in allowed]
     directions = nn.functional.normalize(rows.float(), dim=1)

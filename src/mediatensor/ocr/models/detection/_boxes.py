@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +44,14 @@ class Regions:
         return len(self.starts)
 
     def bounds(self) -> NDArray[np.int64]:
-        """Return the bounding box of each region, int64 (N, 4): first column, first row, last column and last row.
-
-        The last column and row still belong to the region.
-        """
-        if not len(self):
-            return np.zeros((0, 4), dtype=np.int64)
-        ends = np.append(self.starts[1:], len(self.row)) - 1
+        """Return the first column and row, and the last column and row, of each region: int64 (N, 4), all inclusive."""
+        ends = np.append(self.starts, len(self.row))[1:] - 1
         left = np.minimum.reduceat(self.left, self.starts)
         right = np.maximum.reduceat(self.right, self.starts)
         return np.stack([left, self.row[self.starts], right, self.row[ends]], axis=1)
 
     def means(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return, for each region, the mean of ``values`` (H, W) over its pixels, float64 (N,)."""
-        if not len(self):
-            return np.zeros(0)
         before = np.zeros((values.shape[0], values.shape[1] + 1))
         np.cumsum(values, axis=1, dtype=np.float64, out=before[:, 1:])
         sums = before[self.row, self.right + 1] - before[self.row, self.left]
@@ -72,12 +66,7 @@ class Regions:
         return _group_runs(renumbered[self.region[runs]], self.row[runs], self.left[runs], self.right[runs])
 
     def outline(self) -> Regions:
-        """Return the regions with all gaps within rows filled.
-
-        Each row of a region is then one run of adjacent pixels.
-        """
-        if not len(self):
-            return self
+        """Return the regions with all gaps within rows filled, so that each row of a region is one run."""
         new_row = np.diff(self.row, prepend=-1) != 0
         new_row[self.starts] = True
         first = np.flatnonzero(new_row)
@@ -92,19 +81,11 @@ def open_bitmap(bitmap: NDArray[np.bool_]) -> NDArray[np.bool_]:
     This is a morphological opening: an erosion followed by a dilation. The erosion treats pixels outside the bitmap as
     set, so that it does not remove text at the border.
     """
-    eroded = bitmap.copy()
-    for target, source in _shift_pixels(eroded, bitmap):
-        target &= source
-    vertical = eroded.copy()
-    for target, source in _shift_pixels(vertical.T, eroded.T):
-        target &= source
-    grown = vertical.copy()
-    for target, source in _shift_pixels(grown.T, vertical.T):
-        target |= source
-    opened = grown.copy()
-    for target, source in _shift_pixels(opened, grown):
-        target |= source
-    return opened
+    for combine, is_set_outside in ((np.logical_and, True), (np.logical_or, False)):
+        padded = np.pad(bitmap, 1, constant_values=is_set_outside)
+        rows = combine(combine(padded[:-2], padded[1:-1]), padded[2:])
+        bitmap = combine(combine(rows[:, :-2], rows[:, 1:-1]), rows[:, 2:])
+    return bitmap
 
 
 def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
@@ -134,17 +115,6 @@ def find_regions(bitmap: NDArray[np.bool_]) -> Regions:
     return regions
 
 
-def _shift_pixels(
-    target: NDArray[np.bool_], source: NDArray[np.bool_]
-) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Return two pairs of views of ``target`` and ``source`` that are shifted by one column against each other.
-
-    In the first pair, each target pixel has the same index as the source pixel to its left. In the second pair, it has
-    the same index as the source pixel to its right.
-    """
-    return [(target[:, 1:], source[:, :-1]), (target[:, :-1], source[:, 1:])]
-
-
 def _group_runs(
     region: NDArray[np.int64], row: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
 ) -> Regions:
@@ -152,34 +122,17 @@ def _group_runs(
     return Regions(region, row, left, right, starts)
 
 
-@dataclass(frozen=True)
-class Rectangles:
-    """N rectangles at any angle, in pixel coordinates. Pixel centers have whole numbers as coordinates.
+class Rectangles(NamedTuple):
+    """N rectangles at any angle, in pixel coordinates. Pixel centers have whole numbers as coordinates."""
 
-    Args:
-        center: Centers (x, y), float64 (N, 2).
-        axis: Unit vectors (x, y) in the direction of the width, float64 (N, 2).
-        width: Size in the direction of ``axis``, float64 (N,).
-        height: Size perpendicular to ``axis``, float64 (N,).
-    """
-
-    center: NDArray[np.float64]
-    axis: NDArray[np.float64]
+    center: NDArray[np.float64]  # (N, 2): x and y
+    axis: NDArray[np.float64]  # (N, 2): unit vectors (x, y) in the direction of the width
     width: NDArray[np.float64]
     height: NDArray[np.float64]
 
-    def grow(self, distance: NDArray[np.float64]) -> Rectangles:
-        """Move all four sides of each rectangle outwards by its ``distance`` (N,).
-
-        This is equivalent to enlarging the shape inside a rectangle by this distance, with rounded corners, and
-        computing the smallest rectangle around the result.
-        """
-        return Rectangles(self.center, self.axis, self.width + 2 * distance, self.height + 2 * distance)
-
     def corners(self) -> NDArray[np.float64]:
-        """Return the corners (x, y) of each rectangle, (N, 4, 2).
-
-        They are clockwise as seen on the screen, starting with the corner nearest to the top left.
+        """Return the corners (x, y) of each rectangle, (N, 4, 2), clockwise on the screen, the one at the top left
+        first.
         """
         along = self.axis * (self.width / 2)[:, None]
         across = np.stack([-self.axis[:, 1], self.axis[:, 0]], axis=1) * (self.height / 2)[:, None]
@@ -195,17 +148,10 @@ def least_area_rectangles(regions: Regions) -> Rectangles:
     points, group = _hull_points(regions)
     pieces = [
         _try_hull_edges(points[inside], group[inside] - start)
-        for start in range(0, len(regions), _REGIONS_AT_ONCE)
+        for start in range(0, len(regions) or 1, _REGIONS_AT_ONCE)
         for inside in [slice(*np.searchsorted(group, [start, start + _REGIONS_AT_ONCE]))]
     ]
-    if not pieces:
-        return Rectangles(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-    return Rectangles(
-        np.concatenate([piece.center for piece in pieces]),
-        np.concatenate([piece.axis for piece in pieces]),
-        np.concatenate([piece.width for piece in pieces]),
-        np.concatenate([piece.height for piece in pieces]),
-    )
+    return Rectangles(*map(np.concatenate, zip(*pieces, strict=True)))
 
 
 def _hull_points(regions: Regions) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -348,15 +294,13 @@ def _straight_boxes(bounds: NDArray[np.int64], unclip_ratio: float) -> NDArray[n
 
 
 def _rotated_boxes(regions: Regions, unclip_ratio: float) -> NDArray[np.float64]:
-    """Enlarge the smallest rectangle around each region.
-
-    Return its corners in pixels, (N, 4, 2), clockwise from the top left.
-    """
+    """Enlarge the smallest rectangle around each region. Return its corners in pixels, (N, 4, 2), from the top left."""
     rectangles = least_area_rectangles(regions)
     # A rectangle between pixel centers lacks half a pixel on each side.
     area = (rectangles.width + 1) * (rectangles.height + 1)
     distance = area * unclip_ratio / (2 * (rectangles.width + rectangles.height) + 2)
-    return rectangles.grow(distance).corners()
+    grown = rectangles._replace(width=rectangles.width + 2 * distance, height=rectangles.height + 2 * distance)
+    return grown.corners()
 
 
 def _round_half_away(values: NDArray[np.float64]) -> NDArray[np.float64]:

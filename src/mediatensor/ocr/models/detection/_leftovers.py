@@ -417,10 +417,7 @@ def add_found_boxes(boxes: FloatArray, found: FloatArray, letters: IntArray) -> 
 
 
 def join_boxes(box: FloatArray, other: FloatArray) -> FloatArray | None:
-    """Merge two overlapping boxes of one line, in the direction of the longer one.
-
-    Return ``None`` if the boxes do not belong to one line.
-    """
+    """Merge two overlapping boxes of one line, in the direction of the longer one. Return ``None`` for others."""
     longer = box if _length(box) >= _length(other) else other
     along, across = _axes_of(longer[:4])
     spans = [(quad[:4] @ along, quad[:4] @ across) for quad in (box, other)]

@@ -157,9 +157,8 @@ class DetectionPredictor(nn.Module):
         return Located({name: boxes / whole for name, boxes in lines.items()}, None)
 
     def _prepare(self, data: Tensor) -> Tensor:
-        """Convert normalised pages to the colour order and memory format that the network expects.
-
-        If the network is compiled, also mark as dynamic those dimensions whose sizes differ between batches.
+        """Convert pages to the network's colour order and memory format, and mark sizes that differ between batches as
+        dynamic.
         """
         if self.model.cfg.get("color_order") == "BGR":
             data = data.flip(1)

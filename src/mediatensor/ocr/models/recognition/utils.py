@@ -6,8 +6,8 @@ The rules are the same as docTR's, so that models return the same words.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import torch
 
@@ -21,25 +21,13 @@ one character has index 0.
 """
 
 
-@dataclass(frozen=True)
-class CropPieces:
-    """Where the pieces of one crop are in the list of all pieces.
-
-    Attributes:
-        start: Index of the crop's first piece.
-        stop: Index after the crop's last piece.
-        last_overlap: Overlap of the last piece with the previous piece, as a share of a piece's width.
-    """
-
-    start: int
-    stop: int
-    last_overlap: float
-
-
 def split_crops(
     crops: Sequence[torch.Tensor], max_ratio: float, target_ratio: float, split_overlap_ratio: float
-) -> tuple[list[torch.Tensor], list[CropPieces]]:
-    """Cut wide crops (..., H, W) into overlapping pieces. Return the pieces, and which of them belong to which crop.
+) -> tuple[list[torch.Tensor], list[tuple[int, float]]]:
+    """Cut wide crops (..., H, W) into overlapping pieces.
+
+    Return the pieces of all crops. For each crop, also return the number of its pieces, and the overlap of the last
+    piece with the previous piece, as a share of a piece's width.
 
     A crop is cut only if its ratio of width to height exceeds ``max_ratio``. Each of its pieces then has the ratio
     ``target_ratio``, and overlaps the previous piece by ``split_overlap_ratio`` of a piece's width. The last piece ends
@@ -47,8 +35,8 @@ def split_crops(
 
     >>> import torch
     >>> pieces, of_crop = split_crops([torch.zeros(3, 10, 100)], max_ratio=8, target_ratio=6, split_overlap_ratio=0.5)
-    >>> [piece.shape[-1] for piece in pieces], of_crop[0].stop, round(of_crop[0].last_overlap, 3)
-    ([60, 60, 60], 3, 0.833)
+    >>> [piece.shape[-1] for piece in pieces], of_crop
+    ([60, 60, 60], [(3, 0.8333333333333334)])
     """
     if not 0 < split_overlap_ratio < 1:
         raise InvalidArgumentError(
@@ -58,37 +46,27 @@ def split_crops(
     of_crop = []
     for crop in crops:
         height, width = crop.shape[-2:]
-        starts, piece_width = [0], width
-        if width > max_ratio * height:
-            piece_width = min(max(1, math.ceil(height * target_ratio)), width)
-            starts = _piece_starts(width, piece_width, math.floor(piece_width * split_overlap_ratio))
+        piece_width = min(max(1, math.ceil(height * target_ratio)), width) if width > max_ratio * height else width
+        step = piece_width - math.floor(piece_width * split_overlap_ratio)
+        starts = [*range(0, width - piece_width, step), width - piece_width]
         last_overlap = (starts[-2] + piece_width - starts[-1]) / piece_width if len(starts) > 1 else 0.0
-        of_crop.append(CropPieces(len(pieces), len(pieces) + len(starts), last_overlap))
+        of_crop.append((len(starts), last_overlap))
         pieces += [crop[..., start : start + piece_width] for start in starts]
     return pieces, of_crop
 
 
-def _piece_starts(width: int, piece_width: int, overlap: int) -> list[int]:
-    """Return the start columns of pieces that cover ``width`` columns; the last piece ends at the last column."""
-    starts = list(range(0, width - piece_width + 1, piece_width - overlap))
-    if starts[-1] + piece_width < width:
-        starts.append(width - piece_width)
-    return starts
-
-
 def remap_preds(
-    preds: Sequence[tuple[str, float]], of_crop: Sequence[CropPieces], overlap_ratio: float
+    preds: Iterable[tuple[str, float]], of_crop: Iterable[tuple[int, float]], overlap_ratio: float
 ) -> list[tuple[str, float]]:
     """Join the texts that were read in the pieces of each crop. The confidence of a crop is the mean over its pieces.
 
-    >>> remap_preds([("Donau", 0.5), ("naudampf", 1.0)], [CropPieces(0, 2, 0.5)], 0.5)
+    >>> remap_preds([("Donau", 0.5), ("naudampf", 1.0)], [(2, 0.5)], 0.5)
     [('Donaudampf', 0.75)]
     """
-    words = []
-    for own in of_crop:
-        texts, confidences = zip(*preds[own.start : own.stop], strict=True)
-        text = merge_multi_strings(list(texts), overlap_ratio, own.last_overlap)
-        words.append((text, sum(confidences) / len(confidences)))
+    words, rest = [], iter(preds)
+    for number, last_overlap in of_crop:
+        texts, confidences = zip(*islice(rest, number), strict=True)
+        words.append((merge_multi_strings(texts, overlap_ratio, last_overlap), sum(confidences) / number))
     return words
 
 

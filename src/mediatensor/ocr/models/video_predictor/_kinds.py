@@ -57,10 +57,7 @@ class TrackGroup:
 
     @property
     def first_frame(self) -> int:
-        """The first frame that shows any of the lines.
-
-        If the text was written word by word, this is the first frame of its first word.
-        """
+        """The first frame that shows any of the lines or, if the text was written word by word, its first word."""
         return min(line.root.first_frame for line in self.lines)
 
     @property
@@ -158,10 +155,7 @@ class TrackGroup:
 
     @property
     def unsteadiness(self) -> float:
-        """How much the share of visible strokes varies from frame to frame.
-
-        Fades at the start and the end are left out.
-        """
+        """How much the share of visible strokes varies from frame to frame, without fades at the start and the end."""
         spreads = []
         for line in self.lines:
             shares = line.shares

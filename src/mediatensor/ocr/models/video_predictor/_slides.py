@@ -86,10 +86,7 @@ class SlideWatch:
         self.page: StillPage | None = None  # shown now, perhaps not for long enough
 
     def see(self, frame: int, seconds: float, luma: Gray) -> StillPage | None:
-        """Process the next frame. Return the previous page if this frame no longer shows it, else None.
-
-        A page that was shown for too short a time is not returned.
-        """
+        """Process the next frame. Return the previous page if it is no longer shown, but was shown for long enough."""
         small = luma[self._step // 2 :: self._step, self._step // 2 :: self._step].copy()
         before, self._before = self._before, small
         self._recent.append((frame, seconds, small))
@@ -234,10 +231,7 @@ def is_on_page(line: LineTrack, page: StillPage) -> bool:
 
 
 def is_part_of_page(page: StillPage, other: StillPage) -> bool:
-    """Return whether ``page`` shows the same as ``other``, or only a part of it.
-
-    A slide without its last bullet point, for example, is a part of the complete slide.
-    """
+    """Return whether ``page`` shows only a part of ``other``, such as a slide without its last bullet point."""
     if page.small.shape != other.small.shape:
         return False
     ink = page.ink & page.calm & other.calm

@@ -271,9 +271,8 @@ class LineTrack:
         self.readings = [whole._replace(text=join_pieces(*texts), confidence=max(whole.confidence, piece.confidence))]
 
     def take_mean(self) -> Gray | None:
-        """Return the mean of the frames that show the line, or None if too few show it. Discard the sum of the frames.
-
-        In the mean, a moving background is blurred.
+        """Return the mean of the frames that show the line, in which a moving background is blurred; None if too few
+        show it.
         """
         total, self._sum = self._sum, None
         if total is None or self._num_summed < FEWEST_FOR_MEAN:
@@ -288,10 +287,7 @@ class LineTrack:
         self.first_frame = self.earliest_frame = frame
 
     def show(self, template: Template, shares: Sequence[float], first_frame: int, last_frame: int) -> None:
-        """Replace the strokes by ``template``, which was measured again.
-
-        Also replace the visible share of the strokes in each frame, and the range of frames that show the line.
-        """
+        """Replace the strokes by a ``template`` that was measured again, with its shares and its range of frames."""
         self.template, self.shares = template, list(shares)
         self.first_frame, self.last_frame, self.num_missed = first_frame, last_frame, 0
         self._sum, self._num_summed = None, 0
@@ -316,9 +312,8 @@ class LineTracker:
         return range(self._recent[0].frame, self._recent[-1].frame + 1) if self._recent else range(0)
 
     def see(self, picture: Picture, reader: FrameReader) -> list[LineTrack]:
-        """Process the next frame. Return the tracks of lines that are no longer shown.
-
-        ``reader`` detects and reads new lines in this frame.
+        """Process the next frame, in which ``reader`` reads new lines. Return the tracks of lines that are no longer
+        shown.
         """
         self.remember(picture)
         self._note_cut(picture)
@@ -350,11 +345,7 @@ class LineTracker:
         return [track for track in ended if track.readings]
 
     def remember(self, picture: Picture) -> None:
-        """Keep a frame in a buffer.
-
-        A text is detected some frames after it appears. The first frame that shows it is then looked for in this
-        buffer.
-        """
+        """Keep a frame in a buffer, in which the first frame of a text is searched once the text is detected."""
         recent = self._recent
         recent.append(picture)
         at_most = max(FEWEST_REMEMBERED, REMEMBERED_BYTES // max(picture.luma.nbytes, 1))
@@ -498,10 +489,7 @@ class LineTracker:
                 self._watch.forget((left / width, top / height, right / width, bottom / height))
 
     def _take_new(self, picture: Picture, boxes: Iterable[Box], reader: FrameReader) -> list[LineTrack]:
-        """Start a track for each detected line that is not tracked yet.
-
-        Return the tracks that end because one of these lines has replaced their shorter text.
-        """
+        """Track each detected line that is not tracked yet. Return the tracks of shorter texts that it has replaced."""
         ended: list[LineTrack] = []
         for box in boxes:
             beside = [track for track in self.active if not track.num_missed and lines_overlap(track.box, box)]
@@ -662,10 +650,7 @@ def _read_mean(track: LineTrack, reader: FrameReader) -> None:
 
 
 def _shares_before(template: Template, recent: Sequence[Picture]) -> list[float]:
-    """Return the visible share of a text in each buffered frame since the text appeared.
-
-    Short gaps, in which the text is hidden, get the share of the next frame.
-    """
+    """Return the visible share of a text in each frame since it appeared; gaps get the share of the next frame."""
     shares: list[float] = []
     shows = 0
     for one in reversed(recent):
@@ -735,10 +720,7 @@ def _speed_of(template: Template, box: Box, recent: Sequence[Picture]) -> tuple[
 def _find_moved(
     template: Template, speed: tuple[float, float], picture: Picture, seconds: float
 ) -> tuple[float, Shift]:
-    """Find a moving text near the place where it should be. Return its visible share and its shift.
-
-    ``seconds`` is the time of the frame from which the shift is counted.
-    """
+    """Find a moving text near its place. Return its share, and its shift since the time ``seconds``."""
     x, y = (round(one * (picture.seconds - seconds)) for one in speed)
     right, down = (2, 1) if _is_level(speed) else (1, 2)
     near = [(d, 0) for d in range(-right, right + 1)] + [(0, d) for d in range(-down, down + 1) if d]
