@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from mediatensor.ocr.models import find_weights
 from mediatensor.ocr.models.recognition import ppocr
 from mediatensor.ocr.models.utils import export_model_to_onnx
 
-__all__ = ["PPOCR", "by_onnxruntime", "exported_session", "needs_weights", "require_weights", "session"]
+__all__ = ["PPOCR", "by_onnxruntime", "exported_session", "line_network", "needs_weights", "require_weights", "session"]
 
 PPOCR = ("ppocr_v6_small_det", "ppocr_v6_small_reco", "ppocr_mobile_v2_line_orientation")
 
@@ -46,6 +46,24 @@ def exported_session(model: Any, path: Path, *arguments: Any, **options: Any) ->
     runtime = pytest.importorskip("onnxruntime", reason="runs exported networks")
     file = export_model_to_onnx(model, path, *arguments, **options)
     return runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+
+def line_network(nodes: Any, arrays: dict[str, Any], num_classes: int, characters: Iterable[str] | None) -> Any:
+    """A network of lines "x" with the scores "out", as an ONNX model that may list its characters."""
+    onnx = pytest.importorskip("onnx", reason="makes networks")
+    helper = onnx.helper
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "line",
+        [value("x", onnx.TensorProto.FLOAT, ["n", 3, 48, "w"])],
+        [value("out", onnx.TensorProto.FLOAT, ["n", "t", num_classes])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    if characters is not None:
+        helper.set_model_props(model, {"character": "\n".join(characters)})
+    return model
 
 
 def session(arch: str) -> Callable[[Tensor], Tensor]:

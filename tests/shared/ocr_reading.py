@@ -1,7 +1,10 @@
-"""Shared by tests of predictors: predictors that are kept, small pages, and the words of a document as a list."""
+"""Shared by tests of predictors: predictors that are kept, small pages, words of documents, and logged messages."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -14,7 +17,7 @@ from mediatensor.ocr.models import ocr_predictor
 from ocr_onnx_sessions import require_weights
 from ocr_pages import RenderedPage, render_text
 
-__all__ = ["LINES", "geometries", "reader", "text_page", "words_of"]
+__all__ = ["LINES", "geometries", "logged_messages", "reader", "text_page", "words_of"]
 
 LINES = ("Invoice 2041", "Total: 1,250.00", "Thank you!")
 
@@ -56,3 +59,20 @@ def words_of(document: Document | Page) -> list[Word]:
 def geometries(words: list[Word]) -> np.ndarray:
     """(N, 2, 2) or (N, 4, 2)."""
     return np.array([word.geometry for word in words])
+
+
+@contextmanager
+def logged_messages() -> Iterator[list[str]]:
+    """Collect what the library logs within the block. The plugin of pytest that does so costs time at every test."""
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("mediatensor")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield messages
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

@@ -25,8 +25,8 @@ __all__ = [
 VOCAB = "abcdefgh"
 
 
-def small_crnn(**kwargs: Any) -> CRNN:
-    return CRNN(nn.Conv2d(3, 16, (16, 4), stride=(16, 4)), VOCAB, rnn_units=16, input_shape=(3, 16, 64), **kwargs)
+def small_crnn(vocab: str = VOCAB, **kwargs: Any) -> CRNN:
+    return CRNN(nn.Conv2d(3, 16, (16, 4), stride=(16, 4)), vocab, rnn_units=16, input_shape=(3, 16, 64), **kwargs)
 
 
 def small_features() -> BackboneFeatures:
@@ -37,8 +37,8 @@ def small_vitstr(**kwargs: Any) -> ViTSTR:
     return ViTSTR(small_features(), VOCAB, 24, max_length=8, **kwargs)
 
 
-def small_parseq(**kwargs: Any) -> PARSeq:
-    return PARSeq(small_features(), VOCAB, 24, max_length=8, dec_num_heads=2, dec_ff_dim=24, **kwargs)
+def small_parseq(vocab: str = VOCAB, **kwargs: Any) -> PARSeq:
+    return PARSeq(small_features(), vocab, 24, max_length=8, dec_num_heads=2, dec_ff_dim=24, **kwargs)
 
 
 class SmallFeatures(nn.Module):

@@ -20,7 +20,7 @@ from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
 from mediatensor.ocr.models import find_weights, load_line_recognizer, ppocr_v6_small_reco, recognition_predictor
 from mediatensor.ocr.models.utils import export_model_to_onnx
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import line_network, require_weights
 
 onnx = import_on_use("onnx", reason="makes the files that are read here")
 onnxruntime = import_on_use("onnxruntime", reason="runs them")
@@ -46,7 +46,6 @@ def line_model(
         extra: Nodes that come first, from "x" to "y".
         metadata: Whether the file lists the characters.
     """
-    helper, numpy_helper = onnx.helper, onnx.numpy_helper
     generator = np.random.default_rng(0)
     num_classes = len(characters) + 2
     head = weights(generator, WIDTH, num_classes)
@@ -82,7 +81,7 @@ def line_model(
         "head": head,
         "bias": bias,
     }
-    node = helper.make_node
+    node = onnx.helper.make_node
     start = "y" if extra else "x"
     nodes = [
         *extra,
@@ -134,18 +133,7 @@ def line_model(
         node("Add", ["h0", "bias"], ["h1"]),
         node("Softmax", ["h1"], ["out"], axis=-1),
     ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "line",
-        [value("x", onnx.TensorProto.FLOAT, ["n", 3, 48, "w"])],
-        [value("out", onnx.TensorProto.FLOAT, ["n", "t", num_classes])],
-        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    if metadata:
-        helper.set_model_props(model, {"character": "\n".join(characters)})
-    return model
+    return line_network(nodes, arrays, num_classes, characters if metadata else None)
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from mediatensor.ocr.utils.geometry import detach_scores
 from mediatensor.ocr.utils.visualization import draw_boxes
 from ocr_onnx_sessions import needs_weights
 from ocr_reading import LINES, geometries, reader, text_page, words_of
+from ocr_small_networks import small_crnn
 
 pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
 
@@ -287,6 +288,10 @@ def test_invalid_regions_raise(regions: Any) -> None:
         (resnet18, {"class_names": []}, "'class_names'; did you mean classes"),
         (detection_predictor, {"arch": None}, "unknown architecture"),
         (recognition_predictor, {"arch": None}, "unknown architecture"),
+        (recognition_predictor, {"arch": small_crnn()}, "has no cfg: set it to a dict of input_shape, mean and std"),
+        (partial(recognition_predictor, "crnn_mobilenet_v3_small"), {"std": (1, 0, 1)}, r"std=\(1, 0, 1\): give three"),
+        (partial(detection_predictor, "fast_tiny"), {"mean": (1, 2)}, r"mean=\(1, 2\), .* give three numbers"),
+        (detection_predictor, {"mean": 3}, "mean=3, .* give three numbers"),
     ],
 )
 def test_arguments_that_are_not_accepted(make: Any, options: dict[str, Any], match: str) -> None:

@@ -198,10 +198,6 @@ def test_the_batch_size_of_the_recogniser_changes_nothing(expected: dict[str, An
     assert content(ocr_predictor(pretrained=True, reco_bs=1, shorter_side=192)([PAGE])) == expected
 
 
-def test_reading_twice_gives_the_same(expected: dict[str, Any]) -> None:
-    assert [content(reader()([PAGE])) for _ in range(2)] == [expected] * 2
-
-
 @pytest.mark.slow
 def test_threads_share_a_predictor() -> None:
     pages = [text_page(f"thread {number}", "reads a page").image for number in range(4)]

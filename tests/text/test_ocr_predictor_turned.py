@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from mediatensor.ocr.models import crop_orientation_predictor, kie_predictor, oc
 from mediatensor.ocr.utils.metrics import box_iou, polygon_iou
 from ocr_onnx_sessions import needs_weights
 from ocr_pages import RenderedPage, render_page, render_text, rotated
-from ocr_reading import LINES, geometries, reader, text_page, words_of
+from ocr_reading import LINES, geometries, logged_messages, reader, text_page, words_of
 from real_files import TEST_DATA
 
 pytestmark = [needs_weights, pytest.mark.usefixtures("features_remembered_in_module")]
@@ -68,21 +65,6 @@ def lines_of(page: Any) -> list[str]:
     return [line.render() for block in page.blocks for line in block.lines]
 
 
-@contextmanager
-def logged_messages() -> Iterator[list[str]]:
-    """Collect what the library logs within the block. The plugin of pytest that does so costs time at every test."""
-    messages: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("mediatensor")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield messages
-    logger.removeHandler(handler)
-    logger.setLevel(level)
-
-
 @pytest.mark.parametrize(("kind", "turns"), [("form", (1, 2)), pytest.param("receipt", (2, 3), marks=pytest.mark.slow)])
 def test_turned_pages_read_like_the_upright_page(kind: str, turns: tuple[int, ...]) -> None:
     image = render_page(kind, dpi=75, size=(3.5, 1.5), font_size=9).image
@@ -112,12 +94,6 @@ def test_turned_pages_read_like_the_upright_page(kind: str, turns: tuple[int, ..
         np.testing.assert_allclose(placed, turned_boxes(characters, quarters), atol=1e-9)
 
 
-@pytest.mark.slow
-def test_upright_pages_are_not_turned() -> None:
-    document = reader()([text_page().image])
-    assert document.export() == reader(disable_page_orientation=True)([text_page().image]).export()
-
-
 def test_page_turns_can_be_disabled() -> None:
     (page,) = reader(disable_page_orientation=True, disable_crop_orientation=True)([turned_page(180).image]).pages
     assert page.orientation == {"value": None, "confidence": None}
@@ -130,13 +106,6 @@ def test_the_turn_of_sparse_pages(angle: float) -> None:
     (read,) = reader()([page.image]).pages
     assert lines_of(read) == ["Hello world"]
     assert read.orientation["value"] == clockwise(angle)
-
-
-@pytest.mark.slow
-def test_turned_pages_of_a_document_are_read() -> None:
-    document = reader(detect_orientation=True)([turned_page(angle).image for angle in (180, 0, 90)])
-    assert [lines_of(page) for page in document.pages] == [list(LINES)] * 3
-    assert [page.orientation["value"] for page in document.pages] == [180, 0, -90]
 
 
 def test_upside_down_line_does_not_turn_the_page() -> None:

@@ -14,7 +14,7 @@ from torch import nn
 
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import detection_predictor, ppocr_v6_small_reco, recognition_predictor
-from mediatensor.ocr.models.recognition import MASTER, SAR, PARSeq, crnn_mobilenet_v3_small, parseq, viptr_tiny
+from mediatensor.ocr.models.recognition import CRNN, MASTER, SAR, PARSeq, crnn_mobilenet_v3_small, parseq, viptr_tiny
 from mediatensor.ocr.models.recognition.core import RecognitionModel
 from mediatensor.ocr.models.recognition.parseq import draw_permutations, visible_positions
 from ocr_small_networks import (
@@ -196,6 +196,10 @@ def test_building_crnn_leaves_the_statistics_of_its_backbone() -> None:
     model = crnn_mobilenet_v3_small(vocab=VOCAB)
     assert model.training
     assert all(int(n) == 0 for name, n in model.named_buffers() if name.endswith("num_batches_tracked"))
+    # A layer that is kept in evaluation mode stays so.
+    backbone = nn.Sequential(nn.Conv2d(3, 4, 16, 16), nn.BatchNorm2d(4).eval())
+    CRNN(backbone, VOCAB, input_shape=(3, 16, 64))
+    assert [layer.training for layer in (backbone, *backbone)] == [True, True, False]
 
 
 def test_patches_have_to_fill_the_image() -> None:

@@ -19,7 +19,7 @@ from mediatensor.ocr.models import (
     ppocr_v6_small_reco,
     recognition_predictor,
 )
-from ocr_onnx_sessions import require_weights
+from ocr_onnx_sessions import line_network, require_weights
 from ocr_pages import render_text
 from ocr_reading import words_of
 
@@ -57,17 +57,7 @@ def levels_model(path: Path, characters: list[str], weight: np.ndarray, bias: np
         helper.make_node("MatMul", ["steps", "head"], ["scores"]),
         helper.make_node("Add", ["scores", "bias"], ["out"]),
     ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "levels",
-        [value("x", onnx.TensorProto.FLOAT, ["n", 3, 48, "w"])],
-        [value("out", onnx.TensorProto.FLOAT, ["n", "t", len(characters) + 2])],
-        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    helper.set_model_props(model, {"character": "\n".join(characters)})
-    onnx.save(model, path)
+    onnx.save(line_network(nodes, arrays, len(characters) + 2, characters), path)
     return path
 
 

@@ -12,7 +12,8 @@ gradients are needed or a call cannot be fused, both functions call the ordinary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal
 
@@ -232,6 +233,17 @@ def make_stage(in_channels: int, channels: int, stride: int | tuple[int, int], g
     ]
 
 
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Run a network in evaluation mode and without gradients within the block, so that it does not change."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    with torch.no_grad():
+        yield
+    for module, training in modes:
+        module.training = training
+
+
 def parameter_layers(*modules: nn.Module) -> list[nn.Module]:
     """Return the layers in ``modules`` that have parameters, in the order in which they were registered."""
     return [layer for module in modules for layer in module.modules() if isinstance(layer, _WITH_PARAMETERS)]
@@ -397,12 +409,7 @@ class FeatureExtractor(nn.ModuleDict):
                 features.append(x)
         return features
 
-    @torch.no_grad()
     def channels(self) -> list[int]:
         """Return the number of channels of each requested output."""
-        modes = [(module, module.training) for module in self.modules()]
-        self.eval()
-        features = self(torch.zeros(1, 3, 64, 64))
-        for module, training in modes:
-            module.training = training
-        return [feature.shape[1] for feature in features]
+        with evaluating(self):
+            return [feature.shape[1] for feature in self(torch.zeros(1, 3, 64, 64))]

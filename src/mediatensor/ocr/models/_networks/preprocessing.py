@@ -16,7 +16,7 @@ import PIL.Image
 import torch
 from torch import Tensor, nn
 
-from ...._engine.common.checks import whole_number
+from ...._engine.common.checks import finite_numbers, whole_number
 from ....errors import DecodeError, InvalidArgumentError, MissingDependencyError, PageError
 from ....frames import Frame, FrameBatch
 from ...io._documents.images import page_of_pillow
@@ -279,6 +279,13 @@ def normalize_pixels(data: Tensor, mean: Sequence[float], std: Sequence[float], 
     return (data.float() * factor + offset).to(dtype)
 
 
+def _check_scales(mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    scales = finite_numbers(mean), finite_numbers(std)
+    if [len(values) for values in scales] != [3, 3] or not all(scales[1]):
+        raise InvalidArgumentError(f"mean={mean!r}, std={std!r}: give three numbers for each, and no std of 0.")
+    return scales
+
+
 class Normalize(nn.Module):
     """Normalises images with `normalize_pixels`."""
 
@@ -335,7 +342,7 @@ class PreProcessor(nn.Module):
             symmetric_pad=symmetric_pad,
             return_padding_mask=return_padding_mask,
         )
-        self.normalize = Normalize(mean, std)
+        self.normalize = Normalize(*_check_scales(mean, std))
 
     def forward(
         self, x: Iterable[Image] | FrameBatch | Tensor | npt.NDArray[Any]
@@ -484,7 +491,8 @@ class FlexiblePreProcessor(nn.Module):
         self.shorter_side = whole_number("shorter_side", shorter_side, at_least=1)
         self.longer_side = whole_number("longer_side", longer_side, at_least=1)
         self.batch_size = whole_number("batch_size", batch_size, at_least=1)
-        self.mean, self.std, self.multiple = tuple(mean), tuple(std), multiple
+        self.mean, self.std = _check_scales(mean, std)
+        self.multiple = multiple
 
     def extra_repr(self) -> str:
         """Return ``shorter_side``, ``longer_side`` and ``batch_size`` as text for ``repr``."""
@@ -583,13 +591,15 @@ def part_of_page(
 
 
 def make_pre_processor(
-    cfg: Mapping[str, Any],
+    cfg: Mapping[str, Any] | None,
     batch_size: int,
     preserve_aspect_ratio: bool,
     symmetric_pad: bool,
     options: Mapping[str, Any],
 ) -> PreProcessor:
     """Create a preprocessor for ``cfg``. ``mean`` and ``std`` in ``options`` take precedence unless they are None."""
+    if not cfg:
+        raise InvalidArgumentError("the model has no cfg: set it to a dict of input_shape, mean and std.")
     given = {name: options.get(name) for name in ("mean", "std")}
     scales = {name: cfg[name] if value is None else value for name, value in given.items()}
     return PreProcessor(

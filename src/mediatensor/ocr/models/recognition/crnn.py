@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ....errors import InvalidArgumentError
+from .._networks.blocks import evaluating
 from ..classification.mobilenet import mobilenet_v3_large_r, mobilenet_v3_small_r
 from ..classification.vgg import vgg16_bn_r
 from .core import CTCModel, CTCPostProcessor, build_recognizer, recognition_cfg
@@ -61,8 +62,9 @@ class CRNN(CTCModel):
     ) -> None:
         super().__init__(vocab, exportable, cfg)
         self.feat_extractor = feature_extractor
-        features = _features_per_step(feature_extractor, input_shape)
-        self.decoder = nn.LSTM(features, rnn_units, num_layers=2, batch_first=True, bidirectional=True)
+        with evaluating(feature_extractor):
+            _, channels, height, _ = feature_extractor(torch.zeros(1, *input_shape)).shape
+        self.decoder = nn.LSTM(channels * height, rnn_units, num_layers=2, batch_first=True, bidirectional=True)
         self.linear = nn.Linear(2 * rnn_units, len(vocab) + 1)
 
     def score_layer(self) -> tuple[nn.Linear, int]:
@@ -78,17 +80,6 @@ class CRNN(CTCModel):
         sequence, _ = self.decoder(features.flatten(1, 2).transpose(1, 2))
         scores: torch.Tensor = self.linear(sequence)
         return scores
-
-
-def _features_per_step(feature_extractor: nn.Module, input_shape: tuple[int, int, int]) -> int:
-    """Return the number of features that the backbone computes at each time step: channels times height."""
-    training = feature_extractor.training
-    # In training mode, the probe would change the running statistics of batch normalization.
-    feature_extractor.eval()
-    with torch.inference_mode():
-        _, channels, height, _ = feature_extractor(torch.zeros(1, *input_shape)).shape
-    feature_extractor.train(training)
-    return int(channels * height)
 
 
 def _crnn(arch: str, pretrained: bool, backbone: Callable[..., nn.Module], kwargs: dict[str, Any]) -> CRNN:
