@@ -211,8 +211,8 @@ class CenterCrop(DecoderTransform):
 class RandomCrop(DecoderTransform):
     """Crop a window at a random position, which is the same for all frames of a decoder or clip.
 
-    The same seed gives the same position as in torchvision: ``torch.randint`` draws the top row first, then the left
-    column. It is not called for an axis on which the crop is as long as the frame.
+    The same seed gives the same position as in torchcodec: ``torch.randint`` draws the top row first, then the left
+    column. torchvision does not draw a number for an axis on which the crop is as long as the frame.
 
     Args:
         size: (height, width) of the result. Frames must be at least this large.
@@ -236,8 +236,7 @@ class RandomCrop(DecoderTransform):
     def resolve(self, height: int, width: int) -> tuple[PixelStep, ...]:
         check_crop_fits(height, width, self.size)
         top, left = (
-            int(torch.randint(0, slack + 1, (), device=_CPU)) if slack else 0
-            for slack in (height - self.size[0], width - self.size[1])
+            int(torch.randint(0, slack + 1, (), device=_CPU)) for slack in (height - self.size[0], width - self.size[1])
         )
         return (CropStep(top, left, *self.size),)
 
