@@ -1,6 +1,6 @@
 """Return memory after the tests of a file, after the doctests of a package, and after tests that took much of it.
 
-glibc would keep what was freed.
+glibc would keep what was freed. The summary of a run says how much its largest process took.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import ctypes
 import gc
 import mmap
+import resource
 import sys
 from collections.abc import Generator
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,11 +26,30 @@ _MUCH_BYTES = 64 << 20
 # A process larger than this collects garbage if it has grown by as much since it last did so.
 _LARGE_BYTES = 900 << 20
 _bytes_after_last_return = _bytes_after_last_collection = 0
+_largest_key = pytest.StashKey[int]()
 
 # Modules whose caches are large: those that one file fills, and those that the files of a wing share, such as the
 # readers of the tests of text (70 MB) and the paper of generated pages (35 MB).
 _OF_A_FILE = ("benchmarks.", "audio_exactness", "media_grid")
 _OF_A_WING = ("ocr_reading", "mediatensor.ocr.drawing._damage", "mediatensor.serve._work")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
+    session.config.stash.setdefault(_largest_key, peak_bytes)
+    if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist
+        session.config.workeroutput["peak_bytes"] = peak_bytes
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    peak_bytes = getattr(node, "workeroutput", {}).get("peak_bytes", 0)
+    node.config.stash[_largest_key] = max(node.config.stash.get(_largest_key, 0), peak_bytes)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(f"memory of the largest process: {config.stash[_largest_key] / 1e9:.2f} GB")
 
 
 @pytest.hookimpl(wrapper=True)
