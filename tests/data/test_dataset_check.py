@@ -24,12 +24,10 @@ from lerobot_files import write_lerobot
 from manifests import write_manifest
 from mediatensor.cli import main
 from mediatensor.datasets import (
-    FINDING_KINDS,
     AudioClips,
     CheckedFile,
     DatasetReport,
     Finding,
-    MediaFacts,
     VideoClips,
     VideoTextClips,
     as_items,
@@ -182,15 +180,6 @@ def test_a_file_must_have_what_it_is_checked_for(tmp_path: Path) -> None:
             dataset([tmp_path / bad], on_error="raise")[0]
 
 
-def test_a_header_with_too_many_frames_is_a_finding(tmp_path: Path) -> None:
-    path = write(tmp_path / "clip.avi", moving(100))
-    data = bytearray(path.read_bytes())
-    place = data.index(b"strh") + 8 + 32  # dwLength of the stream's header
-    data[place : place + 4] = (150).to_bytes(4, "little")
-    path.write_bytes(data)
-    assert "150 frames, but there are 100" in kinds_of(path)["frame-count"].message
-
-
 def test_headers_of_joined_and_fragmented_files(tmp_path: Path) -> None:
     parts = [write(tmp_path / f"{num_frames}.avi", moving(num_frames)) for num_frames in (40, 30)]
     joined = tmp_path / "joined.avi"
@@ -249,31 +238,6 @@ def test_matroska_headers_with_too_many_frames_are_findings(tmp_path: Path) -> N
     assert (found.kind, found.message) == ("frame-count", "the header states 141 frames, but there are 48")
 
 
-def test_times_of_frames_are_checked(tmp_path: Path) -> None:
-    from mediatensor.frames import FrameBatch
-
-    pts = torch.arange(75) / RATE
-    pts[40:] += 3.0
-    batch = FrameBatch(moving(75), pts, torch.full((75,), 1 / RATE))
-    VideoEncoder(batch).to_file(tmp_path / "gap.mkv")
-    found = kinds_of(tmp_path / "gap.mkv")
-    assert set(found) == {"gap", "variable-rate"}
-    assert found["gap"].start_seconds == pytest.approx(39 / RATE, abs=2e-3)
-    assert found["gap"].end_seconds == pytest.approx(40 / RATE + 3, abs=2e-3)
-
-
-def test_frozen_and_black_spans_are_found(tmp_path: Path) -> None:
-    frames = moving(250)
-    frames[50:125] = frames[50]
-    frames[150:225] = 0
-    found = kinds_of(write(tmp_path / "still.mp4", frames))
-    assert set(found) == {"frozen", "black"}
-    assert found["frozen"].start_seconds == pytest.approx(2.0, abs=0.2)  # the encoder refines the picture at first
-    assert found["frozen"].end_seconds == pytest.approx(5.0, abs=0.05)
-    assert found["black"].start_seconds == pytest.approx(6.0, abs=0.05)
-    assert found["black"].end_seconds == pytest.approx(9.0, abs=0.05)
-
-
 def test_each_still_is_frozen_by_itself(tmp_path: Path) -> None:
     # Slides of five seconds, the last one with one more line; each is encoded again at a key frame every second.
     slides = torch.nn.functional.interpolate(moving(3, 5).float(), (96, 128), mode="bilinear").to(torch.uint8)
@@ -305,25 +269,10 @@ def test_sparse_key_frames_are_found(tmp_path: Path) -> None:
     assert 0 < facts.random_access_bytes <= path.stat().st_size
 
 
-@pytest.mark.parametrize(
-    ("sound", "kinds"),
-    [
-        (tone(4.0), set()),
-        (tone(4.0, 1e-5), {"silent"}),
-        (tone(4.0, 3.0).clamp(-1, 1), {"clipped"}),
-        (tone(2.5), {"sound-length"}),
-    ],
-    ids=["clean", "silent", "clipped", "short"],
-)
-def test_audio_is_stacked(sound: Tensor, kinds: set[str], tmp_path: Path) -> None:
-    assert set(kinds_of(write(tmp_path / "sound.mkv", moving(100), sound))) == kinds
-
-
-@pytest.mark.parametrize(("share", "message"), [(48000 / 44100, "8.84 % longer"), (44100 / 48000, "8.13 % shorter")])
-def test_mixed_up_sample_rates_are_found(share: float, message: str, tmp_path: Path) -> None:
-    found = kinds_of(write(tmp_path / "sound.mkv", moving(200), tone(8.0 * share)))
+def test_mixed_up_sample_rates_are_found(tmp_path: Path) -> None:
+    found = kinds_of(write(tmp_path / "sound.mkv", moving(200), tone(8.0 * 44100 / 48000)))
     assert set(found) == {"sound-drift"}
-    assert message in found["sound-drift"].message
+    assert "8.13 % shorter" in found["sound-drift"].message
     assert "48 and 44.1 kHz" in found["sound-drift"].message
 
 
@@ -368,36 +317,14 @@ def test_damaged_sound_has_its_place(tmp_path: Path) -> None:
 
 
 def test_undecodable_audio_is_a_finding(tmp_path: Path) -> None:
-    path = write(tmp_path / "sound.mkv", moving(50), tone(2.0))
-    data = bytearray(path.read_bytes())
-    begin = data.index(b"fLaC") + 600
-    # Every FLAC frame begins with this; the next bytes are its header.
-    places = [at for at in range(begin, len(data) - 2) if data[at : at + 2] == b"\xff\xf8"]
-    data[places[3] + 2 : places[3] + 6] = bytes(4)
-    path.write_bytes(data)
-    found = kinds_of(path)
-    assert set(found) == {"corrupt-sound"}
-    # The same in an audio-only file, in every frame.
     path = tmp_path / "sound.flac"
     AudioEncoder(tone(2.0), sample_rate=8000).to_file(path)
     data = bytearray(path.read_bytes())
     for place in range(len(data) - 2):
-        if data[place : place + 2] == b"\xff\xf8":
+        if data[place : place + 2] == b"\xff\xf8":  # every FLAC frame begins with this, and its header
             data[place + 2 : place + 6] = b"\xff\xff\xff\xff"
     path.write_bytes(data)
     assert set(kinds_of(path, kind="audio")) == {"nothing-decodes"}
-
-
-def test_copies_are_found(tmp_path: Path) -> None:
-    first = write(tmp_path / "a.mp4", moving(60))
-    (tmp_path / "b.mp4").write_bytes(first.read_bytes())
-    larger = torch.nn.functional.interpolate(moving(60).float(), scale_factor=2, mode="bilinear").to(torch.uint8)
-    write(tmp_path / "c.mkv", larger, crf=30)
-    write(tmp_path / "d.mp4", moving(60, seed=1))
-    report = check_dataset(tmp_path, num_workers=0)
-    found = {Path(file.name).name: [finding.kind for finding in file.findings] for file in report.files}
-    assert found == {"a.mp4": [], "b.mp4": ["duplicate"], "c.mkv": ["near-duplicate"], "d.mp4": []}
-    assert "a.mp4" in report.files[1].findings[0].message
 
 
 def test_odd_files_are_found(tmp_path: Path) -> None:
@@ -835,14 +762,6 @@ def test_state_that_cannot_be_written_is_named(tmp_path: Path, num_bytes: int) -
     path = write(tmp_path / "a.mp4", moving(4))
     with file_size_limit(num_bytes), pytest.raises(WriteError, match="state"):
         check_dataset([path], num_workers=0, state_file=tmp_path / "state")
-
-
-def test_a_state_has_every_field() -> None:
-    file = CheckedFile("a", facts=MediaFacts(num_frames=3))
-    report = DatasetReport((file,))
-    assert report.to_json()["files"][0]["facts"]["num_frames"] == 3
-    assert report.num_bad == 0
-    assert set(DatasetReport.bad_kinds) <= set(FINDING_KINDS)
 
 
 @pytest.mark.parametrize(

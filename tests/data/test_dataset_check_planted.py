@@ -194,6 +194,7 @@ def test_every_kind_is_found_where_it_was_planted(tmp_path: Path) -> None:
         assert (found[kind].start_seconds, found[kind].end_seconds) == pytest.approx((start, end), abs=slack)
         assert found[kind].end_frame == last
         assert first is None or first <= (found[kind].start_frame or 0) <= first + slack * RATE
+    assert "150 frames, but there are 100" in found["frame-count"].message
     assert "frames 20, 33, 50, 51, 78" in found["dropped-frames"].message
     assert "(one in 5 frames), the video has about 20 frames/s" in found["repeated-frames"].message
     drifts = [finding.message for file in report.files for finding in file.findings if finding.kind == "sound-drift"]

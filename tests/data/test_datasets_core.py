@@ -456,17 +456,6 @@ def test_resuming_in_the_middle_of_an_epoch(
     assert bits_by_row(other) == expected[1]
 
 
-def test_resuming_keeps_the_order(videos: list[Path]) -> None:
-    whole = [batch.row.tolist() for batch in DataLoader(dataset(videos), 4, shuffle=True)]
-    loader = DataLoader(dataset(videos), 4, shuffle=True)
-    batches = iter(loader)
-    next(batches), next(batches)
-    other = DataLoader(dataset(videos), 4, shuffle=True)
-    other.load_state_dict(loader.state_dict())
-    assert [batch.row.tolist() for batch in other] == whole[2:]
-    assert len(other) == len(whole)
-
-
 def test_state_between_epochs_resumes(videos: list[Path]) -> None:
     loader = DataLoader(dataset(videos), 4, shuffle=True)
     bits_by_row(loader)
@@ -482,20 +471,6 @@ def test_leaving_an_epoch_begins_another(videos: list[Path]) -> None:
     rows = [next(iter(loader)).row.tolist() for _ in range(3)]
     assert rows[0] != rows[1] != rows[2]
     assert loader.epoch == 2
-
-
-def test_torch_dataloader_resumes_with_row_batches(videos: list[Path]) -> None:
-    rows = dataset(videos)
-    whole = bits_by_row(DataLoader(rows, 4, shuffle=True))
-    batches = RowBatches(rows, 4, shuffle=True)
-    loader = torch.utils.data.DataLoader(rows, batch_sampler=batches, collate_fn=stack, num_workers=2)
-    iterator = iter(loader)
-    before = bits_by_row([next(iterator), next(iterator)])
-    resumed = RowBatches(rows, 4, shuffle=True)
-    resumed.load_state_dict(batches.state_dict(2))
-    after = bits_by_row(torch.utils.data.DataLoader(rows, batch_sampler=resumed, collate_fn=stack))
-    assert before.keys().isdisjoint(after)
-    assert {**before, **after} == whole
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -799,13 +774,6 @@ def test_rows_of_a_file_differ_by_a_random_transform(videos: list[Path]) -> None
         assert not all(torch.equal(one, data[0]) for one in data)
     scenes = partial(clips_at_scenes, num_frames_per_clip=2, placement="random")
     assert len(VideoClips(videos, scenes, rows_per_file=3)) == 18
-
-
-def test_names_of_classes_are_kept(videos: list[Path]) -> None:
-    rows = VideoClips([(videos[0], "run"), (videos[1], "jump"), (videos[2], "run")])
-    assert rows.class_names == ["jump", "run"]
-    assert [rows.spec(row).item.label for row in range(3)] == [1, 0, 1]
-    assert VideoClips(videos).class_names == []
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

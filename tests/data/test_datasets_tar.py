@@ -83,17 +83,6 @@ def test_items_have_the_frames_labels_and_columns_of_their_samples(shards: Path,
         torch.testing.assert_close(VideoDecoder(item.source)[:], linear_decode(video), rtol=0, atol=0)
 
 
-def test_rows_equal_those_of_plain_files(shards: Path, videos: list[Path]) -> None:
-    plain = VideoClips(videos, num_frames_per_clip=4, rows_per_file=2)
-    tarred = VideoClips(TarItems(shards / "*.tar"), num_frames_per_clip=4, rows_per_file=2)
-    for row in range(len(plain)):
-        one, other = plain[row], tarred[row]
-        assert isinstance(one, Sample)
-        assert isinstance(other, Sample)
-        torch.testing.assert_close(one.frames.data, other.frames.data, rtol=0, atol=0)
-        assert other.source.endswith(f"class/{row // 2}.mp4")
-
-
 @pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_give_every_row_once_and_resume(shards: Path, context: str) -> None:
     dataset = VideoClips(TarItems(shards / "*.tar"), num_frames_per_clip=2, rows_per_file=2)

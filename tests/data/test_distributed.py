@@ -12,12 +12,11 @@ import pytest
 import torch
 
 import media
-from mediatensor.datasets import Item, VideoClips, write_shards
+from mediatensor.datasets import Item, write_shards
 from mediatensor.decoders import VideoDecoder
 from mediatensor.distributed import ClipDecoder, ListColumn, clip_rows
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.samplers import clips_at_random_timestamps
-from mediatensor.transforms import RandomResizedCrop
 from training_set import NUM_FRAMES, SIZE, count_openings, linear_decode, make_videos
 
 CLIP = 4
@@ -118,21 +117,6 @@ def test_replaced_frames_are_counted(tmp_path: Path) -> None:
 
 
 # Dependencies of a row
-
-
-def test_rows_match_a_dataset(videos: list[str], broken: str) -> None:
-    options = {"transforms": [RandomResizedCrop((16, 16))]}
-    paths = [*videos, broken]
-    dataset = VideoClips(paths, num_frames_per_clip=CLIP, rows_per_file=3, decoder_options=options, seed=7)
-    result = ClipDecoder(num_frames_per_clip=CLIP, decoder_options=options, seed=7, epoch=2)(
-        columns(clip_rows(paths, 3))
-    )
-    for row in range(3 * len(videos)):
-        expected = dataset.spec(row, epoch=2).load().frames
-        assert expected is not None
-        assert np.array_equal(result["frames"][row], expected.data)
-        assert np.array_equal(result["pts_seconds"][row], expected.pts_seconds)
-    assert all(result["error"][-3:])
 
 
 def test_a_row_does_not_depend_on_its_batch(videos: list[str], broken: str) -> None:

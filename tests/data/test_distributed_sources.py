@@ -18,9 +18,9 @@ from lerobot_files import DEPTH, DEPTH_STILL, LANGUAGE, STILL, TOP, WRIST, write
 from mediatensor.datasets import AudioClips, LeRobotClips, Sample, VideoClips, as_items
 from mediatensor.distributed import AudioReader, ClipDecoder, LeRobotReader, clip_rows
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.transforms import Letterbox, Resize
+from mediatensor.transforms import Letterbox, RandomCrop, Resize
 from range_server import serve
-from training_set import SIZE, make_videos
+from training_set import make_videos
 from wav_files import noise, wav
 
 CLIP, SEED = 4, 3
@@ -75,12 +75,13 @@ SOURCES = ["classes", "plain.jsonl", "shots.csv", "shard.tar", "table.parquet", 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_rows_match_a_dataset_of_the_same_source(name: str, folder: Path) -> None:
-    dataset = VideoClips(folder / name, num_frames_per_clip=CLIP, rows_per_file=3, seed=SEED)
+    options: dict[str, Any] = {"num_frames_per_clip": CLIP, "decoder_options": {"transforms": [RandomCrop((16, 20))]}}
+    dataset = VideoClips(folder / name, rows_per_file=3, seed=SEED, **options)
     rows = clip_rows(folder / name, 3)
     assert json.loads(json.dumps(rows)) == rows, "nothing but plain values"
     assert max(len(json.dumps(row)) for row in rows) < 600
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
-    decoder = ClipDecoder(num_frames_per_clip=CLIP, clip_shape=(CLIP, 3, *SIZE), seed=SEED, epoch=1)
+    decoder = ClipDecoder(clip_shape=(CLIP, 3, 16, 20), seed=SEED, epoch=1, **options)
     result = decoder(as_engines_hand_them([rows[i] for i in order]))
     assert not any(result["error"])
     for place, i in enumerate(order):
