@@ -26,45 +26,6 @@ from ..datasets._sources.items import Item, MediaKind, UnreadableSource
 from ..errors import InvalidArgumentError
 
 
-@dataclass(frozen=True)
-class ColumnNames:
-    """The names of the input columns; see `RowMapper`."""
-
-    path: str
-    bytes: str
-    row: str
-    used: tuple[str, ...] = ()
-
-
-def batch_rows(batch: Mapping[str, Any], names: ColumnNames) -> list[tuple[Item, int] | None]:
-    """Return (file, row number) for each row; ``None`` for a row without a file.
-
-    The number of a row without an entry in the column ``names.row`` is derived from its file.
-    """
-    if names.path not in batch and names.bytes not in batch:
-        raise InvalidArgumentError(
-            f"The batch has neither a column {names.path!r} nor a column {names.bytes!r} (it has {sorted(batch)}). "
-            "Pass the name of your column as path_column or bytes_column."
-        )
-    num_rows = _num_rows(batch)
-    none = [None] * num_rows
-    paths, contents = batch.get(names.path, none), batch.get(names.bytes, none)
-    numbers = batch.get(names.row, none)
-    # Rows with equal bytes belong to the same file.
-    seen: dict[bytes, bytes] = {}
-    rows: list[tuple[Item, int] | None] = []
-    for i in range(num_rows):
-        path, data = _path_and_bytes(paths[i], contents[i])
-        data = None if data is None else seen.setdefault(data, data)
-        item = _item_of_row(path, data, batch, i, names.used)
-        if item is None:
-            rows.append(None)
-            continue
-        number = number_or_none(numbers[i], names.row, _ADVICE_ON_ROWS)
-        rows.append((item, _number_of_file(item.name, data) if number is None else number))
-    return rows
-
-
 def row_numbers(batch: Mapping[str, Any], column: str) -> list[int]:
     if column not in batch:
         raise InvalidArgumentError(
@@ -418,8 +379,8 @@ class RowMapper(ABC):
         max_open_files: int = 8,
     ) -> None:
         self.recipe = recipe
-        used = tuple(items_of("used_columns", used_columns, of="names"))
-        self._names = ColumnNames(path_column, bytes_column, row_column, used)
+        self._path_column, self._bytes_column, self._row_column = path_column, bytes_column, row_column
+        self._used_columns = items_of("used_columns", used_columns, of="names")
         self._columns = (*columns, TextColumn("source"), TextColumn("error"), Column("n_replaced", "int64"))
         self._prefix = prefix
         self._keep_bytes = keep_bytes
@@ -482,7 +443,7 @@ class RowMapper(ABC):
                 f"A batch must be a mapping from names to columns (got {type(batch).__name__}). In Ray Data, use "
                 "batch_format='numpy', the default."
             )
-        kept = {name: values for name, values in batch.items() if self._keep_bytes or name != self._names.bytes}
+        kept = {name: values for name, values in batch.items() if self._keep_bytes or name != self._bytes_column}
         conflicts = [name for column in self._columns if (name := self._prefix + column.name) in kept]
         if conflicts:
             raise InvalidArgumentError(
@@ -492,14 +453,31 @@ class RowMapper(ABC):
         return kept
 
     def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
-        nothing = (
-            f"SourceTypeError: The row has no file: {self._names.path!r} does not contain a path, and "
-            f"{self._names.bytes!r} does not contain bytes."
-        )
-        return [
-            nothing if row is None else RowSpec(row[0], 0, self.recipe, self._seed, self._epoch, row[1])
-            for row in batch_rows(batch, self._names)
-        ]
+        """Return what to read for each row, or the error of a row without a file."""
+        if self._path_column not in batch and self._bytes_column not in batch:
+            raise InvalidArgumentError(
+                f"The batch has neither a column {self._path_column!r} nor a column {self._bytes_column!r} (it has "
+                f"{sorted(batch)}). Pass the name of your column as path_column or bytes_column."
+            )
+        none = [None] * _num_rows(batch)
+        columns = (batch.get(name, none) for name in (self._path_column, self._bytes_column, self._row_column))
+        # Rows with equal bytes belong to the same file.
+        seen: dict[bytes, bytes] = {}
+        specs: list[RowSpec | str] = []
+        for i, (path_or_file, contents, given_number) in enumerate(zip(*columns, strict=True)):
+            path, data = _path_and_bytes(path_or_file, contents)
+            data = None if data is None else seen.setdefault(data, data)
+            item = _item_of_row(path, data, batch, i, self._used_columns)
+            if item is None:
+                specs.append(
+                    f"SourceTypeError: The row has no file: {self._path_column!r} does not contain a path, and "
+                    f"{self._bytes_column!r} does not contain bytes."
+                )
+                continue
+            number = number_or_none(given_number, self._row_column, _ADVICE_ON_ROWS)
+            number = _number_of_file(item.name, data) if number is None else number
+            specs.append(RowSpec(item, 0, self.recipe, self._seed, self._epoch, number))
+        return specs
 
     def _read(self, specs: Sequence[RowSpec | str]) -> list[dict[str, Any]]:
         results = iter(self._reader.read_all([spec for spec in specs if isinstance(spec, RowSpec)]))

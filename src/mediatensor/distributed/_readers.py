@@ -310,7 +310,7 @@ class LeRobotReader(RowMapper):
 
     def _specs(self, batch: Mapping[str, Any]) -> list[RowSpec | str]:
         specs: list[RowSpec | str] = []
-        for number in row_numbers(batch, self._names.row):
+        for number in row_numbers(batch, self._row_column):
             try:
                 specs.append(self._clips.spec(number, self._epoch))
             except OutOfRangeError as error:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,22 +31,6 @@ from .._rows.transport import join_tensors
 _Sizes = Mapping[int, tuple[int | None, int]]
 
 
-class _PadSizes(NamedTuple):
-    """The sizes to which `pad` pads the samples of a batch. ``None`` means the size of the largest sample."""
-
-    num_frames: int | None = None
-    num_samples: int | None = None
-    height: int | None = None
-    width: int | None = None
-    multiple_of: int = 1
-
-    def of_pixels(self) -> _Sizes:
-        return {-2: (self.height, self.multiple_of), -1: (self.width, self.multiple_of)}
-
-    def of_frames(self) -> _Sizes:
-        return {-4: (self.num_frames, 1), **self.of_pixels()}
-
-
 _STACK_ADVICE = {
     "frames": "Resize all frames to one size in the transforms, and use a sampler that returns the same number of "
     "frames for every file; or collate with `pad` or `ragged`.",
@@ -59,16 +43,16 @@ _STACK_ADVICE = {
 _PAD_ADVICE = "`pad` changes only time, height and width of channels-first data. Otherwise, collate with `ragged`."
 
 
-def _join_frames(samples: Sequence[Sample], pad_sizes: _PadSizes | None) -> FrameBatch | None:
+def _join_frames(samples: Sequence[Sample], sizes: _Sizes | None) -> FrameBatch | None:
     frames = [sample.frames for sample in samples if sample.frames is not None]
     if not frames:
         return None
-    if pad_sizes and is_channels_last(frames[0].data.shape):
+    if sizes and is_channels_last(frames[0].data.shape):
         raise InvalidArgumentError(
             f"Frames must be channels-first, (..., C, H, W), but shape {tuple(frames[0].data.shape)} looks "
             "channels-last. Decode with dimension_order='NCHW'."
         )
-    shape = _common_shape("frames", samples, [one.data for one in frames], pad_sizes.of_frames() if pad_sizes else None)
+    shape = _common_shape("frames", samples, [one.data for one in frames], sizes)
     return FrameBatch(
         join_tensors([one.data for one in frames], shape),
         join_tensors([one.pts_seconds for one in frames], shape[:-3], fill=float("nan")),
@@ -87,9 +71,7 @@ def _join_values(kind: str, samples: Sequence[Sample], sizes: _Sizes | None) -> 
     return join_tensors(tensors, _common_shape(kind, samples, tensors, sizes)) if tensors else None
 
 
-def _join_audio(
-    samples: Sequence[Sample], pad_sizes: _PadSizes | None
-) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
+def _join_audio(samples: Sequence[Sample], sizes: _Sizes | None) -> AudioSamplesBatch | list[AudioSamplesBatch] | None:
     """Return the audio of all samples as one batch; as a list if samples have several clips; ``None`` without audio."""
     several = [sample.audio for sample in samples if isinstance(sample.audio, AudioSamplesBatch)]
     if several:
@@ -105,7 +87,7 @@ def _join_audio(
                 f"{sample.source!r} has {sound.sample_rate} Hz. Set sample_rate of the dataset."
             )
     data = [sound.data for sound in sounds]
-    shape = _common_shape("audio", samples, data, {-1: (pad_sizes.num_samples, 1)} if pad_sizes else None)
+    shape = _common_shape("audio", samples, data, sizes)
     num_valid = [sample.num_valid_samples for sample in samples]
     return AudioSamplesBatch(
         join_tensors(data, shape),
@@ -299,8 +281,10 @@ def pad(
     ):
         if value is not None:
             whole_number(name, value, at_least=1)
-    pad_sizes = _PadSizes(num_frames, num_samples, height, width, multiple_of)
-    return _make_batch(samples, partial(_join_fields, pad_sizes=pad_sizes))
+    pixels: _Sizes = {-2: (height, multiple_of), -1: (width, multiple_of)}
+    frames: _Sizes = {-4: (num_frames, 1), **pixels}
+    sizes = {"frames": frames, "image": pixels, "audio": {-1: (num_samples, 1)}, "features": {-1: (None, 1)}}
+    return _make_batch(samples, partial(_join_fields, sizes=sizes))
 
 
 def stack_columns(rows: Sequence[ColumnDict | Skipped]) -> ColumnDict:
@@ -362,18 +346,20 @@ def _describe_type(value: object) -> str:
     return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
 
 
-def _join_fields(samples: Sequence[Sample], pad_sizes: _PadSizes | None = None) -> dict[str, Any]:
-    frames = _join_frames(samples, pad_sizes)
-    images = _join_values("image", samples, pad_sizes.of_pixels() if pad_sizes else None)
-    features = _join_values("features", samples, {-1: (None, 1)} if pad_sizes else None)
+def _join_fields(samples: Sequence[Sample], sizes: Mapping[str, _Sizes] | None = None) -> dict[str, Any]:
+    """Join the data of samples. ``sizes`` has, for each kind of data, the dimensions that are padded."""
+    of_kind: Mapping[str, _Sizes] = sizes or {}
+    frames = _join_frames(samples, of_kind.get("frames"))
+    images = _join_values("image", samples, of_kind.get("image"))
+    features = _join_values("features", samples, of_kind.get("features"))
     unpadded = [sample.image if sample.frames is None else sample.frames.data for sample in samples]
     pixels = images if frames is None else frames.data
     return {
         "frames": frames,
-        "audio": _join_audio(samples, pad_sizes),
+        "audio": _join_audio(samples, of_kind.get("audio")),
         "features": features,
         "images": images,
-        "frame_indices": _join_indices(samples, None if pad_sizes is None else frames),
+        "frame_indices": _join_indices(samples, frames if sizes else None),
         "num_valid_frames": None if frames is None else _sizes_if_padded(unpadded, pixels, slice(-4, -3)),
         "num_valid_features": _sizes_if_padded([sample.features for sample in samples], features, slice(-1, None)),
         "valid_sizes": _sizes_if_padded(unpadded, pixels, slice(-2, None)),
