@@ -123,12 +123,17 @@ class EpisodeFiles(Source):
 class EpisodeItems(LazyItems):
     """The episodes of a dataset, as items that are made on request.
 
-    ``columns`` has arrays with one value for each episode: ``index``, ``num_frames``, ``first_index``, and the numbers
-    to fill into ``patterns``, the path patterns of tables and videos. ``begin_seconds`` has an array for each camera.
+    ``columns`` has arrays with one value for each episode: ``index``, ``num_frames``, ``first_index``, the time
+    ``CAMERA/begin_seconds`` for each camera, and the numbers to fill into ``patterns``, the path patterns of tables and
+    videos.
     """
 
     def __init__(
-        self, root: str, columns: Mapping[str, Any], patterns: tuple[_Pattern, _Pattern | None], cameras: Sequence[str]
+        self,
+        root: str,
+        columns: Mapping[str, NDArray[Any]],
+        patterns: tuple[_Pattern, _Pattern | None],
+        cameras: Sequence[str],
     ) -> None:
         super().__init__()
         self._root = root
@@ -145,12 +150,12 @@ class EpisodeItems(LazyItems):
     @property
     def numbers(self) -> NDArray[np.int64]:
         """Number of each episode in the dataset, int64 (episodes,)."""
-        return np.asarray(self._columns["index"])
+        return self._columns["index"]
 
     @property
     def num_frames(self) -> NDArray[np.int64]:
         """Number of frames of each episode, int64 (episodes,)."""
-        return np.asarray(self._columns["num_frames"])
+        return self._columns["num_frames"]
 
     def choose(self, episodes: Sequence[int]) -> EpisodeItems:
         """Return only the episodes with these numbers, in the order of the dataset."""
@@ -159,10 +164,7 @@ class EpisodeItems(LazyItems):
         if len(places) < len(wanted):
             missing = sorted(set(wanted.tolist()) - set(self._columns["index"].tolist()))
             raise InvalidArgumentError(f"{self._root} has no episode {missing[0]}: it has {len(self)} episodes.")
-        chosen = {
-            name: value[places] if isinstance(value, np.ndarray) else {key: one[places] for key, one in value.items()}
-            for name, value in self._columns.items()
-        }
+        chosen = {name: values[places] for name, values in self._columns.items()}
         return EpisodeItems(self._root, chosen, (self._table_pattern, self._video_pattern), self._cameras)
 
     def _make(self, index: int) -> Item:
@@ -178,7 +180,7 @@ class EpisodeItems(LazyItems):
         videos = () if video_pattern is None else tuple(
             (camera, path(video_pattern, f"{camera}/", camera)) for camera in self._cameras
         )  # fmt: skip
-        begin = {camera: float(self._columns["begin_seconds"][camera][index]) for camera in self._cameras}
+        begin = {camera: float(self._columns[f"{camera}/begin_seconds"][index]) for camera in self._cameras}
         episode = Episode(number("index"), number("num_frames"), number("first_index"), begin)
         files = EpisodeFiles(path(self._table_pattern, "data/"), videos)
         return Item(files, name=f"{self._root}: episode {episode.index}", extra={"episode": episode})
@@ -375,7 +377,7 @@ def json_pairs(root: str, name: str, needed: str, **kinds: type) -> Iterator[tup
 # Episodes
 
 
-def _episodes_of_version_2(root: str, info: Mapping[str, Any], cameras: Sequence[str]) -> dict[str, Any]:
+def _episodes_of_version_2(root: str, info: Mapping[str, Any], cameras: Sequence[str]) -> dict[str, NDArray[Any]]:
     rows = list(json_pairs(root, "meta/episodes.jsonl", "an episode_index and a length", episode_index=int, length=int))
     chunks_size = info.get("chunks_size", 1000)
     if not isinstance(chunks_size, int) or chunks_size < 1:
@@ -389,20 +391,20 @@ def _episodes_of_version_2(root: str, info: Mapping[str, Any], cameras: Sequence
         "first_index": np.cumsum(num_frames) - num_frames,
         "data/episode_chunk": chunk,
         **{f"{camera}/episode_chunk": chunk for camera in cameras},
-        "begin_seconds": {camera: np.zeros(len(index)) for camera in cameras},
+        **{f"{camera}/begin_seconds": np.zeros(len(index)) for camera in cameras},
     }
 
 
 def _episodes_of_version_3(
     root: str, patterns: tuple[_Pattern, _Pattern | None], cameras: Sequence[str]
-) -> dict[str, Any]:
+) -> dict[str, NDArray[Any]]:
     tables, videos = patterns
     names = {"index": "episode_index", "num_frames": "length", "first_index": "dataset_from_index"}
     names |= {f"data/{name}": f"data/{name}" for name in tables.names if name != "episode_index"}
     for camera in cameras:
         in_table = [name for name in (videos.names if videos else ()) if name not in ("video_key", "episode_index")]
         names |= {f"{camera}/{name}": f"videos/{camera}/{name}" for name in in_table}
-    begin_names = {camera: f"videos/{camera}/from_timestamp" for camera in cameras}
+    begin_names = {f"{camera}/begin_seconds": f"videos/{camera}/from_timestamp" for camera in cameras}
     wanted = [*names.values(), *begin_names.values()]
     parts = [_read_table(path, wanted) for path in parquet_files(root, "meta/episodes")]
     if not parts:
@@ -411,9 +413,8 @@ def _episodes_of_version_3(
     def values(name: str) -> list[Any]:
         return [value for part in parts for value in part[name]]
 
-    columns: dict[str, Any] = {own: _whole(theirs, values(theirs), root) for own, theirs in names.items()}
-    columns["begin_seconds"] = {camera: np.asarray(values(name), np.float64) for camera, name in begin_names.items()}
-    return columns
+    numbers = {own: _whole(theirs, values(theirs), root) for own, theirs in names.items()}
+    return numbers | {own: np.asarray(values(theirs), np.float64) for own, theirs in begin_names.items()}
 
 
 def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
@@ -423,7 +424,7 @@ def _whole(name: str, values: list[Any], root: str) -> NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
-def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+def _check_episodes(root: str, columns: Mapping[str, NDArray[Any]], info: Mapping[str, Any]) -> None:
     index, num_frames = columns["index"], columns["num_frames"]
     if not 0 < len(index) <= manifests.MAX_ITEMS:
         raise InvalidArgumentError(f"{root} has {len(index)} episodes; there must be 1 to {manifests.MAX_ITEMS}.")
@@ -433,7 +434,7 @@ def _check_episodes(root: str, columns: Mapping[str, Any], info: Mapping[str, An
         raise InvalidArgumentError(
             f"An episode of {root} has {num_frames.max()} frames, more than the limit of {MAX_EPISODE_FRAMES}."
         )
-    if not all(np.isfinite(seconds).all() for seconds in columns["begin_seconds"].values()):
+    if not all(np.isfinite(values).all() for values in columns.values()):
         raise InvalidArgumentError(
             f"{root} is damaged: the time at which an episode begins in a video is not a number."
         )

@@ -7,7 +7,8 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import count, islice
+from typing import Any
 
 from ..._engine.common.checks import path_text
 from ..._engine.sources.output_files import write_file
@@ -167,25 +168,15 @@ def _check_object(row: Any, place: str) -> dict[str, Any]:
     return row
 
 
-class _FolderEntry(NamedTuple):
-    path: str
-    is_folder: bool
-    class_name: str | None
-    #: Device and inode number of each folder that contains this folder.
-    outer: tuple[tuple[int, int], ...]
-
-
 def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None = None) -> list[Item]:
     """Return the media files of one kind in a folder and its sub-folders, as items sorted by path components.
 
     A direct sub-folder is a class if it contains such files at any depth. Classes are numbered in order of name. Files
     directly in the folder have no label. Hidden files and folders (``.name``) are ignored, and links are followed.
     """
-    files = []
-    for file in _files(folder, MEDIA_EXTENSIONS[kind]):
-        files.append(file)
-        if len(files) > MAX_ITEMS:
-            raise InvalidArgumentError(f"There are more than {MAX_ITEMS} files in {folder}, the limit.")
+    files = list(islice(_files(folder, MEDIA_EXTENSIONS[kind]), MAX_ITEMS + 1))
+    if len(files) > MAX_ITEMS:
+        raise InvalidArgumentError(f"There are more than {MAX_ITEMS} files in {folder}, the limit.")
     if not files:
         extensions = " ".join(sorted(MEDIA_EXTENSIONS[kind]))
         others = [f"{other!r}" for other in ("video", "audio") if any(_files(folder, MEDIA_EXTENSIONS[other]))]
@@ -194,7 +185,7 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
             f"sub-folders as well. {f'There are files of kind {others[0]}. ' if others else ''}"
             "Give files with other extensions as a list of paths."
         )
-    class_names = sorted({file.class_name for file in files if file.class_name is not None})
+    class_names = sorted({class_name for _, class_name in files if class_name is not None})
     if classes is not None:
         check_are_classes(class_names, classes)
         if not class_names:
@@ -204,38 +195,31 @@ def items_of_folder(folder: str, kind: MediaKind, classes: Sequence[str] | None 
             )
     number_of = {name: number for number, name in enumerate(class_names if classes is None else classes)}
     return [
-        Item(file.path)
-        if file.class_name is None
-        else Item(file.path, label=number_of[file.class_name], extra={"class_name": file.class_name})
-        for file in files
+        Item(path) if class_name is None else Item(path, label=number_of[class_name], extra={"class_name": class_name})
+        for path, class_name in files
     ]
 
 
-def _files(folder: str, extensions: frozenset[str]) -> Iterator[_FolderEntry]:
-    num_folders = 0
-    waiting = [_FolderEntry(folder, is_folder=True, class_name=None, outer=())]
-    while waiting:
-        next_entry = waiting.pop()
-        path, is_folder, class_name, outer = next_entry
-        if not is_folder:
-            yield next_entry
-            continue
+def _files(folder: str, extensions: frozenset[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield (path, class name) for each file in a folder."""
+    num_folders = count(1)
+
+    def files_in(path: str, class_name: str | None, outer: tuple[tuple[int, int], ...]) -> Iterator[Any]:
         identity, entries = _list_folder(path)
         if identity in outer:  # a link to an outer folder
-            continue
-        num_folders += 1
-        if len(outer) > MAX_FOLDER_DEPTH or num_folders > MAX_FOLDERS:
+            return
+        if len(outer) > MAX_FOLDER_DEPTH or next(num_folders) > MAX_FOLDERS:
             raise InvalidArgumentError(
                 f"The folder {folder} is deeper than {MAX_FOLDER_DEPTH}, or has more than {MAX_FOLDERS} "
                 f"folders in it (at {path}). Check whether links form a loop."
             )
-        inside = []
         for entry in entries:
             if _is_folder(entry):
-                inside.append(_FolderEntry(entry.path, True, class_name if outer else entry.name, (*outer, identity)))
+                yield from files_in(entry.path, class_name if outer else entry.name, (*outer, identity))
             elif os.path.splitext(entry.name)[1].lower() in extensions and _is_file(entry):
-                inside.append(_FolderEntry(entry.path, False, class_name, ()))
-        waiting += reversed(inside)
+                yield entry.path, class_name
+
+    return files_in(folder, None, ())
 
 
 def _list_folder(folder: str) -> tuple[tuple[int, int], list[os.DirEntry[str]]]:

@@ -8,6 +8,7 @@ import gzip
 import io
 import itertools
 import json
+import marshal
 import os
 import re
 import stat
@@ -34,8 +35,6 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
 _BUFFER_BYTES = 1 << 16
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
-# A description of damage contains the path of the shard, which may not be valid Unicode.
-_KEY_ENCODING = ("utf-8", "surrogatepass")
 _UNSUPPORTED = {b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 
 
@@ -321,7 +320,8 @@ class TarItems(LazyItems):
     def _portable_names(self) -> list[str]:
         shards = [os.path.basename(shard) for shard in self.shards]
         # The last item of a damaged shard has no members. Its key is the reason, which may differ between machines.
-        return [f"{shards[number]}/{key if members else ''}" for number, key, members in self._index]
+        samples = map(self._index.__getitem__, range(len(self)))
+        return [f"{shards[number]}/{key if members else ''}" for number, key, members in samples]
 
     def __len__(self) -> int:
         return len(self._index)
@@ -342,56 +342,27 @@ class TarItems(LazyItems):
 
 
 class _Index:
-    """The keys of all samples, and the positions of their members in the shards, stored in a few arrays.
+    """The (shard number, key, members by suffix) of all samples, packed into one buffer.
 
-    Every forked worker would copy the memory of a list of objects, because reading an object changes its reference
-    count.
+    A damaged shard ends with a sample without members, whose key describes the damage. Every forked worker would copy
+    the memory of a list of objects, because reading an object changes its reference count.
     """
 
     def __init__(self) -> None:
-        self._shards = array("i")
-        self._keys = bytearray()
-        self._key_ends = array("q", [0])
-        self._member_ends = array("q", [0])
-        self._offsets = array("q")
-        self._sizes = array("q")
-        self._suffixes = array("i")
-        self._number_of_suffix: dict[str, int] = {}
-        self._suffix_names: list[str] = []
+        self._data = bytearray()
+        self._ends = array("q", [0])
 
     def add(self, shard: int, key: str, members: Mapping[str, Member]) -> None:
-        self._shards.append(shard)
-        self._keys += key.encode(*_KEY_ENCODING)
-        self._key_ends.append(len(self._keys))
-        for suffix, member in members.items():
-            number = self._number_of_suffix.setdefault(suffix, len(self._suffix_names))
-            if number == len(self._suffix_names):
-                self._suffix_names.append(suffix)
-            self._suffixes.append(number)
-            self._offsets.append(member.offset)
-            self._sizes.append(member.size)
-        self._member_ends.append(len(self._offsets))
+        places = [(suffix, member.offset, member.size) for suffix, member in members.items()]
+        self._data += marshal.dumps((shard, key, places))
+        self._ends.append(len(self._data))
 
     def __len__(self) -> int:
-        return len(self._shards)
-
-    def __iter__(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield (shard number, key, whether there are members) for each sample.
-
-        A damaged shard ends with a sample without members, whose key describes the damage.
-        """
-        for index in range(len(self)):
-            key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode(*_KEY_ENCODING)
-            yield self._shards[index], key, self._member_ends[index + 1] > self._member_ends[index]
+        return len(self._ends) - 1
 
     def __getitem__(self, index: int) -> tuple[int, str, dict[str, Member]]:
-        """Return (shard number, key, members by suffix) of a sample."""
-        key = self._keys[self._key_ends[index] : self._key_ends[index + 1]].decode(*_KEY_ENCODING)
-        members = {}
-        for i in range(self._member_ends[index], self._member_ends[index + 1]):
-            suffix = self._suffix_names[self._suffixes[i]]
-            members[suffix] = Member(f"{key}.{suffix}", self._offsets[i], self._sizes[i])
-        return self._shards[index], key, members
+        shard, key, places = marshal.loads(self._data[self._ends[index] : self._ends[index + 1]])
+        return shard, key, {suffix: Member(f"{key}.{suffix}", offset, size) for suffix, offset, size in places}
 
 
 def _samples(shard: str) -> Iterator[tuple[str, dict[str, Member]]]:
