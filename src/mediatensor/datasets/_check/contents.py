@@ -6,8 +6,8 @@ All of them are pure functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ _JUMP = 1.4
 # Repeats are regular if there are this many, this share is at the same distance to within a frame, and they span this
 # share of the file.
 _MIN_REGULAR, _REGULAR_SHARE, _REGULAR_SPREAD = 5, 0.9, 0.5
-_FRAMES_NAMED = 5
+_FRAMES_NAMED = _FINDINGS_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -239,6 +239,15 @@ def _measure_regularity(numbers: NDArray[np.int64], num_frames: int) -> tuple[bo
     return bool(is_all_over and is_usual.mean() >= _REGULAR_SHARE), float(steps.mean())
 
 
+def shorten(found: Sequence[Finding], rest: str) -> list[Finding]:
+    """Return the first five findings, and one for all later ones, with the message ``rest``."""
+    if len(found) <= _FINDINGS_NAMED:
+        return list(found)
+    first, last = found[_FINDINGS_NAMED], found[-1]
+    joined = replace(first, message=rest, end_seconds=last.end_seconds, end_frame=last.end_frame)
+    return [*found[:_FINDINGS_NAMED], joined]
+
+
 def place_of(times: Times, first: int, last: int) -> dict[str, Any]:
     start = float(times.pts_seconds[first])
     return {"start_seconds": start, "end_seconds": _end_of(times, last), "start_frame": first, "end_frame": last}
@@ -274,7 +283,7 @@ _MOST_SECONDS_APART = 0.5
 # A viewer sees if lips and voice are a tenth of a second apart.
 _MOST_DRIFT = _MOST_BEGINS_APART = 0.1
 _LEAST_STRETCH = 0.002
-_MIN_PACKETS, _LEAPS_NAMED = 8, 5
+_MIN_PACKETS = 8
 # Ratios of rates that are often confused, and the tolerance for `check_alignment`.
 _MIX_UPS = {
     1.001: "30 and 29.97 frames/s",
@@ -367,11 +376,8 @@ def check_packet_times(packet_seconds: NDArray[np.float64], begin: float, counte
     leaps = np.flatnonzero(steps > usual + _MOST_DRIFT)
     if len(leaps):
         spans = [(float(pts[number]) + usual, float(pts[number + 1])) for number in leaps]
-        found = [Finding("sound-gap", f"no audio for {b - a:.2f} s", a, b) for a, b in spans[:_LEAPS_NAMED]]
-        if len(spans) > _LEAPS_NAMED:
-            text = f"all remaining gaps, of {len(spans)} in total"
-            found.append(Finding("sound-gap", text, spans[_LEAPS_NAMED][0], spans[-1][1]))
-        return found
+        gaps = [Finding("sound-gap", f"no audio for {b - a:.2f} s", a, b) for a, b in spans]
+        return shorten(gaps, f"all remaining gaps, of {len(gaps)} in total")
     word = "slower" if apart > 0 else "faster"
     share = 100 * abs(apart) / counted_seconds
     text = f"samples come {share:.2f} % {word} than the sample rate states, {abs(apart):.2f} s at the end"

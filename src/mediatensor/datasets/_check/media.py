@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..._engine.containers.truncated_files import breaks_off, stated_audio_seconds
-from ..._engine.index.holes import describe_holes
+from ..._engine.index.holes import describe_hole
 from ..._engine.metadata import container_metadata
 from ..._engine.pyav.opening import ContainerInfo, read_container_info
 from ..._engine.sources.readers import Reader
@@ -262,21 +262,17 @@ def _batches(decoder: VideoDecoder, replaced: dict[int, ReplacedFrame]) -> Itera
 
 
 def _describe_damage(damaged: set[int], replaced: dict[int, ReplacedFrame], times: Times) -> list[Finding]:
-    """Return findings for the first five runs of frames that could not be decoded, and one for all later runs."""
+    """Return findings for the runs of frames that could not be decoded."""
     flags = np.zeros(len(times.pts_seconds), bool)
     flags[[number for number in damaged if number < len(flags)]] = True
     spans = contents.spans_of(flags)
     found = []
-    for first, last in spans[:_SPANS_NAMED]:
+    for first, last in spans:
         report = replaced.get(first)
         reason = f": {report.reason}" if report is not None else ""
         text = f"frame {first}" if last - first == 1 else f"frames {first} to {last - 1}"
         found.append(Finding("corrupt", f"{text} of {len(flags)}{reason}", **contents.place_of(times, first, last)))
-    if len(spans) > _SPANS_NAMED:
-        text = f"all remaining damaged frames, of {len(damaged)} in {len(spans)} places in total"
-        rest = contents.place_of(times, spans[_SPANS_NAMED][0], spans[-1][1])
-        found.append(Finding("corrupt", text, **rest))
-    return found
+    return contents.shorten(found, f"all remaining damaged frames, of {len(damaged)} in {len(spans)} places in total")
 
 
 def _compare_with_header(
@@ -318,17 +314,15 @@ def _is_empty(source: Any, stream_index: int) -> bool:
 
 
 def _describe_holes(index: FrameIndex) -> list[Finding]:
-    """Return findings for the first five runs of packets without a frame, and one for all later runs."""
-    holes = index.holes
+    """Return findings for the runs of packets without a frame."""
     found = [
-        Finding("corrupt", text, hole.start_seconds, hole.end_seconds)
-        for hole, text in zip(holes[:_SPANS_NAMED], describe_holes(holes[:_SPANS_NAMED], len(index)), strict=True)
+        Finding("corrupt", describe_hole(hole, len(index)), hole.start_seconds, hole.end_seconds)
+        for hole in index.holes
     ]
-    if len(holes) > _SPANS_NAMED:
-        num_packets = sum(hole.num_packets for hole in holes)
-        text = f"all remaining packets without a frame, of {num_packets} in {len(holes)} places in total"
-        found.append(Finding("corrupt", text, holes[_SPANS_NAMED].start_seconds, holes[-1].end_seconds))
-    return found
+    num_packets = sum(hole.num_packets for hole in index.holes)
+    return contents.shorten(
+        found, f"all remaining packets without a frame, of {num_packets} in {len(found)} places in total"
+    )
 
 
 def _check_sound(
