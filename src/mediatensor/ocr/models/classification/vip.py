@@ -82,7 +82,7 @@ def _join_heads(x: torch.Tensor) -> torch.Tensor:
 
 
 class Attention(nn.Module):
-    """Self-attention of features (N, L, C): each of the L positions attends to all positions."""
+    """Self-attention of features (N, H, W, C): each position attends to all positions."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -91,28 +91,10 @@ class Attention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        query, key, value = (_split_heads(part, self.num_heads) for part in self.qkv(x).chunk(3, dim=-1))
+        parts = self.qkv(x.flatten(1, 2)).chunk(3, dim=-1)
+        query, key, value = (_split_heads(part, self.num_heads) for part in parts)
         gathered: torch.Tensor = self.proj(_join_heads(F.scaled_dot_product_attention(query, key, value)))
-        return gathered
-
-
-class MultiHeadSelfAttention(nn.Module):
-    """A transformer layer in which each position of features (N, H, W, C) attends to all positions."""
-
-    def __init__(self, dim: int, num_heads: int, mlp_ratio: float, drop_path: float) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(dim)
-        self.mixer = Attention(dim, num_heads)
-        self.drop_path = DropPath(drop_path)
-        self.norm2 = nn.LayerNorm(dim)
-        self.mlp = _feed_forward(dim, mlp_ratio)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        places = x.flatten(1, 2)
-        places = places + self.drop_path(self.mixer(self.norm1(places)))
-        places = places + self.drop_path(self.mlp(self.norm2(places)))
-        mixed: torch.Tensor = places.reshape(x.shape)
-        return mixed
+        return gathered.reshape(x.shape)
 
 
 class OverlappedSpatialReductionAttention(nn.Module):
@@ -144,19 +126,19 @@ class OverlappedSpatialReductionAttention(nn.Module):
         return _join_heads(F.scaled_dot_product_attention(query, key, value)).reshape(x.shape)
 
 
-class OSRABlock(nn.Module):
-    """A transformer layer with `OverlappedSpatialReductionAttention`."""
+class GlobalLayer(nn.Module):
+    """A transformer layer on features (N, H, W, dim) with an attention that has a ``name`` in the state dict."""
 
-    def __init__(self, dim: int, sr_ratio: int, num_heads: int, mlp_ratio: float, drop_path: float) -> None:
+    def __init__(self, name: str, attention: nn.Module, dim: int, mlp_ratio: float, drop_path: float) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(dim)
-        self.token_mixer = OverlappedSpatialReductionAttention(dim, num_heads, sr_ratio)
-        self.norm2 = nn.LayerNorm(dim)
+        self.name = name
+        self.add_module(name, attention)
+        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.mlp = _feed_forward(dim, mlp_ratio)
         self.drop_path = DropPath(drop_path)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.drop_path(self.token_mixer(self.norm1(x)))
+        x = x + self.drop_path(self.get_submodule(self.name)(self.norm1(x)))
         mixed: torch.Tensor = x + self.drop_path(self.mlp(self.norm2(x)))
         return mixed
 
@@ -294,16 +276,15 @@ class VIPNet(nn.Sequential, Classifier):
     ) -> None:
         drops = torch.linspace(0, _LAST_DROP_PATH, sum(depths), device="cpu").tolist()
         stages = [drops[: depths[0]], drops[depths[0] : -depths[2]], drops[-depths[2] :]]
-        options = [{"num_heads": heads, "mlp_ratio": ratio} for heads, ratio in zip(num_heads, mlp_ratios, strict=True)]
+        last = embed_dims[2]
+        whole = [GlobalLayer("mixer", Attention(last, num_heads[2]), last, mlp_ratios[2], drop) for drop in stages[2]]
         layers: list[nn.Module] = [
             PatchEmbed(input_shape[0], embed_dims[0]),
-            _local_stage(embed_dims[0], embed_dims[1], stages[0], **options[0]),
-            _mixed_stage(embed_dims[1], embed_dims[2], stages[1], **options[1]),
-            VIPBlock(
-                nn.ModuleList(MultiHeadSelfAttention(embed_dims[2], drop_path=drop, **options[2]) for drop in stages[2])
-            ),
-            nn.Sequential(nn.LayerNorm(embed_dims[2], eps=1e-6), _MeanOverHeight()),
-            nn.Sequential(nn.Linear(embed_dims[2], out_dim, bias=False), nn.Hardswish(), nn.Dropout(0.1)),
+            _local_stage(embed_dims[0], embed_dims[1], stages[0], num_heads[0], mlp_ratios[0]),
+            _mixed_stage(embed_dims[1], last, stages[1], num_heads[1], mlp_ratios[1]),
+            VIPBlock(nn.ModuleList(whole)),
+            nn.Sequential(nn.LayerNorm(last, eps=1e-6), _MeanOverHeight()),
+            nn.Sequential(nn.Linear(last, out_dim, bias=False), nn.Hardswish(), nn.Dropout(0.1)),
         ]
         if include_top:
             layers.append(ClassifierHead(out_dim, num_classes))
@@ -320,7 +301,12 @@ def _local_stage(dim: int, out_dim: int, drops: list[float], num_heads: int, mlp
 def _mixed_stage(dim: int, out_dim: int, drops: list[float], num_heads: int, mlp_ratio: int) -> VIPBlock:
     half, inner = dim // 2, max(16, dim // 8)
     local = [CrossShapedWindowAttention(half, num_heads, _SPLIT_SIZES[1], mlp_ratio, drop) for drop in drops]
-    whole = [OSRABlock(half, _REDUCTION, num_heads // 2, mlp_ratio, drop) for drop in drops]
+    whole = [
+        GlobalLayer(
+            "token_mixer", OverlappedSpatialReductionAttention(half, num_heads // 2, _REDUCTION), half, mlp_ratio, drop
+        )
+        for drop in drops
+    ]
     proj = nn.Sequential(
         nn.Conv2d(dim, dim, 3, padding=1, groups=dim),
         nn.GELU(),

@@ -124,19 +124,14 @@ class DetectionPredictor(nn.Module):
             tiles = {index: own for index, own in enumerate(cuts) if own}
         at_once = [index for index in range(len(images)) if index not in tiles]
         whole = [images[index] for index in at_once]
+        batches = self.pre_processor.batches(whole, parameter.device, parameter.dtype)
+        located = (page for batch in batches for page in self._locate_batch(whole, batch, rotated, return_maps, kwargs))
         found: dict[int, Located] = {}
-        position = 0
-        for batch in self.pre_processor.batches(whole, parameter.device, parameter.dtype):
-            for place, located in self._locate_batch(whole, batch, rotated, return_maps, kwargs):
-                found[at_once[place]] = located
-            while position in found or position in tiles:
-                if position in found:
-                    yield found.pop(position)
-                else:
-                    yield self._locate_in_tiles(images[position], tiles[position], kwargs)
-                position += 1
-        for rest in range(position, len(images)):
-            yield self._locate_in_tiles(images[rest], tiles[rest], kwargs)
+        for index, image in enumerate(images):
+            while index not in found and index not in tiles:
+                place, own = next(located)
+                found[at_once[place]] = own
+            yield found.pop(index) if index in found else self._locate_in_tiles(image, tiles[index], kwargs)
 
     def _locate_in_tiles(self, page: Tensor, tiles: Sequence[tuple[int, int]], kwargs: dict[str, Any]) -> Located:
         """Find the lines on a long strip tile by tile, because scaling down the whole strip makes letters too small."""

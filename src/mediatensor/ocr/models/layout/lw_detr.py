@@ -103,35 +103,21 @@ class _CrossStage(nn.Module):
         return merged
 
 
-class _Projector(nn.Module):
-    """Merges feature maps of several layers, which have the same size, into one map."""
-
-    def __init__(self, in_channels: int, out_channels: int, num_blocks: int) -> None:
-        super().__init__()
-        merging = nn.Sequential(
-            _CrossStage(in_channels, out_channels, num_blocks), _ChannelNorm(out_channels, eps=1e-6)
-        )
-        self.stages = nn.ModuleList([merging])
-
-    def forward(self, features: Sequence[Tensor]) -> Tensor:
-        merged: Tensor = self.stages[0](torch.cat(list(features), dim=1))
-        return merged
-
-
 class Backbone(nn.Module):
     """A detection transformer ``encoder``, and a projector that merges the outputs of several of its layers.
 
     ``in_channels`` is the total number of channels of these outputs.
     """
 
-    def __init__(self, encoder: nn.Module, in_channels: int, out_channels: int = 256, num_blocks: int = 3) -> None:
+    def __init__(self, encoder: nn.Module, in_channels: int) -> None:
         super().__init__()
         self.encoder = encoder
-        self.projector = _Projector(in_channels, out_channels, num_blocks)
+        merging = nn.Sequential(_CrossStage(in_channels, 256, num_blocks=3), _ChannelNorm(256, eps=1e-6))
+        self.projector = nn.ModuleDict({"stages": nn.ModuleList([merging])})
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features (N, out_channels, h, w) of pages (N, 3, H, W)."""
-        merged: Tensor = self.projector(self.encoder(x))
+        """Return features (N, 256, h, w) of pages (N, 3, H, W)."""
+        merged: Tensor = self.get_submodule("projector.stages.0")(torch.cat(self.encoder(x), dim=1))
         return merged
 
 

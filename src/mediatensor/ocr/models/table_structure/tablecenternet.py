@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -79,15 +80,9 @@ class _DeformableConvolution(nn.Module):
         return out
 
 
-class _DeformableLayer(nn.Module):
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__()
-        self.actf = nn.Sequential(nn.BatchNorm2d(out_channels), nn.ReLU(inplace=True))
-        self.conv = _DeformableConvolution(in_channels, out_channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        activated: Tensor = self.actf(self.conv(x))
-        return activated
+def _deformable_layer(in_channels: int, out_channels: int) -> nn.Sequential:
+    activation = nn.Sequential(nn.BatchNorm2d(out_channels), nn.ReLU(inplace=True))
+    return nn.Sequential(OrderedDict(conv=_DeformableConvolution(in_channels, out_channels), actf=activation))
 
 
 class Merging(nn.Module):
@@ -103,9 +98,9 @@ class Merging(nn.Module):
         width = channels[0]
         for level, (own, scale) in enumerate(zip(channels[1:], scales[1:], strict=True), start=1):
             enlarge = nn.ConvTranspose2d(width, width, 2 * scale, scale, scale // 2, groups=width, bias=False)
-            self.add_module(f"proj_{level}", _DeformableLayer(own, width))
+            self.add_module(f"proj_{level}", _deformable_layer(own, width))
             self.add_module(f"up_{level}", enlarge)
-            self.add_module(f"node_{level}", _DeformableLayer(width, width))
+            self.add_module(f"node_{level}", _deformable_layer(width, width))
 
     def forward(self, features: Sequence[Tensor]) -> list[Tensor]:
         """Return the merged map after each step. All have the size and channels of ``features[0]``, the finest map."""
