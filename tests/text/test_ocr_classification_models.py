@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from mediatensor.errors import InvalidArgumentError, WeightsError
+from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.models import classification
 from mediatensor.ocr.models.classification import mobilenet, resnet, starnet, textnet, vit_det
 from ocr_records import read_record
@@ -129,21 +129,6 @@ def test_attention_takes_batches_without_images(name: str) -> None:
     model = EMPTY_BATCHES[name]().eval()
     assert model(torch.zeros(0, 3, 32, 64)).shape == (0, 5)
     assert model(torch.zeros(2, 3, 32, 64)).shape == (2, 5)
-
-
-def test_checkpoint_loads_by_path(tmp_path: Path) -> None:
-    saved = fill(classification.resnet18(num_classes=3))
-    torch.save(saved.state_dict(), tmp_path / "mine.pt")
-    model = classification.resnet18(num_classes=3).eval()
-    model.from_pretrained(str(tmp_path / "mine.pt"))
-    images = formula_input((1, 3, 32, 32))
-    torch.testing.assert_close(model(images), saved(images))
-
-
-def test_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
-    torch.save(classification.resnet18(num_classes=3).state_dict(), tmp_path / "other.pt")
-    with pytest.raises(WeightsError):
-        classification.mobilenet_v3_small().from_pretrained(str(tmp_path / "other.pt"))
 
 
 def test_published_weights_of_other_classes_keep_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

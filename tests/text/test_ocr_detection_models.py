@@ -111,28 +111,11 @@ def test_only_requested_entries_are_returned() -> None:
         assert set(model(images, target, return_model_output=True, return_preds=True)) == {"loss", "out_map", "preds"}
 
 
-def test_half_precision_gives_boxes() -> None:
-    model = detection.db_mobilenet_v3_large().eval().bfloat16()
-    with torch.no_grad():
-        out = model(torch.zeros(1, 3, 64, 64, dtype=torch.bfloat16), return_model_output=True)
-    assert out["out_map"].dtype == torch.float32
-    assert out["preds"][0]["words"].shape[1:] == (5,)
-
-
 def test_building_a_model_keeps_running_statistics() -> None:
     model = detection.fast_tiny()
     assert model.training
     assert all(module.training for module in model.feat_extractor.modules())
     assert int(model.feat_extractor["1"].num_batches_tracked) == 0
-
-
-def test_checkpoint_loads_by_path(tmp_path: Path) -> None:
-    record = RECORDS["linknet_resnet18"]
-    torch.save(fill(detection.linknet_resnet18(), record["gain"]).state_dict(), tmp_path / "mine.pt")
-    model = detection.linknet_resnet18(assume_straight_pages=False).eval()
-    model.from_pretrained(str(tmp_path / "mine.pt"))
-    with torch.no_grad():
-        assert_summary(model(formula_input((2, 3, 64, 96)), return_model_output=True)["out_map"], record["out_map"])
 
 
 def test_published_weights_of_other_classes_keep_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,12 +126,6 @@ def test_published_weights_of_other_classes_keep_the_head(tmp_path: Path, monkey
     torch.testing.assert_close(model.fpn.state_dict(), published.fpn.state_dict())
     torch.testing.assert_close(model.prob_head[0].weight, published.prob_head[0].weight)
     assert model.prob_head[6].out_channels == 3
-
-
-def test_absent_weights_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="fast_tiny-1acac421"):
-        detection.fast_tiny(pretrained=True)
 
 
 def test_deformable_convolutions_are_refused() -> None:

@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import nn
 
 import ocr_small_networks
-from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError, WeightsNotFoundError
+from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError
 from mediatensor.ocr import models, ocr_predictor
 from mediatensor.ocr.datasets import VOCABS
 from mediatensor.ocr.models.recognition import CRNN, PARSeq, crnn_mobilenet_v3_small
@@ -78,7 +78,7 @@ def test_checkpoint_checksum_is_verified(tmp_path: Path) -> None:
 def test_checkpoint_of_another_vocabulary_loads_without_its_head(tmp_path: Path) -> None:
     file = str(save_with_checksum(small_crnn("xyz"), tmp_path))
     model = small_crnn()
-    with pytest.raises(WeightsError, match=r"linear\.weight"):
+    with pytest.raises(WeightsError, match=r"does not fit.*linear\.weight"):
         model.from_pretrained(file)
     head = model.linear.weight.clone()
     model.from_pretrained(file, ignore_keys=["linear.weight", "linear.bias"])
@@ -99,13 +99,10 @@ def test_parseq_loads_checkpoints_with_former_layers(tmp_path: Path) -> None:
         load_pretrained_params(model, tmp_path / "old.pt")
 
 
-def test_pretrained_loads_from_the_models_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_vocabulary_leaves_out_the_published_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDIATENSOR_MODELS", str(tmp_path))
-    with pytest.raises(WeightsNotFoundError, match="crnn_mobilenet_v3_small"):
-        crnn_mobilenet_v3_small(pretrained=True)
     saved = crnn_mobilenet_v3_small()
     torch.save(saved.state_dict(), tmp_path / "crnn_mobilenet_v3_small.pt")
-    assert same(saved, crnn_mobilenet_v3_small(pretrained=True))
     other_vocabulary = crnn_mobilenet_v3_small(pretrained=True, vocab="abc")
     assert other_vocabulary.linear.out_features == 4
     assert torch.equal(other_vocabulary.decoder.weight_ih_l0, saved.decoder.weight_ih_l0)
