@@ -116,16 +116,6 @@ class DeviceTensor(Tensor):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 else repr(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = self.detach().clone().requires_grad_(self.requires_grad)
-        if isinstance(self, torch.nn.Parameter):
-            copied = torch.nn.Parameter(copied, requires_grad=self.requires_grad)
-        memo[id(self)] = copied
-        return copied
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _unpickled, (self.held, str(self.device), self.requires_grad, isinstance(self, torch.nn.Parameter))
-
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
@@ -138,11 +128,6 @@ class DeviceTensor(Tensor):
         raise RuntimeError(f"memory of {self.device} has no address on the host.")
 
 
-def _unpickled(held: Tensor, device: str, requires_grad: bool, is_parameter: bool) -> Tensor:
-    tensor = DeviceTensor(held.detach(), torch.device(device)).requires_grad_(requires_grad)
-    return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor
-
-
 def _dispatched(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An operation with at least one tensor of the device."""
     name = func.overloadpacket.__name__
@@ -153,9 +138,6 @@ def _dispatched(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return _to_copy(func, *args, **kwargs)
     if name == "copy_":
         return _copy_(func, *args, **kwargs)
-    if name == "_has_compatible_shallow_copy_type":
-        # Asked when a module moves: one kind of tensor cannot become the other in place.
-        return is_fake(args[0]) == is_fake(args[1])
     if name in _UNDIFFERENTIABLE and torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(args)):
         raise NotImplementedError(f"gradients of {name} on the fake device: work under torch.no_grad().")
     device = _common_device(name, args, kwargs)
