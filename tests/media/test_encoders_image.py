@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import images
 from mediatensor.decoders import decode_png
@@ -137,9 +136,3 @@ def test_arguments() -> None:
         PngEncoder(gray.to("meta"))
     with pytest.raises(EncodeError, match="70000"):
         JpegEncoder(torch.zeros(1, 1, 70_000, dtype=torch.uint8)).to_tensor()
-
-
-def test_pillow_reads_it() -> None:
-    pixels = images.picture()
-    with Image.open(io.BytesIO(bytes(PngEncoder(chw(pixels)).to_tensor().numpy()))) as image:
-        np.testing.assert_array_equal(np.asarray(image), pixels)

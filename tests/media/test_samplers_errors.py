@@ -109,6 +109,20 @@ def test_a_bad_argument_is_named_and_nothing_is_decoded(
 
 
 @pytest.mark.parametrize("sampler", BY_INDEX + BY_TIME)
+def test_a_call_is_one_batched_decode_of_five_dimensions(sampler: Callable[..., FrameBatch]) -> None:
+    decoder = RecordingDecoder()
+    clips = sampler(decoder, num_frames_per_clip=3, **(required(sampler) or {"num_clips": 4}))
+    [(method, positions)] = decoder.calls
+    assert method == ("get_frames_at" if sampler in BY_INDEX else "get_frames_played_at")
+    assert {type(position) for position in positions} == {int if sampler in BY_INDEX else float}
+    assert clips.data.shape == (4, 3, 3, 4, 5)
+    assert clips.data[:, :, 0, 0, 0].flatten().tolist() == positions
+    # The result has the decoder's times, not the requested times.
+    assert torch.equal(clips.pts_seconds, clips.data[:, :, 0, 0, 0] + 1000)
+    assert torch.equal(clips.duration_seconds, clips.data[:, :, 0, 0, 0] + 2000)
+
+
+@pytest.mark.parametrize("sampler", BY_INDEX + BY_TIME)
 def test_a_video_without_frames_is_refused(sampler: Callable[..., FrameBatch]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Decoder must have at least one frame, found 0 frames\."):
         sampler(RecordingDecoder(0), **required(sampler))

@@ -83,20 +83,6 @@ def test_every_small_case_gives_the_clips_of_the_reference(num_frames: int, poli
     assert seen["error"]
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_call_is_one_batched_decode_of_five_dimensions(sampler: Callable[..., FrameBatch]) -> None:
-    decoder = RecordingDecoder(50)
-    clips = sampler(decoder, num_clips=4, num_frames_per_clip=3, num_indices_between_frames=2)
-    [(method, indices)] = decoder.calls
-    assert method == "get_frames_at"
-    assert all(isinstance(index, int) for index in indices)
-    assert clips.data.shape == (4, 3, 3, 4, 5)
-    assert clips.pts_seconds.dtype == clips.duration_seconds.dtype == torch.float64
-    assert clips.data[:, :, 0, 0, 0].flatten().tolist() == indices
-    assert torch.equal(clips.pts_seconds, clips.data[:, :, 0, 0, 0] + 1000)
-    assert torch.equal(clips.duration_seconds, clips.data[:, :, 0, 0, 0] + 2000)
-
-
 def test_random_starts_cover_the_range_evenly() -> None:
     torch.manual_seed(0)
     clips = clips_at_random_indices(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -14,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mediatensor import FrameBatch
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.samplers import clips_at_random_timestamps, clips_at_regular_timestamps
 from samplers_recording_decoder import RecordingDecoder, positions_of
@@ -96,27 +94,6 @@ def test_random_starts_cover_the_range_evenly() -> None:
     assert 4.99 < starts.max() < 5.0
     # 8000 draws in 8 bins: 1000 each, standard deviation 30.
     assert (torch.histc(starts, 8, 1.0, 5.0) - 1000).abs().max() < 6 * 30
-
-
-@pytest.mark.parametrize(
-    ("sampler", "arguments"),
-    [
-        (clips_at_random_timestamps, {"num_clips": 4}),
-        (clips_at_regular_timestamps, {"seconds_between_clip_starts": 0.5}),
-    ],
-)
-def test_a_call_is_one_batched_decode_of_five_dimensions(
-    sampler: Callable[..., FrameBatch], arguments: dict[str, Any]
-) -> None:
-    decoder = RecordingDecoder()
-    clips = sampler(decoder, num_frames_per_clip=2, **arguments)
-    [(method, seconds)] = decoder.calls
-    assert method == "get_frames_played_at"
-    assert clips.data.shape == (4, 2, 3, 4, 5)
-    assert clips.data[:, :, 0, 0, 0].flatten().tolist() == seconds
-    # The result has the decoder's times, not the requested times.
-    assert torch.equal(clips.pts_seconds, clips.data[:, :, 0, 0, 0] + 1000)
-    assert torch.equal(clips.duration_seconds, clips.data[:, :, 0, 0, 0] + 2000)
 
 
 def test_random_timestamps_draw_once_and_regular_ones_never() -> None:

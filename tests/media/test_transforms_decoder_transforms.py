@@ -18,7 +18,9 @@ from mediatensor.transforms import (
     CenterCrop,
     CropStep,
     DecoderTransform,
+    Letterbox,
     Normalize,
+    PadStep,
     RandomCrop,
     RandomHorizontalFlip,
     RandomResizedCrop,
@@ -27,7 +29,7 @@ from mediatensor.transforms import (
 )
 from mediatensor.transforms._decoder_transforms import resolve_transforms
 
-SIZED = [Resize, CenterCrop, RandomCrop, RandomResizedCrop]
+SIZED = [Resize, CenterCrop, RandomCrop, RandomResizedCrop, Letterbox]
 
 
 @pytest.mark.parametrize("transform_type", SIZED)
@@ -243,6 +245,8 @@ def test_an_unsupported_transform_is_named(transform: object) -> None:
 
 
 class _Custom(DecoderTransform):
+    is_random = False
+
     def __init__(self, *steps: Any) -> None:
         super().__init__()
         self.steps = steps
@@ -254,6 +258,11 @@ class _Custom(DecoderTransform):
 def test_a_custom_transform_may_take_several_steps() -> None:
     steps = (CropStep(1, 2, 3, 4), ResizeStep(8, 8))
     assert resolve_transforms([_Custom(*steps), CenterCrop((8, 8))], 10, 10) == (*steps, CropStep(0, 0, 8, 8))
+    crop_and_pad = CropStep(1, 2, 3, 4), PadStep(1, 2, 6, 7, (9.0,))
+    assert resolve_transforms([_Custom(*crop_and_pad), Resize((5, 5))], 10, 10) == (*crop_and_pad, ResizeStep(5, 5))
+    images = torch.arange(100, dtype=torch.uint8).view(1, 10, 10)
+    expected = torch.nn.functional.pad(images[:, 1:4, 2:6], (2, 1, 1, 2), value=9)
+    assert torch.equal(_Custom(*crop_and_pad)(images), expected)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +274,15 @@ def test_a_custom_transform_may_take_several_steps() -> None:
         CropStep(0, 0, 0, 5),
         CropStep(0.5, 0, 5, 5),  # type: ignore[arg-type]
         ResizeStep(0, 5),
+        PadStep(0, 0, 9, 10),
+        PadStep(0, 0, 10, 9),
+        PadStep(2, 0, 11, 20),
+        PadStep(-1, 0, 20, 20),
+        PadStep(0, 0.5, 20, 20),  # type: ignore[arg-type]
+        PadStep(0, 0, 20, 20.5),  # type: ignore[arg-type]
+        PadStep(0, 0, 20, 20, ()),
+        PadStep(0, 0, 20, 20, (float("nan"),)),
+        PadStep(0, 0, 2**15, 2**14),
         (5, 5),
         "hflip",
     ],

@@ -22,8 +22,7 @@ from mediatensor.datasets import DataLoader, VideoAudioClips, VideoClips, pad
 from mediatensor.decoders import VideoDecoder
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.frames import FrameBatch
-from mediatensor.transforms import CenterCrop, CropStep, DecoderTransform, Letterbox, Pad, PadStep, Resize, ResizeStep
-from mediatensor.transforms._decoder_transforms import resolve_transforms
+from mediatensor.transforms import CenterCrop, DecoderTransform, Letterbox, Pad, Resize
 
 HEIGHT, WIDTH, NUM_FRAMES = 96, 144, 6
 CLIP = ClipSpec("letterbox", size=(WIDTH, HEIGHT), num_frames=NUM_FRAMES)
@@ -382,12 +381,6 @@ def test_other_boxes_are_errors(boxes: Any) -> None:
 # Errors
 
 
-@pytest.mark.parametrize("size", [5, (5,), (0, 5), (5.0, 6), None, "57"], ids=repr)
-def test_size_must_be_a_pair(size: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"Letterbox transform must have a \(height, width\) pair"):
-        Letterbox(size)
-
-
 @pytest.mark.parametrize("fill", [float("nan"), "black", (), (1, float("inf")), None], ids=repr)
 def test_fill_must_be_finite(fill: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="fill must be a finite number"):
@@ -431,46 +424,6 @@ def test_a_size_that_is_too_large_is_an_error(clip: Path) -> None:
     for transform in (Letterbox((2**15, 2**14)), Pad(2**14)):
         with pytest.raises(InvalidArgumentError, match="are too large"):
             transform(torch.zeros(3, 4, 6, dtype=torch.uint8))
-
-
-class _Custom(DecoderTransform):
-    is_random = False
-
-    def __init__(self, *steps: Any) -> None:
-        super().__init__()
-        self.steps = steps
-
-    def resolve(self, height: int, width: int) -> Any:
-        return self.steps
-
-
-def test_a_custom_transform_can_pad(clip: Path) -> None:
-    steps = (CropStep(10, 20, 30, 40), PadStep(1, 2, 33, 47, (9.0,)))
-    plain = frames_of(clip)
-    expected = torch.nn.functional.pad(plain[..., 10:40, 20:60], (2, 5, 1, 2), value=9)
-    assert torch.equal(frames_of(clip, _Custom(*steps)), expected)
-    assert torch.equal(_Custom(*steps)(plain), expected)
-    assert resolve_transforms([_Custom(*steps), Resize((5, 5))], HEIGHT, WIDTH) == (*steps, ResizeStep(5, 5))
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        PadStep(0, 0, 9, 10),
-        PadStep(0, 0, 10, 9),
-        PadStep(2, 0, 11, 20),
-        PadStep(-1, 0, 20, 20),
-        PadStep(0, 0.5, 20, 20),  # type: ignore[arg-type]
-        PadStep(0, 0, 20, 20.5),  # type: ignore[arg-type]
-        PadStep(0, 0, 20, 20, ()),
-        PadStep(0, 0, 20, 20, (float("nan"),)),
-        PadStep(0, 0, 2**15, 2**14),
-    ],
-    ids=repr,
-)
-def test_impossible_padding_of_a_custom_transform_is_refused(step: PadStep) -> None:
-    with pytest.raises(InvalidArgumentError):
-        resolve_transforms([_Custom(step)], 10, 10)
 
 
 def test_repr_shows_the_arguments() -> None:

@@ -322,16 +322,6 @@ def test_functions_equal_transforms(transform: Transform, function: Any) -> None
     assert ours["label"] == 7
 
 
-def test_a_pipeline_is_a_sequential() -> None:
-    pipeline = torch.nn.Sequential(
-        RandomResizedCrop((8, 10)), RandomHorizontalFlip(), ToFloat(), Normalize((0.5,) * 3, (0.25,) * 3), Pad(1)
-    )
-    result = pipeline({"video": batch(2, 4), "label": 1})
-    assert result["video"].data.shape == (2, 4, 3, 10, 12)
-    assert result["video"].data.dtype == torch.float32
-    assert torch.equal(result["video"].pts_seconds, batch(2, 4).pts_seconds)
-
-
 class RandomRow(DecoderTransform):
     """Crops a random row."""
 
