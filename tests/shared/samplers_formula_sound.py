@@ -73,15 +73,16 @@ class FormulaSound:
         data = values(numbers, self.num_channels)
         return AudioSamples(data, max(start, self.begin), len(numbers) / self.rate, self.rate)
 
-    def _existing_runs(self, ranges: list[tuple[float, float]]) -> list[list[tuple[int, Tensor]]]:
-        """As in `AudioDecoder`: pieces (number of the first sample, samples) without gaps."""
+    def _existing_runs(self, ranges: list[tuple[float, float]]) -> list[tuple[list[tuple[int, Tensor]], bool]]:
+        """As in `AudioDecoder`: runs without gaps, and whether the range starts after the end."""
         found = []
         for start, stop in ranges:
             first, last = (max(0, exact_offset(seconds, self.begin, self.rate)) for seconds in (start, stop))
             numbers = [number for number in range(first, min(last, self.num_samples)) if number not in self.gaps]
             starts = [i for i, number in enumerate(numbers) if i == 0 or numbers[i - 1] != number - 1]
             pieces = [numbers[i:j] for i, j in pairwise([*starts, len(numbers)])]
-            found.append([(piece[0], values(piece, self.num_channels)) for piece in pieces])
+            runs = [(piece[0], values(piece, self.num_channels)) for piece in pieces]
+            found.append((runs, first < last and first >= self.num_samples))
         return found
 
     def close(self) -> None:

@@ -371,7 +371,7 @@ class AudioAccess:
         """Yield the samples and the silent spans of each time range, as in `AudioVideoClip`."""
         grid = self._grid
         spans = [(grid.offset(start), grid.offset(stop)) for start, stop in times]
-        for (start, _), (first, last), runs in zip(times, spans, self._audio._existing_runs(times), strict=True):
+        for (start, _), (first, last), (runs, _) in zip(times, spans, self._audio._existing_runs(times), strict=True):
             data, silent_spans = with_silence(grid, first, last, runs)
             length = last - first
             if self._end_seconds is not None:

@@ -303,7 +303,7 @@ class AudioDecoder(Closing):
             for number in group:
                 first, last = bounds[number]
                 is_beyond = first != last and handle.is_at_end and end <= first
-                found[number] = first, _cut(runs, first, last, copies=len(group) > 1), is_beyond
+                found[number] = first, cut_runs(runs, first, last, copies=len(group) > 1), is_beyond
 
         for group in group_ranges(list(ranges), max_distance):
             lasts = [last for last in (bounds[number][1] for number in group) if last is not None]
@@ -317,10 +317,10 @@ class AudioDecoder(Closing):
                     read(*bounds[number], [number])
         return [found[number] for number in range(len(ranges))]
 
-    def _existing_runs(self, ranges: Sequence[tuple[float, float | None]]) -> list[list[SampleRun]]:
-        """Return the samples of several ranges as runs without gaps. Ranges after the end of the stream have none."""
+    def _existing_runs(self, ranges: Sequence[tuple[float, float | None]]) -> list[tuple[list[SampleRun], bool]]:
+        """Return the samples of each range as runs without gaps, and whether it starts after the end of the stream."""
         with stages.DECODE, self._pool.borrow() as handle:
-            return [runs for _, runs, _ in self._runs_in_ranges(handle, ranges)]
+            return [found[1:] for found in self._runs_in_ranges(handle, ranges)]
 
     def _chunks(
         self, seconds: float, step: float, sample_rate: int | None, num_channels: int | None, *, pad_last: bool
@@ -363,7 +363,7 @@ class AudioDecoder(Closing):
         self._use(self._spec)
 
 
-def _cut(runs: Sequence[SampleRun], first: int, last: int | None, *, copies: bool) -> list[SampleRun]:
+def cut_runs(runs: Sequence[SampleRun], first: int, last: int | None, *, copies: bool = False) -> list[SampleRun]:
     """Return the samples [first, last) of runs."""
     parts = []
     for number, samples in runs:

@@ -88,18 +88,13 @@ def is_constant_frame_rate(pts_seconds: Sequence[float], tick_seconds: float) ->
     return all(abs(begin + i * step - pts) <= tolerance for i, pts in enumerate(pts_seconds))
 
 
-def gop_lengths(key_frame_indices: Sequence[int], num_frames: int) -> list[int]:
-    """Return the number of frames from each key frame up to the next one, or to the end of the stream."""
-    ends = [*key_frame_indices[1:], num_frames]
-    return [end - start for start, end in zip(key_frame_indices, ends, strict=True)] if key_frame_indices else []
-
-
 def describe_timing(
     pts_seconds: Sequence[float], key_frame_indices: Sequence[int], tick_seconds: float
 ) -> dict[str, Any]:
     """Return the fields of `VideoInfo` that depend on frame times. ``pts_seconds`` must be in presentation order."""
     steps = [after - before for before, after in pairwise(pts_seconds)]
-    lengths = gop_lengths(key_frame_indices, len(pts_seconds))
+    # From each key frame up to the next one, or to the end of the stream.
+    lengths = [after - before for before, after in pairwise([*key_frame_indices, len(pts_seconds)])]
     return {
         "is_constant_frame_rate": is_constant_frame_rate(pts_seconds, tick_seconds),
         "min_frame_step_seconds": min(steps, default=None),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from typing import Any
@@ -77,12 +76,12 @@ def rewrite_video(
         target, muxer = FileTarget(path), None
         try:
             muxer = Muxer(target.opened, container)
-            frames = _Frames(decoder, first, _settings(decoder, first, muxer))
-            muxer.add_video(frames.settings)
+            settings = _settings(decoder, first, muxer)
+            muxer.add_video(settings)
             audio = _AudioCopy(demuxer, muxer)
             muxer.start()
             shown = progress(chain([first], pictures), f"writing {os.path.basename(path)}", total=len(decoder))
-            _write(muxer, frames, shown, audio, boxes_at)
+            _write(muxer, settings, shown, audio, lambda one: _cover(decoder, first, settings, one, boxes_at))
             muxer.finish()
             check(target.name)
             target.commit()
@@ -93,7 +92,7 @@ def rewrite_video(
             raise
     _warn_of_omissions(decoder, path)
     transfer = access_to(decoder).video.hdr_transfer
-    if transfer is not None and frames.settings.colour is None:
+    if transfer is not None and settings.colour is None:
         warn_user(
             f"{path!r} does not have the HDR colours ({transfer}) of the source, because no encoder for it accepts its "
             "pixel format and frame size. Pass a VideoDecoder(..., tone_mapping='bt2390') to convert them to SDR."
@@ -102,20 +101,20 @@ def rewrite_video(
 
 def _write(
     muxer: Muxer,
-    frames: _Frames,
+    settings: VideoSettings,
     pictures: Any,
     audio: _AudioCopy,
-    boxes_at: Callable[[float], Sequence[Box]],
+    cover: Callable[[DecodedPicture], Any],
 ) -> None:
     (track,) = muxer.tracks
     assert isinstance(track, VideoTrack)
     tick = None
     for picture in pictures:
         audio.write_until(picture.pts_seconds)
-        time = round(picture.pts_seconds / frames.settings.time_base)
+        time = round(picture.pts_seconds / settings.time_base)
         tick = time if tick is None else max(time, tick + 1)  # encoders reject equal times
-        pixels = frames.covered(picture, boxes_at(picture.pts_seconds))
-        duration = max(1, round(picture.duration_seconds / frames.settings.time_base))
+        pixels = cover(picture)
+        duration = max(1, round(picture.duration_seconds / settings.time_base))
         with muxer.reporting(f"the {track.codec_name} encoder rejected data"):
             packets = track.encode(pixels, tick, duration)
         muxer.write(packets)
@@ -166,37 +165,33 @@ def _settings(decoder: VideoDecoder, first: DecodedPicture, muxer: Muxer) -> Vid
     )
 
 
-@dataclass
-class _Frames:
-    """Makes frames for the encoder, which must have the size and orientation of the ``first`` frame."""
-
-    decoder: VideoDecoder
-    first: DecodedPicture
-    settings: VideoSettings
-
-    def covered(self, picture: DecodedPicture, boxes: Sequence[Box]) -> Any:
-        settings, first = self.settings, self.first
-        scales = access_to(self.decoder).video.options.on_size_change == "scale"
-        if picture.orientation != first.orientation:
-            raise SizeChangeError(
-                f"Frame {picture.frame} has another rotation than the first frame, but a file stores one rotation for "
-                "all frames. Write an upright copy, with the frames of VideoDecoder(..., on_size_change='scale') and "
-                "VideoEncoder, then read and redact the copy."
-            )
-        if picture.size != first.size and not scales:
-            raise SizeChangeError(
-                f"Frame {picture.frame} is {picture.size[1]}x{picture.size[0]} (width x height), but the first frame "
-                f"is {first.size[1]}x{first.size[0]}. Pass a VideoDecoder(..., on_size_change='scale') to scale the "
-                "frames to the size of the first frame."
-            )
-        if settings.colour is not None:
-            assert settings.pixel_format is not None
-            return picture.covered(
-                boxes, height=settings.height, width=settings.width, pixel_format=settings.pixel_format
-            )
-        pixels = picture.rgb((settings.height, settings.width))
-        fill_boxes(pixels, boxes, 0)
-        return pixels.transpose(2, 0, 1)
+def _cover(
+    decoder: VideoDecoder,
+    first: DecodedPicture,
+    settings: VideoSettings,
+    picture: DecodedPicture,
+    boxes_at: Callable[[float], Sequence[Box]],
+) -> Any:
+    """Return a frame with boxes for the encoder. It must have the size and orientation of the ``first`` frame."""
+    if picture.orientation != first.orientation:
+        raise SizeChangeError(
+            f"Frame {picture.frame} has another rotation than the first frame, but a file stores one rotation for "
+            "all frames. Write an upright copy, with the frames of VideoDecoder(..., on_size_change='scale') and "
+            "VideoEncoder, then read and redact the copy."
+        )
+    if picture.size != first.size and access_to(decoder).video.options.on_size_change != "scale":
+        raise SizeChangeError(
+            f"Frame {picture.frame} is {picture.size[1]}x{picture.size[0]} (width x height), but the first frame "
+            f"is {first.size[1]}x{first.size[0]}. Pass a VideoDecoder(..., on_size_change='scale') to scale the "
+            "frames to the size of the first frame."
+        )
+    boxes = boxes_at(picture.pts_seconds)
+    if settings.colour is not None:
+        assert settings.pixel_format is not None
+        return picture.covered(boxes, height=settings.height, width=settings.width, pixel_format=settings.pixel_format)
+    pixels = picture.rgb((settings.height, settings.width))
+    fill_boxes(pixels, boxes, 0)
+    return pixels.transpose(2, 0, 1)
 
 
 def _open_audio(decoder: VideoDecoder) -> Any:

@@ -194,7 +194,7 @@ def _blocks_of_decoder(decoder: AudioDecoder) -> Iterator[tuple[float, Tensor]]:
                 length = min(length, max(end - first, chunk.data.shape[1]))
             samples = chunk.data
             if samples.shape[1] != length:
-                (runs,) = mono._existing_runs([(chunk.pts_seconds, grid.seconds(first + length))])
+                ((runs, _),) = mono._existing_runs([(chunk.pts_seconds, grid.seconds(first + length))])
                 samples, _ = with_silence(grid, first, first + length, runs)
             yield chunk.pts_seconds, samples[0]
 

@@ -255,7 +255,7 @@ def _samples_until(source: Any, sample_rate: int | None, mono: bool, end_seconds
     with AudioDecoder(source, sample_rate=sample_rate, num_channels=1 if mono else None) as decoder:
         grid = sample_grid(decoder)
         first, last = grid.offset(0.0), grid.offset(end_seconds) + 1
-        (runs,) = decoder._existing_runs([(0.0, grid.seconds(last))])
+        ((runs, _),) = decoder._existing_runs([(0.0, grid.seconds(last))])
         data, silent_spans = with_silence(grid, first, max(first, last), runs)
         if silent_spans and silent_spans[-1][1] == data.shape[1]:
             data = data[:, : silent_spans[-1][0]].clone()

@@ -21,6 +21,8 @@ from ..._engine.common.checks import check_choice, finite_number, options_dict, 
 from ..._engine.common.messages import counted, warn_user
 from ..._engine.index.frame_index import FrameIndex
 from ...decoders import AudioDecoder, VideoDecoder, get_container_metadata
+from ...decoders._access import sample_grid
+from ...decoders._audio_decoder import cut_runs
 from ...encoders import Encoder
 from ...errors import InvalidArgumentError, OutOfRangeError, StreamError
 from ...isolate._worker import BoundedCalls, run_bounded
@@ -343,8 +345,8 @@ class _Streams:
     source: Any
     num_threads: int
     decoders: dict[int, Any] = field(default_factory=dict)
-    # The last decoded audio: stream index, and by position the pieces: (position of first sample, (samples, channels)).
-    decoded: tuple[int, dict[int, tuple[int, Tensor]]] = (-1, {})
+    # The last decoded audio: stream index, and by position the pieces: (time of first sample, (samples, channels)).
+    decoded: tuple[int, dict[int, tuple[float, Tensor]]] = (-1, {})
 
     def headers(self) -> list[tuple[str, int, float | None, float | None]]:
         """Return (media type, index, rate, duration) of each video and audio stream according to its header."""
@@ -377,8 +379,8 @@ class _Streams:
 
     def sample_at(self, stream_index: int, seconds: float) -> int:
         """Return the index of the first audio sample at or after a time."""
-        metadata = self._opened(AudioDecoder, stream_index).metadata
-        number: float = (seconds - metadata.begin_stream_seconds) * (metadata.sample_rate or 1) - 1e-6
+        grid = sample_grid(self._opened(AudioDecoder, stream_index))
+        number = (seconds - grid.begin_seconds) * grid.sample_rate - 1e-6
         return math.ceil(min(max(number, 0.0), _MAX_POSITION))
 
     def sound(self, stream_index: int, position: int) -> tuple[Tensor, float, int] | None:
@@ -386,42 +388,30 @@ class _Streams:
 
         Positions are times in samples, from the start of the stream. In a gap of the time stamps, they have no audio.
         """
-        metadata = self._opened(AudioDecoder, stream_index).metadata
-        begin, rate = metadata.begin_stream_seconds, metadata.sample_rate or 1
         while True:
             if self.decoded[0] != stream_index or position not in self.decoded[1]:
-                try:
-                    self.decoded = stream_index, self._decode_pieces(stream_index, position)
-                except OutOfRangeError:
+                self.decoded = stream_index, self._decode_pieces(stream_index, position)
+                if not self.decoded[1]:
                     return None
-            start, piece = self.decoded[1][position]
+            seconds, piece = self.decoded[1][position]
             position += _SAMPLES_AT_A_TIME
             if len(piece):
-                return piece.contiguous(), begin + start / rate, position
+                return piece.contiguous(), seconds, position
 
-    def _decode_pieces(self, stream_index: int, position: int) -> dict[int, tuple[int, Tensor]]:
-        """Decode about a second from a position on; return the pieces as in ``decoded``."""
+    def _decode_pieces(self, stream_index: int, position: int) -> dict[int, tuple[float, Tensor]]:
+        """Decode about a second from a position on; return the pieces as in ``decoded``, none after the end."""
         decoder = self._opened(AudioDecoder, stream_index)
-        begin, rate = decoder.metadata.begin_stream_seconds, decoder.metadata.sample_rate or 1
-
-        def decode(first: int, count: int) -> Tensor:
-            samples = decoder.get_samples_played_in_range(begin + first / rate, begin + (first + count) / rate)
-            data: Tensor = samples.data.T
-            return data
-
-        num_pieces = math.ceil(_SECONDS_DECODED_AT_A_TIME * rate / _SAMPLES_AT_A_TIME)
-        positions = [position + number * _SAMPLES_AT_A_TIME for number in range(num_pieces)]
-        whole = decode(position, num_pieces * _SAMPLES_AT_A_TIME)
-        if len(whole) in (0, num_pieces * _SAMPLES_AT_A_TIME):
-            parts = whole.tensor_split(num_pieces)
-            return {first: (first, part) for first, part in zip(positions, parts, strict=True)}
-        # The stream ends here, or its time stamps jump, so that the position of a sample is not its number in `whole`.
-        pieces = {first: (first, whole[:0]) for first in positions}
-        for first in positions:
-            with suppress(OutOfRangeError):
-                piece = decode(first, _SAMPLES_AT_A_TIME)
-                starts_in_gap = len(piece) < _SAMPLES_AT_A_TIME and not len(decode(first, 1))
-                pieces[first] = (first + _SAMPLES_AT_A_TIME - len(piece) if starts_in_gap else first, piece)
+        grid = sample_grid(decoder)
+        stop = (
+            position
+            + math.ceil(_SECONDS_DECODED_AT_A_TIME * grid.sample_rate / _SAMPLES_AT_A_TIME) * _SAMPLES_AT_A_TIME
+        )
+        ((runs, is_beyond),) = decoder._existing_runs([(grid.seconds(position), grid.seconds(stop))])
+        pieces: dict[int, tuple[float, Tensor]] = {}
+        for first in () if is_beyond else range(position, stop, _SAMPLES_AT_A_TIME):
+            parts = cut_runs(runs, first, first + _SAMPLES_AT_A_TIME)
+            data = torch.cat([samples for _, samples in parts], 1).T if parts else torch.empty(0)
+            pieces[first] = grid.seconds(parts[0][0] if parts else first), data
         return pieces
 
 
