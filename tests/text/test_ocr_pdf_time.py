@@ -187,19 +187,12 @@ def test_unpicklable_arguments_are_refused() -> None:
 def test_datasets_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mediatensor.ocr.io._documents.pdf.DEFAULT_TIMEOUT_SECONDS", 0.5)
     (tmp_path / "tiling.pdf").write_bytes(tiling())
-    rows = DocumentPages([tmp_path / "tiling.pdf"])
-
+    for options, limit in ({}, r"0\.5"), ({"timeout_seconds": 0.25}, r"0\.25"):
+        rows = DocumentPages([tmp_path / "tiling.pdf"], pdf_options=options)
+        with pytest.raises(PageError, match=f"timeout_seconds = {limit}"):
+            rows[0]
     assert len(rows) == 2
-    with pytest.raises(PageError, match=r"timeout_seconds = 0\.5"):
-        rows[0]
     assert rows[1].image.shape == (3, 158, 122)  # type: ignore[union-attr]
-
-
-def test_datasets_accept_another_limit(tmp_path: Path) -> None:
-    (tmp_path / "tiling.pdf").write_bytes(tiling())
-    rows = DocumentPages([tmp_path / "tiling.pdf"], pdf_options={"timeout_seconds": 0.25})
-    with pytest.raises(PageError, match=r"timeout_seconds = 0\.25"):
-        rows[0]
 
     reader = TextReader(make_predictor=lambda: None, pdf_options={"timeout_seconds": 0.25})
     result = reader({"path": [str(tmp_path / "tiling.pdf")], "page": [0]})
