@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mediatensor.ocr.io import Block, Document, KIEPage, Line, Page, Prediction, UnreadLine, Word
+from mediatensor.ocr.io import Block, Document, KIEPage, Line, Page, Prediction, Table, TableCell, UnreadLine, Word
 from ocr_records import read_record
 
 STRAIGHT = {"value": 0, "confidence": None}
@@ -53,6 +54,25 @@ def page_of(*words: Word, image: NDArray[np.uint8] | None = None, **kwargs: Any)
     """A page with each word in its own line, at the position of the word."""
     blocks = [Block([Line([item], item.geometry) for item in words])] if words else []
     return Page(np.zeros((*SIZE, 3), np.uint8) if image is None else image, blocks, 0, SIZE, **kwargs)
+
+
+def table_of(
+    rows: Sequence[Sequence[str]],
+    box: tuple[float, float, float, float] = (0, 0, 1, 1),
+    *,
+    columns: Sequence[float] | None = None,
+    num_header_rows: int = 1,
+) -> Table:
+    """A table of cells of one row and column each in a relative box; ``columns`` are the edges of columns."""
+    left, top, right, bottom = box
+    xs = np.linspace(left, right, len(rows[0]) + 1).tolist() if columns is None else columns
+    ys = np.linspace(top, bottom, len(rows) + 1).tolist()
+    cells = [
+        TableCell(text, 0.9, ((x0, y0), (x1, y1)), row, row, column, column, is_header=row < num_header_rows)
+        for row, (texts, y0, y1) in enumerate(zip(rows, ys, ys[1:], strict=False))
+        for column, (text, x0, x1) in enumerate(zip(texts, xs, xs[1:], strict=False))
+    ]
+    return Table(cells, len(rows), len(rows[0]), ((xs[0], top), (xs[-1], bottom)))
 
 
 def unread_line(box: tuple[float, float, float, float], reason: str, script: str | None = None) -> UnreadLine:

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from mediatensor.ocr.structure import PageContent
+
+
+def content_of_words(
+    width: float, height: float, boxes: Any, texts: Sequence[str], lines: Sequence[int], **given: Any
+) -> PageContent:
+    """A page of words of the lines with these numbers; their type size is not known, and none is bold."""
+    count = len(texts)
+    return PageContent(
+        width, height, np.array(boxes, float).reshape(-1, 4), tuple(texts), np.array(lines, np.int64), np.ones(count),
+        **{"font_sizes": np.full(count, np.nan), "is_bold": np.zeros(count, bool)} | given,
+    )  # fmt: skip
 
 
 def page_of(*lines: str, size: float = 10.0, rules: list[list[float]] | None = None) -> PageContent:
@@ -22,18 +34,9 @@ def page_of(*lines: str, size: float = 10.0, rules: list[list[float]] | None = N
                 texts.append(word)
                 ids.append(row)
             at += len(word) + 1
-    count = len(texts)
-    return PageContent(
-        max([100.0, *(box[2] for box in boxes)]),
-        len(lines) * size * 1.5 + size,
-        np.array(boxes, float).reshape(-1, 4),
-        tuple(texts),
-        np.array(ids, np.int64),
-        np.ones(count),
-        np.full(count, np.nan),
-        np.zeros(count, bool),
-        horizontal_rules=np.array(rules or [], float).reshape(-1, 4),
-    )
+    width = max([100.0, *(box[2] for box in boxes)])
+    across = np.array(rules or [], float).reshape(-1, 4)
+    return content_of_words(width, len(lines) * size * 1.5 + size, boxes, texts, ids, horizontal_rules=across)
 
 
 def page_beside(left: Sequence[str], right: Sequence[str], shift: float, *, at: int = 60) -> PageContent:

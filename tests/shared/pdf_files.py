@@ -27,6 +27,7 @@ __all__ = [
     "form",
     "pdftoppm",
     "pdftotext",
+    "poppler_text",
     "stream",
     "text_page",
 ]
@@ -208,11 +209,16 @@ class PdftotextWord(NamedTuple):
     ymax: float
 
 
+def poppler_text(data: bytes, *options: str) -> str:
+    """The output of ``pdftotext`` for a file."""
+    command = [find_program("pdftotext"), *options, "-", "-"]
+    return subprocess.run(command, input=data, capture_output=True, check=True, timeout=60).stdout.decode()
+
+
 def pdftotext(path: Path, number: int = 0) -> list[PdftotextWord]:
     """The words of a page as poppler finds them."""
     page = str(number + 1)
-    command = [find_program("pdftotext"), "-bbox", "-cropbox", "-f", page, "-l", page, path, "-"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    text = poppler_text(path.read_bytes(), "-bbox", "-cropbox", "-f", page, "-l", page)
     found = re.search(r'<page width="([\d.]+)" height="([\d.]+)"', text)
     assert found
     width, height = map(float, found.groups())

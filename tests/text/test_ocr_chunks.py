@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.io import Block, Chunk, Document, LayoutElement, Line, Page, Table, TableCell, Word
-from ocr_export_pages import empty_pages, kie_page, word
+from mediatensor.ocr.io import Block, Chunk, Document, LayoutElement, Line, Page, Table, Word
+from ocr_export_pages import empty_pages, kie_page, table_of, word
 
 UPRIGHT = {"value": 0, "confidence": None}
 IMAGE = np.zeros((0, 0, 3), np.uint8)
@@ -63,26 +63,10 @@ class Sheet:
         return Word(text, 0.9, ((left, self.top), (left + width, self.top + 0.01)), 0.9, UPRIGHT)
 
     def add_table(self, rows: list[list[str]], *, bottom: float | None = None) -> None:
-        height = 0.014 if bottom is None else (bottom - self.top) / len(rows)
-        width = 0.9 / len(rows[0])
-        cells = [
-            TableCell(
-                text,
-                0.9,
-                (
-                    (0.05 + width * column, self.top + height * row),
-                    (0.05 + width * (column + 1), self.top + height * (row + 1)),
-                ),
-                *(row, row, column, column),
-                is_header=row == 0,
-            )
-            for row, texts in enumerate(rows)
-            for column, text in enumerate(texts)
-        ]
-        box = ((0.05, self.top), (0.95, self.top + height * len(rows)))
-        self.tables.append(Table(cells, len(rows), len(rows[0]), box))
-        self.layout.append(LayoutElement("Table", 0.9, box))
-        self.top += height * len(rows) + 0.01
+        bottom = self.top + 0.014 * len(rows) if bottom is None else bottom
+        self.tables.append(table_of(rows, (0.05, self.top, 0.95, bottom)))
+        self.layout.append(LayoutElement("Table", 0.9, self.tables[-1].geometry))
+        self.top = bottom + 0.01
 
     def page(self) -> Page:
         return Page(

@@ -12,7 +12,7 @@ import pytest
 from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.io import Block, Document, LayoutElement, Line, Page, Table, TableCell, Word
-from ocr_export_pages import HtmlParts
+from ocr_export_pages import HtmlParts, table_of
 
 openpyxl = import_on_use("openpyxl", reason="reads the workbooks")
 
@@ -124,36 +124,17 @@ def test_headings_have_levels() -> None:
     assert Page.from_dict(page.export()).export_as_markdown() == page.export_as_markdown()
 
 
-def part(rows: list[list[str]], top: float, bottom: float, *, columns: tuple[float, ...] = (0.1, 0.5, 0.9)) -> Table:
-    """A table of cells of one row and column each, the first row being its head."""
-    edges = np.linspace(top, bottom, len(rows) + 1)
-    cells = [
-        TableCell(
-            text,
-            0.9,
-            ((columns[column], edges[row]), (columns[column + 1], edges[row + 1])),
-            row,
-            row,
-            column,
-            column,
-            is_header=row == 0,
-        )
-        for row, texts in enumerate(rows)
-        for column, text in enumerate(texts)
-    ]
-    return Table(cells, len(rows), len(rows[0]), ((columns[0], top), (columns[-1], bottom)))
-
-
 def test_tables_that_continue_are_joined() -> None:
     """Across three pages with a head that is repeated; not if columns differ, or if there is text in between."""
     head = ["Item", "Price"]
-    first = part([head, ["tea", "1"], ["milk", "2"]], 0.7, 0.95)
-    second = part([head, ["salt", "3"]], 0.05, 0.95)
-    third = part([head, ["rice", "4"]], 0.05, 0.3)
-    other = part([head, ["nuts", "5"]], 0.7, 0.95, columns=(0.1, 0.7, 0.9))
+    first = table_of([head, ["tea", "1"], ["milk", "2"]], (0.1, 0.7, 0.9, 0.95))
+    second = table_of([head, ["salt", "3"]], (0.1, 0.05, 0.9, 0.95))
+    third = table_of([head, ["rice", "4"]], (0.1, 0.05, 0.9, 0.3))
+    other = table_of([head, ["nuts", "5"]], (0.1, 0.7, 0.9, 0.95), columns=(0.1, 0.7, 0.9))
+    last = table_of([head, ["oats", "6"]], (0.1, 0.05, 0.9, 0.2))
     pages = [
         Page(IMAGE, [], number, (1000, 800), tables=tables)
-        for number, tables in enumerate([[first], [second], [third, other], [part([head, ["oats", "6"]], 0.05, 0.2)]])
+        for number, tables in enumerate([[first], [second], [third, other], [last]])
     ]
     joined = Document(pages).joined_tables()
     assert [table.to_grid() for table in joined] == [
@@ -166,10 +147,12 @@ def test_tables_that_continue_are_joined() -> None:
 
 
 def test_stored_tables_with_cells_outside_of_their_grid_are_joined() -> None:
-    pages = [
-        Page(IMAGE, [], number, (1000, 800), tables=[part([["Item", "Price"], [text, "1"]], top, bottom)])
-        for number, (text, top, bottom) in enumerate([("tea", 0.7, 0.95), ("milk", 0.05, 0.3)])
+    head = ["Item", "Price"]
+    tables = [
+        table_of([head, ["tea", "1"]], (0.1, 0.7, 0.9, 0.95)),
+        table_of([head, ["milk", "1"]], (0.1, 0.05, 0.9, 0.3)),
     ]
+    pages = [Page(IMAGE, [], number, (1000, 800), tables=[table]) for number, table in enumerate(tables)]
     for page in pages:
         page.tables[0].cells += [cell("x", (1, 1), (1, 10**9)), cell("y", (10**9, 10**9), (0, 0))]
     (joined,) = Document(pages).joined_tables()
@@ -181,29 +164,9 @@ def test_stored_tables_with_cells_outside_of_their_grid_are_joined() -> None:
                 export()
 
 
-@pytest.mark.parametrize(
-    ("texts", "values"),
-    [
-        (["12", "-3", "0.75"], [12, -3, 0.75]),
-        (["12", "-", "n/a"], [12, "-", "n/a"]),
-        (["3.597", "119", "23.900"], ["3.597", "119", "23.900"]),  # thousands
-        (["100", "100 000"], [100, 100000]),
-        (["007", "12"], ["007", "12"]),
-    ],
-)
-def test_a_column_of_a_workbook_has_numbers_or_texts(texts: list[str], values: list[object]) -> None:
-    head = [cell("Sum", (0, 0), (0, 0), is_header=True)]
-    body = [cell(text, (row, row), (0, 0)) for row, text in enumerate(texts, 1)]
-    table = Table(head + body, 1 + len(texts), 1, BOX)
-    book = openpyxl.load_workbook(io.BytesIO(Page(IMAGE, [], 0, (100, 100), tables=[table]).export_as_xlsx()))
-    assert [row[0] for row in book.active.iter_rows(values_only=True)] == ["Sum", *values]
-
-
 def test_workbook_shows_numbers_as_they_were_read_and_drops_what_xml_cannot_hold() -> None:
-    texts = ["1.10", "12", "0.50"]
-    cells = [cell(text, (row, row), (0, 0)) for row, text in enumerate(texts)]
-    cells += [cell(text, (row, row), (1, 1)) for row, text in enumerate(["a\ufffeb", "c\ud83d", "d\uffff"])]
-    page = Page(IMAGE, [], 0, (100, 100), tables=[Table(cells, 3, 2, BOX)])
+    table = table_of([["1.10", "a\ufffeb"], ["12", "c\ud83d"], ["0.50", "d\uffff"]], num_header_rows=0)
+    page = Page(IMAGE, [], 0, (100, 100), tables=[table])
     sheet = openpyxl.load_workbook(io.BytesIO(page.export_as_xlsx())).active
     assert [(sheet.cell(row, 1).value, sheet.cell(row, 1).number_format) for row in (1, 2, 3)] == [
         (1.1, "0.00"),

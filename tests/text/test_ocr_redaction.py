@@ -6,7 +6,6 @@ import io
 import json
 import pickle
 import re
-import subprocess
 import warnings
 import zipfile
 import zlib
@@ -37,7 +36,6 @@ from mediatensor.ocr.io import (
 )
 from ocr_pages import render_text, rotated
 from ocr_reading import reader, words_of
-from processes import find_program
 
 pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
 
@@ -84,7 +82,7 @@ def stored_texts(document: Document) -> Iterator[tuple[str, bytes]]:
         pdf = document.export_as("pdf")
         yield "pdf", pdf
         yield "streams", b"\n".join(decompressed(pdf))
-        yield "pdftotext", pdftotext(pdf)
+        yield "pdftotext", pdf_files.poppler_text(pdf, "-layout").encode()
 
 
 def decompressed(pdf: bytes) -> Iterator[bytes]:
@@ -93,11 +91,6 @@ def decompressed(pdf: bytes) -> Iterator[bytes]:
             yield zlib.decompressobj().decompress(match[1])
         except zlib.error:
             yield match[1]
-
-
-def pdftotext(pdf: bytes) -> bytes:
-    command = [find_program("pdftotext"), "-layout", "-", "-"]
-    return subprocess.run(command, input=pdf, capture_output=True, check=True).stdout
 
 
 def assert_nowhere(document: Document, *secrets: str) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-import subprocess
 from html import unescape
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -22,7 +20,6 @@ from ocr_layout_cases import arguments_of
 from ocr_pages import RenderedPage, render_page
 from ocr_reading import reader
 from ocr_word_pages import HEIGHT, TEXT, WIDTH, WordPage, form, receipt, shuffled, two_columns, written
-from processes import find_program
 
 pytestmark = pytest.mark.usefixtures("features_remembered_in_module")
 
@@ -342,14 +339,12 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_layout_matches_pdftotext(look: str, tmp_path: Path) -> None:
-    (tmp_path / "page.pdf").write_bytes(courier_pdf(LOOKS[look]))
-    command = [find_program("pdftotext"), "-layout", str(tmp_path / "page.pdf"), "-"]
-    theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.rstrip("\f\n").splitlines()
+def test_layout_matches_pdftotext(look: str) -> None:
+    theirs = pdf_files.poppler_text(courier_pdf(LOOKS[look]), "-layout")
 
     ours = built(courier_words(LOOKS[look])).render(layout=True).splitlines()
 
-    assert words_of_lines("\n".join(ours)) == words_of_lines("\n".join(theirs))
+    assert words_of_lines("\n".join(ours)) == words_of_lines(theirs)
     # pdftotext shortens wide gaps. Here, each word is at its place on the page, in letters of Courier.
     words = courier_words(LOOKS[look])
     letter = 0.6 * LOOKS[look][0][2]

@@ -12,6 +12,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageFont
 from mediatensor.errors import InvalidArgumentError
 from mediatensor.ocr.structure import PageContent, content_of_picture, find_structure
 from mediatensor.ocr.utils.metrics import box_iou
+from ocr_field_pages import content_of_words
 
 SIZE = (1000, 1300)
 XS, YS = (100, 300, 420, 800), (200, 240, 290, 330, 420)
@@ -212,10 +213,7 @@ def test_words_of_hostile_files_are_clipped_to_the_page() -> None:
         + [[1e9, 1e9, 1e9, 1e9], [np.nan] * 4, [200, 300, 100, 280], [-50, -20, 20, 10]]
     )
     count = len(boxes)
-    content = PageContent(
-        600.0, 800.0, boxes, ("word",) * (count - 1) + ("",), np.arange(count), np.ones(count),
-        np.full(count, np.nan), np.zeros(count, dtype=bool),
-    )  # fmt: skip
+    content = content_of_words(600.0, 800.0, boxes, ["word"] * (count - 1) + [""], range(count))
     assert (content.boxes[:, :2] >= 0).all()
     assert (content.boxes[:, 2:] > content.boxes[:, :2]).all()
     found = find_structure(content, fields=True)

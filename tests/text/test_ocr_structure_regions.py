@@ -21,6 +21,7 @@ from mediatensor.ocr.structure import (
     mend_hyphenation,
 )
 from mediatensor.ocr.utils.metrics import box_iou
+from ocr_field_pages import content_of_words
 
 Box = tuple[float, float, float, float]
 
@@ -42,18 +43,7 @@ def page_of(
             ids.append(number)
             bold.append(text.startswith("**"))
             x += 0.5 * size * (len(word) + 1)
-    count = len(texts)
-    return PageContent(
-        width,
-        height,
-        np.array(boxes, float).reshape(-1, 4),
-        tuple(texts),
-        np.array(ids, np.int64),
-        np.ones(count),
-        np.full(count, np.nan),
-        np.array(bold, bool),
-        **given,  # type: ignore[arg-type]
-    )
+    return content_of_words(width, height, boxes, texts, ids, is_bold=np.array(bold, bool), **given)
 
 
 def box_of(polygon: np.ndarray) -> Box:
@@ -327,12 +317,10 @@ def test_sideways_text_is_a_separate_region() -> None:
     up, down = ["filed", "in", "room", "twelve"], ["seen", "by", "the", "clerk"]
     boxes = [(20, 300 - 40 * number, 30, 330 - 40 * number) for number in range(4)]
     boxes += [(560, 120 + 40 * number, 570, 150 + 40 * number) for number in range(4)]
-    count = len(upright.texts)
-    content = PageContent(
-        upright.width, upright.height, np.concatenate([upright.boxes, np.array(boxes, float)]),
-        (*upright.texts, *up, *down), np.concatenate([upright.line_ids, [90] * 4, [91] * 4]), np.ones(count + 8),
-        np.full(count + 8, np.nan), np.zeros(count + 8, bool),
-        turns=np.array([0] * count + [270] * 4 + [90] * 4),
+    content = content_of_words(
+        upright.width, upright.height, [*upright.boxes, *boxes], (*upright.texts, *up, *down),
+        [*upright.line_ids, *[90] * 4, *[91] * 4],
+        turns=np.array([0] * len(upright.texts) + [270] * 4 + [90] * 4),
     )  # fmt: skip
     *body, left, right = find_regions(content)
     assert [region.words for region in body] == [region.words for region in find_regions(upright)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mediatensor.ocr.structure import FoundTable, PageContent, find_tables, join_tables
+from ocr_field_pages import content_of_words
 
 SIZE = 10.0
 
@@ -43,11 +44,9 @@ class Page:
         self.down.append((x - 0.5, y0, x + 0.5, y1))
 
     def content(self) -> PageContent:
-        count = len(self.texts)
-        return PageContent(
-            self.width, self.height, np.array(self.boxes).reshape(-1, 4), tuple(self.texts), np.array(self.lines, int),
-            np.ones(count), np.full(count, SIZE), np.zeros(count, bool), np.array(self.across).reshape(-1, 4),
-            np.array(self.down).reshape(-1, 4),
+        return content_of_words(
+            self.width, self.height, self.boxes, self.texts, self.lines, font_sizes=np.full(len(self.texts), SIZE),
+            horizontal_rules=np.reshape(self.across, (-1, 4)), vertical_rules=np.reshape(self.down, (-1, 4)),
         )  # fmt: skip
 
 

@@ -14,23 +14,15 @@ import pytest
 
 from lazy_modules import import_on_use
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.io import Document, Page, Table, TableCell
+from mediatensor.ocr.io import Document, Page, Table
 from mediatensor.ocr.structure import parse_value
+from ocr_export_pages import table_of
 
 openpyxl = import_on_use("openpyxl", reason="reads the workbooks")
 pandas = import_on_use("pandas", reason="reads the CSV")
 
 BOX = ((0.0, 0.0), (1.0, 1.0))
 IMAGE = np.full((1000, 800, 3), 255, np.uint8)
-
-
-def table_of(rows: Sequence[Sequence[str]], *, num_header_rows: int = 1) -> Table:
-    cells = [
-        TableCell(text, 0.9, BOX, row, row, column, column, is_header=row < num_header_rows)
-        for row, texts in enumerate(rows)
-        for column, text in enumerate(texts)
-    ]
-    return Table(cells, len(rows), len(rows[0]), BOX)
 
 
 def sheet_of(table: Table, **options: Any) -> Any:
@@ -61,6 +53,7 @@ def day(year: int, month: int, number: int) -> datetime.datetime:
         (["1284.500", "2,5"], ["1284.500", "2,5"]),  # proves both decimal marks
         (["1,284.5", "1,284"], [1284.5, 1284]),
         (["0.123", "1.234"], [0.123, 1.234]),
+        (["12", "-3", "0.75"], [12, -3, 0.75]),
         (["-12", "\u22123.5", "\u20134"], [-12, -3.5, -4]),
         (["(1,284.50)", "5.00"], [-1284.5, 5.0]),
         (["1,284.50-", "5.00"], [-1284.5, 5.0]),
@@ -100,6 +93,7 @@ def test_values(texts: list[str], values: list[object]) -> None:
         ["192.168.100.200", "12"],
         ["1.2.3", "1.2"],
         ["1.284", "12"],  # 1284 or 1.284
+        ["3.597", "119", "23.900"],
         ["1,284", "500"],
         ["$1,284", "$500"],
         ["1,28,50", "1"],
@@ -207,23 +201,11 @@ def test_values_are_an_option() -> None:
 
 
 def test_joined_tables_are_one_table_whose_parts_prove_the_decimal_mark() -> None:
-    def part(rows: list[list[str]], top: float, bottom: float) -> Table:
-        edges = np.linspace(top, bottom, len(rows) + 1)
-        cells = [
-            TableCell(
-                text,
-                0.9,
-                ((0.1 + 0.4 * column, edges[row]), (0.5 + 0.4 * column, edges[row + 1])),
-                *(row, row, column, column),
-                is_header=row == 0,
-            )
-            for row, texts in enumerate(rows)
-            for column, text in enumerate(texts)
-        ]
-        return Table(cells, len(rows), 2, ((0.1, top), (0.9, bottom)))
-
     head = ["Item", "Price"]
-    tables = [part([head, ["tea", "1.284"]], 0.7, 0.95), part([head, ["salt", "0,80"]], 0.05, 0.3)]
+    tables = [
+        table_of([head, ["tea", "1.284"]], (0.1, 0.7, 0.9, 0.95)),
+        table_of([head, ["salt", "0,80"]], (0.1, 0.05, 0.9, 0.3)),
+    ]
     document = Document([Page(IMAGE, [], number, (1000, 800), tables=[one]) for number, one in enumerate(tables)])
     book = openpyxl.load_workbook(io.BytesIO(document.export_as_xlsx(join_tables=True)))
     assert [list(sheet.values) for sheet in book] == [[("Item", "Price"), ("tea", 1284), ("salt", 0.8)]]
