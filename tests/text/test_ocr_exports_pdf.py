@@ -10,7 +10,6 @@ import re
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from ocr_export_pages import SIZE, empty_pages, kie_page, noise, page_of, relati
 from ocr_pages import PAGE_KINDS, RenderedPage, render_page, render_text
 from ocr_pages_sheet import BOLD, MONO, SANS, SERIF, TIMES
 from ocr_reading import reader, words_of
+from pdf_files import poppler_text
 from processes import find_program
 from real_files import TEST_DATA
 
@@ -44,27 +44,11 @@ SCALE = 144 / 72
 Found = list[tuple[str, tuple[float, ...]]]
 
 
-@pytest.fixture(scope="module")
-def pdftotext() -> Callable[..., str]:
-    program = find_program("pdftotext")
-
-    def run(data: bytes, *options: str) -> str:
-        command = [program, *options, "-", "-"]
-        return subprocess.run(command, input=data, capture_output=True, check=True).stdout.decode()
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def find_words(pdftotext: Callable[..., str]) -> Callable[[bytes], Found]:
+def find_words(data: bytes) -> Found:
     """The words of a PDF and their boxes in pixels of the images."""
-
-    def find(data: bytes) -> Found:
-        pattern = r'<word xMin="(.*?)" yMin="(.*?)" xMax="(.*?)" yMax="(.*?)">(.*?)</word>'
-        matches = re.findall(pattern, pdftotext(data, "-bbox"))
-        return [(html.unescape(text), tuple(SCALE * float(value) for value in box)) for *box, text in matches]
-
-    return find
+    pattern = r'<word xMin="(.*?)" yMin="(.*?)" xMax="(.*?)" yMax="(.*?)">(.*?)</word>'
+    matches = re.findall(pattern, poppler_text(data, "-bbox"))
+    return [(html.unescape(text), tuple(SCALE * float(value) for value in box)) for *box, text in matches]
 
 
 def box_of(item: Word) -> tuple[float, ...]:
@@ -111,7 +95,7 @@ def test_invisible_font_is_valid_and_has_a_unique_name() -> None:
     assert all(re.fullmatch("Invisible[0-9a-f]{8}", name) for name in names)
 
 
-def test_words_are_found_where_they_are(find_words: Callable[[bytes], Found]) -> None:
+def test_words_are_found_where_they_are() -> None:
     texts = [
         "plain",
         "façade",
@@ -135,19 +119,19 @@ def test_words_are_found_where_they_are(find_words: Callable[[bytes], Found]) ->
     assert_found(find_words(page_of(*words).export_as_pdf()), words)
 
 
-def test_words_that_touch_stay_apart(find_words: Callable[[bytes], Found], pdftotext: Callable[..., str]) -> None:
+def test_words_that_touch_stay_apart() -> None:
     words = [word("one", (10, 10, 60, 30)), word("two", (60, 10, 110, 30)), word("three", (108, 10, 200, 30))]
     page = Page(noise(), [Block([Line(words)])], 0, SIZE)
 
     assert_found(find_words(page.export_as_pdf()), words, tolerance=4)
-    assert pdftotext(page.export_as_pdf()).strip() == "one two three"
+    assert poppler_text(page.export_as_pdf()).strip() == "one two three"
 
 
-def lost_words(words: list[str], data: bytes, pdftotext: Callable[..., str]) -> list[str]:
+def lost_words(words: list[str], data: bytes) -> list[str]:
     """The words that pdftotext does not find, in one order or the other."""
     lost: list[str] = []
     for options in ((), ("-raw",)):
-        found = Counter(pdftotext(data, *options).split())
+        found = Counter(poppler_text(data, *options).split())
         missing = Counter(words) - found
         # Without -raw, a word that ends a line on a hyphen is joined with the next one.
         lost += [word for word in missing.elements() if options or not word.endswith("-")]
@@ -172,21 +156,19 @@ def read_page(page: RenderedPage, margin: float) -> Page:
     ("kind", "rotation"),
     [*((kind, 0) for kind in PAGE_KINDS), ("columns", 3), *(("form", turn) for turn in (-2, 20, 90, 180, -90))],
 )
-def test_every_word_of_a_page_is_found_though_boxes_overlap(
-    kind: str, rotation: float, pdftotext: Callable[..., str]
-) -> None:
+def test_every_word_of_a_page_is_found_though_boxes_overlap(kind: str, rotation: float) -> None:
     drawn = render_page(kind, seed=1, dpi=72, rotation=rotation)
     data = read_page(drawn, margin=0.35).export_as_pdf(dpi=72)
 
-    lost = lost_words([box.text for box in drawn.words], data, pdftotext)
+    lost = lost_words([box.text for box in drawn.words], data)
     if abs(rotation) == 90:  # with -raw, poppler looks for ends of words only along x
-        lost = [item for item in lost if item not in pdftotext(data, "-raw")]
+        lost = [item for item in lost if item not in poppler_text(data, "-raw")]
     assert lost == []
 
 
 @pytest.mark.parametrize("font_size", [5, 8, 40])
 @pytest.mark.parametrize("font", [SANS, BOLD, SERIF, MONO, TIMES])
-def test_every_word_is_found_in_any_font_and_size(font: str, font_size: float, pdftotext: Callable[..., str]) -> None:
+def test_every_word_is_found_in_any_font_and_size(font: str, font_size: float) -> None:
     lines = [
         "a b c d e f",
         "I l 1 | . , 'tis",
@@ -197,7 +179,7 @@ def test_every_word_is_found_in_any_font_and_size(font: str, font_size: float, p
     drawn = render_text(lines, dpi=72, font_size=font_size, font=font)
     page = read_page(drawn, margin=0.3)
 
-    assert lost_words([box.text for box in drawn.words], page.export_as_pdf(dpi=72), pdftotext) == []
+    assert lost_words([box.text for box in drawn.words], page.export_as_pdf(dpi=72)) == []
 
 
 @pytest.mark.parametrize("degrees", [0, 3, 90, 180, -90])
@@ -209,7 +191,7 @@ def test_every_word_is_found_by_pdfium(degrees: float) -> None:
     assert Counter(box.text for box in drawn.words) - found == Counter()
 
 
-def test_adjacent_lines_without_spaces_are_found(pdftotext: Callable[..., str]) -> None:
+def test_adjacent_lines_without_spaces_are_found() -> None:
     words = [
         word("\u8a08\u7b97\u6a5f\u79d1\u5b78", (10, 10, 150, 40)),
         word("\u5716\u66f8\u9928", (150, 10, 230, 40)),
@@ -217,20 +199,20 @@ def test_adjacent_lines_without_spaces_are_found(pdftotext: Callable[..., str]) 
         word("\ud55c\uad6d\uc5b4", (318, 9, 400, 41)),
     ]
 
-    assert lost_words([item.value for item in words], page_of(*words).export_as_pdf(), pdftotext) == []
+    assert lost_words([item.value for item in words], page_of(*words).export_as_pdf()) == []
 
 
-def test_words_of_read_pages_are_found(pdftotext: Callable[..., str]) -> None:
+def test_words_of_read_pages_are_found() -> None:
     drawn = render_page("form", seed=2, dpi=80, size=(5, 5))
     document = reader()([drawn.image])
 
     words = [part for item in words_of(document) for part in item.value.split()]
     assert len(words) > 30
-    assert lost_words(words, document.export_as_pdf(), pdftotext) == []
+    assert lost_words(words, document.export_as_pdf()) == []
 
 
 @pytest.mark.slow
-def test_words_of_scanned_pages_are_found(pdftotext: Callable[..., str]) -> None:
+def test_words_of_scanned_pages_are_found() -> None:
     folder = TEST_DATA / "ocr"
     known = (folder / "known.txt").read_text() if (folder / "known.txt").exists() else ""
     files = [*sorted((folder / "funsd" / "images").glob("*.png")), *sorted((folder / "sroie").rglob("*.jpg"))]
@@ -239,10 +221,10 @@ def test_words_of_scanned_pages_are_found(pdftotext: Callable[..., str]) -> None
         pytest.skip(f"needs scanned pages in {folder} (set MEDIATENSOR_TEST_DATA to the folder above)")
     for page in reader()(DocumentFile.from_images(files)).pages:
         words = [part for item in words_of(page) for part in item.value.split()]
-        assert lost_words(words, page.export_as_pdf(), pdftotext) == []
+        assert lost_words(words, page.export_as_pdf()) == []
 
 
-def test_words_with_little_width_stay_whole(find_words: Callable[[bytes], Found]) -> None:
+def test_words_with_little_width_stay_whole() -> None:
     words = [word("internationalization", (10, 10, 40, 90)), word("dots", (100, 10, 100.5, 90))]
 
     assert_found(find_words(page_of(*words).export_as_pdf()), words)
@@ -250,9 +232,7 @@ def test_words_with_little_width_stay_whole(find_words: Callable[[bytes], Found]
 
 # Skewed text is lower than its line.
 @pytest.mark.parametrize(("degrees", "tolerance"), [(90, 1), (180, 1), (-90, 1), (-1, 6), (0.5, 6)])
-def test_words_of_turned_and_skewed_pages_are_found(
-    degrees: float, tolerance: float, find_words: Callable[[bytes], Found]
-) -> None:
+def test_words_of_turned_and_skewed_pages_are_found(degrees: float, tolerance: float) -> None:
     words = [
         turned_word(text, (300 + 30 * index, 200 + 60 * index), (90, 20), degrees)
         for index, text in enumerate(["up", "öl"])
@@ -262,7 +242,7 @@ def test_words_of_turned_and_skewed_pages_are_found(
 
 
 @pytest.mark.parametrize("degrees", [4, -8, 20, 45, 70, 130, -160])
-def test_words_with_any_turn_stay_whole(degrees: float, find_words: Callable[[bytes], Found]) -> None:
+def test_words_with_any_turn_stay_whole(degrees: float) -> None:
     texts = ["internationalization", "étude"]
     words = [
         turned_word(text, (300 - 90 * index, 150 + 100 * index), (140, 20), degrees) for index, text in enumerate(texts)
@@ -301,7 +281,7 @@ def test_text_is_invisible_and_lies_over_its_quad(degrees: float) -> None:
 
 
 @pytest.mark.parametrize("degrees", [0, 10])
-def test_right_to_left_text_is_extracted_in_order(degrees: float, pdftotext: Callable[..., str]) -> None:
+def test_right_to_left_text_is_extracted_in_order(degrees: float) -> None:
     # From left to right, the second word comes first. One of them has a number, which runs the other way.
     words = [turned_word("אבג12", (100, 100), (90, 20), degrees), turned_word("שלום", (200, 100), (90, 20), degrees)]
     page = Page(noise(), [Block([Line(words)])], 0, SIZE)
@@ -311,13 +291,13 @@ def test_right_to_left_text_is_extracted_in_order(degrees: float, pdftotext: Cal
     document = pdfium.PdfDocument(data)
     seen = document[0].get_textpage().get_text_bounded()
     document.close()
-    for text in (pdftotext(data), seen):
+    for text in (poppler_text(data), seen):
         assert "שלום" in text
         assert "אבג" in text
         assert "12" in text
 
 
-def test_words_of_one_cell_share_its_box(find_words: Callable[[bytes], Found]) -> None:
+def test_words_of_one_cell_share_its_box() -> None:
     cell = TableCell("two words", 0.9, relative([(20, 20), (200, 40)]), 0, 0, 0, 0)
     page = page_of(tables=[Table([cell], 1, 1, cell.geometry)])
 
@@ -346,13 +326,13 @@ def table_of_words(degrees: int = 0) -> tuple[Table, list[Word]]:
 
 
 @pytest.mark.parametrize("degrees", [0, 90])
-def test_words_of_cells_are_where_they_were_found(find_words: Callable[[bytes], Found], degrees: int) -> None:
+def test_words_of_cells_are_where_they_were_found(degrees: int) -> None:
     table, words = table_of_words(degrees)
     assert_found(find_words(page_of(tables=[table]).export_as_pdf()), words, tolerance=2)
 
 
 @pytest.mark.slow
-def test_words_of_a_table_are_not_written_again(pdftotext: Callable[..., str], tmp_path: Path) -> None:
+def test_words_of_a_table_are_not_written_again(tmp_path: Path) -> None:
     """A file that was written by a program, read by its pixels or by its text; also after an export without words."""
     parts = ["0 0 0 RG 1 w"]
     parts += [f"60 {500 - 40 * row} m 480 {500 - 40 * row} l S" for row in range(4)]
@@ -378,18 +358,16 @@ def test_words_of_a_table_are_not_written_again(pdftotext: Callable[..., str], t
         for one in (document, old):
             data = one.export_as_pdf()
             assert sorted(word.value for word in DocumentFile.from_pdf(data).text_layer(0)) == expected
-            assert sorted(pdftotext(data).split()) == expected
+            assert sorted(poppler_text(data).split()) == expected
 
 
-def test_predictions_are_written_as_text(find_words: Callable[[bytes], Found]) -> None:
+def test_predictions_are_written_as_text() -> None:
     words = [word("one", (10, 10, 60, 30)), word("two", (10, 50, 60, 70))]
 
     assert_found(find_words(kie_page({"a": words[:1], "b": words[1:]}).export_as_pdf()), words)
 
 
-def test_text_with_more_characters_than_codes_needs_several_fonts(
-    find_words: Callable[[bytes], Found], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_with_more_characters_than_codes_needs_several_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_searchable_pdf, "_MAX_CODES", 10)
     texts = [chr(code) + chr(code + 1) + "xyz" for code in range(0x4E00, 0x4E28, 2)]
     words = [word(text, (10, 20 * index, 110, 20 * index + 16)) for index, text in enumerate(texts)]
@@ -451,7 +429,7 @@ def test_tensors_are_written_as_images() -> None:
         assert np.array_equal(render(Page(image, [], 0, SIZE).export_as_pdf(lossless=True)), noise())
 
 
-def test_words_follow_the_size_of_the_image(find_words: Callable[[bytes], Found]) -> None:
+def test_words_follow_the_size_of_the_image() -> None:
     item = word("one", (20, 20, 120, 60))
     page = Page(noise(), [Block([Line([item])])], 0, (SIZE[0] * 3, SIZE[1] * 3))
 
@@ -473,17 +451,17 @@ def test_pages_have_the_size_of_their_resolution(shape: Any, dpi: int, size: Any
 # Documents and files
 
 
-def test_documents_have_all_pages(tmp_path: Path, pdftotext: Callable[..., str]) -> None:
+def test_documents_have_all_pages(tmp_path: Path) -> None:
     pages = [page_of(word(text, (10, 10, 60, 30)), image=noise()) for text in ("one", "two")]
     path = tmp_path / "out.pdf"
 
     data = Document(pages).export_as_pdf(path)
 
     assert path.read_bytes() == data
-    assert [text.strip() for text in pdftotext(data).split("\f")] == ["one", "two", ""]
+    assert [text.strip() for text in poppler_text(data).split("\f")] == ["one", "two", ""]
     pages[0].save_pdf(path, lossless=True)
     assert np.array_equal(render(path.read_bytes()), noise())
-    assert pdftotext(Document(pages).export_as("pdf", dpi=72)).split() == ["one", "two"]
+    assert poppler_text(Document(pages).export_as("pdf", dpi=72)).split() == ["one", "two"]
 
 
 @pytest.mark.parametrize("case", list(empty_pages()))
@@ -495,11 +473,11 @@ def test_nearly_empty_pages_are_written(case: str) -> None:
     assert document is None or len(document) == 1
 
 
-def test_a_page_that_could_not_be_read_is_blank(pdftotext: Callable[..., str]) -> None:
+def test_a_page_that_could_not_be_read_is_blank() -> None:
     broken = Page(np.zeros((0, 0, 3), np.uint8), [], 1, (0, 0), error="damaged")
     document = Document([page_of(word("one", (10, 10, 60, 30))), broken])
 
-    assert pdftotext(document.export_as_pdf()).count("\f") == 2
+    assert poppler_text(document.export_as_pdf()).count("\f") == 2
     assert render(document.export_as_pdf(), 1).min() == 255
 
 
@@ -525,7 +503,7 @@ def test_missing_pypdfium2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         page_of().export_as_pdf()
 
 
-def test_threads_write_side_by_side(pdftotext: Callable[..., str]) -> None:
+def test_threads_write_side_by_side() -> None:
     texts = [f"word{index}" for index in range(8)]
     barrier = threading.Barrier(4)
 
@@ -536,7 +514,7 @@ def test_threads_write_side_by_side(pdftotext: Callable[..., str]) -> None:
     with ThreadPoolExecutor(4) as pool:
         files = list(pool.map(write, texts))
 
-    assert [pdftotext(data).strip() for data in files] == texts
+    assert [poppler_text(data).strip() for data in files] == texts
 
 
 def test_text_adds_little_to_the_file() -> None:
