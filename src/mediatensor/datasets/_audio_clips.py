@@ -37,7 +37,6 @@ from ._rows.clips import (
     position_of,
     ready_for_rows,
     redraw_transforms,
-    segment_of,
     sound_fields,
 )
 from ._rows.dataset import MediaDataset, check_dataset_options
@@ -154,7 +153,7 @@ class AudioRecipe(Recipe):
     @uses_row_random
     def read(self, opened: AudioDecoder, item: Item, part: int) -> Sample:
         with stages.DECODE:
-            clips = call_sampler(self.sampler, segment_of(opened, item))
+            clips = call_sampler(self.sampler, opened, item)
         if isinstance(clips, AudioSamples):
             return Sample(**sound_fields(self.transform, clips))
         if not isinstance(clips, AudioSamplesBatch):
@@ -166,7 +165,7 @@ class AudioRecipe(Recipe):
 
     @uses_row_random
     def position(self, opened: AudioDecoder, item: Item, part: int) -> float:
-        return position_of(self.sampler, segment_of(opened, item), part)
+        return position_of(self.sampler, opened, item, part)
 
 
 # Frames with their audio
@@ -345,7 +344,7 @@ class VideoAudioRecipe(Recipe):
             track = self._captions_of(opened, item)  # before decoding, because the row may be left out
         with stages.DECODE:
             redraw_transforms(opened.video, self.decoder_options)
-            clips = _check_clips(call_sampler(self.sampler, segment_of(opened, item)))
+            clips = _check_clips(call_sampler(self.sampler, opened, item))
         if opened.is_mute:
             clips = [replace(clip, silent_spans=((0, clip.samples.data.shape[1]),)) for clip in clips]
         if self.keep_clip_dimension:
@@ -395,7 +394,7 @@ class VideoAudioRecipe(Recipe):
     @uses_row_random
     def position(self, opened: _OpenVideo, item: Item, part: int) -> float:
         redraw_transforms(opened.video, self.decoder_options)
-        return position_of(self.sampler, segment_of(opened, item), part)
+        return position_of(self.sampler, opened, item, part)
 
 
 class _OpenVideo(AudioVideoDecoder):

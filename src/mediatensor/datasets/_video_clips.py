@@ -31,7 +31,6 @@ from ._rows.clips import (
     position_of,
     ready_for_rows,
     redraw_transforms,
-    segment_of,
     without_clip_dimension,
 )
 from ._rows.dataset import MediaDataset, check_dataset_options
@@ -146,7 +145,7 @@ class VideoRecipe(Recipe):
     def read(self, opened: VideoDecoder, item: Item, part: int) -> Sample:
         with stages.DECODE:
             redraw_transforms(opened, self.decoder_options)
-            sampled = call_sampler(self.sampler, segment_of(opened, item))
+            sampled = call_sampler(self.sampler, opened, item)
             clips = without_clip_dimension(sampled, keep=self.keep_clip_dimension)
         return Sample(
             frames=apply_frames_transform(self.transform, clips),
@@ -158,7 +157,7 @@ class VideoRecipe(Recipe):
     @uses_row_random
     def position(self, opened: VideoDecoder, item: Item, part: int) -> float:
         redraw_transforms(opened, self.decoder_options)
-        return position_of(self.sampler, segment_of(opened, item), part)
+        return position_of(self.sampler, opened, item, part)
 
 
 # With captions

@@ -333,8 +333,7 @@ class DataLoader(torch.utils.data.DataLoader[B]):
         """
         first, dataset = batch.failures[0], self.dataset
         assert isinstance(dataset, MediaDataset)
-        filled = self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))])
-        filled = copy.copy(filled)
+        filled = copy.copy(self.collate_fn([dataset._read_another(RowKey(first.row, first.epoch))]))
         filled.failures, filled.timings = batch.failures, batch.timings
         return filled
 

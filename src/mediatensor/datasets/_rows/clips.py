@@ -87,22 +87,26 @@ def check_rows_differ(rows_per_file: Any, sampler: Callable[..., Any], *transfor
         )
 
 
-def call_sampler(sampler: Callable[[Any], Any], decoder: Any) -> Any:
-    """Call a sampler. The global random generators, from which a user's own sampler draws, are seeded first."""
+def call_sampler(sampler: Callable[[Any], Any], opened: Any, item: Item) -> Any:
+    """Call a sampler on an item, whose file is open.
+
+    The global random generators, from which a user's own sampler draws, are seeded first.
+    """
     function, arguments, options = unwrap_partial(sampler)
+    decoder = _segment_of(opened, item)
     if function in _WHOLE_FILE_SAMPLERS:  # a segment of a file has a method of the same name
         return getattr(decoder, function.__name__)(*arguments, **options)
     with random_for(function):
         return sampler(decoder)
 
 
-def position_of(sampler: Callable[[Any], Any], decoder: Any, part: int) -> float:
+def position_of(sampler: Callable[[Any], Any], opened: Any, item: Item, part: int) -> float:
     """Return the position in the file at which a sampler will start to read, or ``part`` if it is unknown.
 
     The rows of a file are read in the order of these numbers.
     """
     with random_for(unwrap_partial(sampler)[0]):
-        position = first_position(sampler, decoder)
+        position = first_position(sampler, _segment_of(opened, item))
     return float(part) if position is None else position
 
 
@@ -248,7 +252,7 @@ D = TypeVar("D", VideoDecoder, AudioDecoder)
 _ROUNDING_SECONDS = 0.0005
 
 
-def segment_of(decoder: Any, item: Item) -> Any:
+def _segment_of(decoder: Any, item: Item) -> Any:
     if item.start_seconds is None and item.end_seconds is None:
         return decoder
     if isinstance(decoder, AudioVideoDecoder):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import os
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -346,7 +345,9 @@ class RowReader:
         """Read the row that ``substitute`` returns instead of ``spec``, which was left out. Raise errors as `read`."""
         # Count separately: these failures must neither add to nor reset the consecutive failures of `read`.
         counter = RowReader("raise", self._limit, self.files)
-        for attempt in itertools.count(1):
+        attempt = 0
+        while True:
+            attempt += 1
             trying = substitute(spec, attempt)
             try:
                 return trying.load(self.files)
@@ -354,7 +355,6 @@ class RowReader:
                 if _fails_for_all_files(error):
                     raise
                 counter._count_failure(trying, error, is_replacement=True)
-        raise AssertionError  # count() is infinite
 
     def read_all(self, specs: Sequence[RowSpec], substitute: Substitute | None = None) -> list[Sample | Skipped]:
         """Return the samples of several rows, in the order of ``specs``.

@@ -59,7 +59,7 @@ def items_of_lance(path: str, columns: Columns, version: int | None = None) -> S
     if media is None:
         return items_of_rows(rows, columns, path)
     leaf = f"{media}.bytes" if media in structs else media
-    return TableItems(path.rstrip("/"), columns, rows, leaf, LanceColumn(path, version, leaf, media in blobs))
+    return TableItems(path.rstrip("/"), columns, rows, LanceColumn(path, version, leaf, media in blobs))
 
 
 class LanceColumn:
@@ -70,7 +70,7 @@ class LanceColumn:
     def __init__(self, path: str, version: int, leaf: str, is_blob: bool) -> None:
         self._path = path
         self._version = version
-        self._leaf = leaf
+        self.leaf = leaf
         self._is_blob = is_blob
         self._dataset: Any = None
 
@@ -86,13 +86,13 @@ class LanceColumn:
             with _errors_of(self._path):
                 return bytes(blob.read_range(0, blob.size())) if blob.size() else b""
         with _errors_of(self._path):
-            table = self._opened().take([row], columns=[self._leaf])
+            table = self._opened().take([row], columns=[self.leaf])
             (value,) = row_of_table(table, table.column_names).values()
         return value.get("bytes") if isinstance(value, dict) else value
 
     def blob(self, row: int) -> Any:
         with _errors_of(self._path):
-            (blob,) = self._opened().take_blobs(self._leaf, indices=[row])
+            (blob,) = self._opened().take_blobs(self.leaf, indices=[row])
         return blob
 
     def _opened(self) -> Any:

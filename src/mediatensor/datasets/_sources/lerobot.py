@@ -406,7 +406,7 @@ def _episodes_of_version_3(
         names |= {f"{camera}/{name}": f"videos/{camera}/{name}" for name in in_table}
     begin_names = {f"{camera}/begin_seconds": f"videos/{camera}/from_timestamp" for camera in cameras}
     wanted = [*names.values(), *begin_names.values()]
-    parts = [_read_table(path, wanted) for path in parquet_files(root, "meta/episodes")]
+    parts = [_read_table(path, wanted) for path in episode_tables(root)]
     if not parts:
         raise SourceNotFoundError(f"{root} has no episodes: there is no Parquet file in meta/episodes.")
 
@@ -446,9 +446,10 @@ def _check_episodes(root: str, columns: Mapping[str, NDArray[Any]], info: Mappin
         )
 
 
-def parquet_files(root: str, folder: str) -> list[str]:
+def episode_tables(root: str) -> list[str]:
+    """Return the paths of the Parquet files with the metadata of episodes in version 3."""
     if url_scheme(root) is None or os.path.isdir(root):
-        outer = os.path.join(root, folder)
+        outer = os.path.join(root, "meta/episodes")
         try:
             inner = [os.path.join(outer, name) for name in sorted(os.listdir(outer))]
             found = [os.path.join(one, name) for one in inner if os.path.isdir(one) for name in sorted(os.listdir(one))]
@@ -460,10 +461,12 @@ def parquet_files(root: str, folder: str) -> list[str]:
     except ImportError:
         raise MissingDependencyError(f'Reading {root} needs fsspec: pip install "mediatensor[fsspec]".') from None
     try:
-        file_system, path = fsspec.core.url_to_fs(join_path(root, folder))
+        file_system, path = fsspec.core.url_to_fs(join_path(root, "meta/episodes"))
         found = sorted(file_system.glob(f"{path}/*/*.parquet"))
     except Exception as error:  # each file system raises its own errors
-        raise ReadError(f"The folder {root}/{folder} cannot be listed ({error or type(error).__name__}).") from error
+        raise ReadError(
+            f"The folder {root}/meta/episodes cannot be listed ({error or type(error).__name__})."
+        ) from error
     return [file_system.unstrip_protocol(one) for one in found]
 
 

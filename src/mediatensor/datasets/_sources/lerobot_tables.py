@@ -17,15 +17,7 @@ from ..._engine.common.checks import shown
 from ..._engine.sources.source import read_whole, stamp_of
 from ...errors import InvalidArgumentError, ReadError, SourceNotFoundError
 from . import manifests, parquet
-from .lerobot import (
-    Episode,
-    EpisodeFiles,
-    LeRobotFormat,
-    check_has_columns,
-    join_path,
-    json_pairs,
-    parquet_files,
-)
+from .lerobot import Episode, EpisodeFiles, LeRobotFormat, check_has_columns, episode_tables, join_path, json_pairs
 from .manifests import parse_json
 from .parquet import RecentlyUsed, batches_of, parquet_file
 
@@ -280,7 +272,7 @@ def _stats_of_dataset(known: LeRobotFormat) -> dict[str, dict[str, Tensor]]:
 def _stats_in_tables(known: LeRobotFormat) -> Iterator[tuple[int, _Recorded]]:
     """Yield (episode number, statistics) for each row of the episode tables of version 3."""
     wanted = {f"stats/{column}/{name}": (column, name) for column in known.features for name in _NAMES}
-    for path in parquet_files(known.root, "meta/episodes"):
+    for path in episode_tables(known.root):
         with parquet_file(path) as file:
             names = [name for name in file.schema_arrow.names if name in wanted]
             for batch in batches_of(file, path, ["episode_index", *names], parquet.MAX_PARQUET_COLUMN_BYTES):

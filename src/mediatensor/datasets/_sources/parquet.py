@@ -67,9 +67,7 @@ def items_of_parquet(path: str, columns: Columns) -> Sequence[Item]:
     rows = rows if other_leaves else [{}] * num_rows
     if len(rows) != num_rows or sum(group_rows) != num_rows:
         raise InvalidArgumentError(f"{path} is damaged: it does not have the {num_rows} rows that its metadata state.")
-    if media_leaf is not None and media is not None:
-        return ParquetItems(path, columns, rows, media_leaf, media)
-    return items_of_rows(rows, columns, path)
+    return items_of_rows(rows, columns, path) if media is None else ParquetItems(path, columns, rows, media)
 
 
 def items_of_parquet_shards(paths: Sequence[str], columns: Columns) -> ParquetShards:
@@ -129,7 +127,7 @@ class ParquetItems(TableItems):
         """Return the item at an index without reading its media. The item can be opened on another machine."""
         if self._media.may_be_missing(index) and not isinstance((item := self[index]).source, bytes | Source):
             return item  # a path without bytes
-        return self.with_media(index, ParquetValue(self._path, self._media_leaf, index, self._media.stamp))
+        return self.with_media(index, ParquetValue(self._path, self._media.leaf, index, self._media.stamp))
 
 
 class MediaColumn:
@@ -144,7 +142,7 @@ class MediaColumn:
 
     def __init__(self, path: str, leaf: str, file: Any) -> None:
         self._path = path
-        self._leaf = leaf
+        self.leaf = leaf
         # The labels of the rows were read now. They do not match the media of a file that replaces this one later.
         self.stamp = stamp_of(path)
         self._source: Source | None = None  # one object for all reads, because it detects changes of a remote file
@@ -220,7 +218,7 @@ class MediaColumn:
         if last is not None and last[0] == group:
             return last[1]
         with parquet_file(self._path) as file:
-            batches = batches_of(file, self._path, [self._leaf], MAX_ROW_GROUP_BYTES, row_group=group)
+            batches = batches_of(file, self._path, [self.leaf], MAX_ROW_GROUP_BYTES, row_group=group)
             values = [value for batch in batches for value in batch.column(0)]
         self._last_group = (group, values)
         return values

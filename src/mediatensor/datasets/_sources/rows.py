@@ -320,6 +320,7 @@ def _listing(folder: str, modified_ns: int) -> _Listing:
 
 
 class Media(Protocol):
+    leaf: str
     #: Whether the media can be read in a forked process.
     is_fork_safe: bool
 
@@ -329,18 +330,17 @@ class Media(Protocol):
 class TableItems(LazyItems):
     """The items of a table that contains media.
 
-    ``media`` reads the media of a row from the column ``media_leaf`` (``column.bytes`` if the column is a struct).
-    ``rows`` has the values of the other columns.
+    ``media`` reads the media of a row from its column ``leaf`` (``column.bytes`` if the column is a struct). ``rows``
+    has the values of the other columns.
     """
 
-    def __init__(self, path: str, columns: Columns, rows: list[dict[str, Any]], media_leaf: str, media: Media) -> None:
+    def __init__(self, path: str, columns: Columns, rows: list[dict[str, Any]], media: Media) -> None:
         super().__init__()
         self._path = path
         self._columns = columns
         self._rows = rows
-        self._media_leaf = media_leaf
         # A name with a dot may also be the name of a plain column.
-        self._media_struct = columns.media if media_leaf == f"{columns.media}.bytes" else None
+        self._media_struct = columns.media if media.leaf == f"{columns.media}.bytes" else None
         self._media = media
         # Check the segments now, because an error during training would come late.
         for number, row in enumerate(rows):
@@ -386,7 +386,7 @@ class TableItems(LazyItems):
         if column is not None:
             row = {**row, column: {**(row.get(column) or {}), "bytes": data}}
         else:
-            row = {**row, self._media_leaf: data}
+            row = {**row, self._media.leaf: data}
         folder = os.path.dirname(self._path)
         return self._coding.apply(item_of_row(row, self._columns, place=place, folder=folder, may_be_empty=True))
 
