@@ -7,18 +7,18 @@ import math
 import os
 import tarfile
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain, count, islice
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
 from .._engine.common.checks import check_choice, path_text, shown, whole_number
 from .._engine.common.messages import counted, json_bytes, progress, to_json, warn_user
+from .._engine.common.threads import map_ahead
 from .._engine.sources.output_files import check_outputs, remove_unfinished, write_error, writing
 from ..errors import InvalidArgumentError, MediaTensorError, MissingDependencyError, ReadError
 from ._audio_clips import AudioRecipe, VideoAudioRecipe
@@ -31,9 +31,6 @@ from ._sources.rows import is_media_struct
 from ._sources.tar_format import TarReader
 from ._sources.tar_shards import group_members
 from ._video_clips import VideoRecipe
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _KEY_DIGITS = 9
 _MAX_REASONS = 3
@@ -173,7 +170,8 @@ def write_shards(
             _make_folder(path)
             make = partial(_make_contents, kind=rows.kind, is_table=_is_table(path), skips=on_error == "skip")
             numbered = enumerate(chain([row], taken), first)
-            if _write_shard(path, _in_threads(make, numbered, pool, num_workers), types, failures):
+            made = map_ahead(pool, make, numbered, 2 * num_workers) if num_workers else map(make, numbered)
+            if _write_shard(path, made, types, failures):
                 shards.append(path)
             else:
                 left_out.append(path)
@@ -357,24 +355,6 @@ def _write_shard(
             shard.add(key, contents)
         shard.finish()
     return True
-
-
-def _in_threads(make: Callable[[T], R], values: Iterable[T], pool: ThreadPoolExecutor, num_workers: int) -> Iterator[R]:
-    """Yield the results of ``make`` in the order of ``values``, a few of which are processed ahead in threads."""
-    if not num_workers:
-        yield from map(make, values)
-        return
-    waiting: deque[Future[R]] = deque()
-    try:
-        for value in values:
-            waiting.append(pool.submit(make, value))
-            if len(waiting) > 2 * num_workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
 
 
 # Tar and Parquet files

@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -178,6 +179,7 @@ _PIXELS_PER_UNIT = 1920 * 1080
 
 WorkerT = TypeVar("WorkerT")
 PartT = TypeVar("PartT")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -263,3 +265,20 @@ def run_in_parallel(workers: Sequence[WorkerT], parts: Sequence[PartT], work: Ca
         thread.join()
     if errors:
         raise errors[0]
+
+
+def map_ahead(
+    pool: Executor, work: Callable[[PartT], ResultT], parts: Iterable[PartT], num_ahead: int
+) -> Iterator[ResultT]:
+    """Yield the results of ``work`` in the order of ``parts``, of which ``num_ahead`` are taken in advance."""
+    waiting: deque[Future[ResultT]] = deque()
+    try:
+        for part in parts:
+            waiting.append(pool.submit(work, part))
+            if len(waiting) > num_ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

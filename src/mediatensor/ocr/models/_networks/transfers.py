@@ -36,9 +36,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from itertools import accumulate
@@ -50,6 +49,7 @@ from torch import Tensor, nn
 
 from ...._engine.common.devices import on_device, pinned_for
 from ...._engine.common.locks import ForkSafeLock
+from ...._engine.common.threads import map_ahead
 
 STEPS_BETWEEN_QUESTIONS = 8
 """Steps between two checks whether all words have ended. Decoding a few unnecessary characters is faster than waiting
@@ -203,19 +203,8 @@ def spread(work: Callable[[ItemT], ResultT], items: Iterable[ItemT], num_workers
     Each worker gets an equal share of PyTorch's threads, and runs in inference mode. The calling thread iterates over
     ``items``, and takes at most two items per worker in advance.
     """
-
-    @torch.inference_mode()
-    def run(item: ItemT) -> ResultT:
-        return work(item)
-
     with _workers(num_workers) as pool:
-        waiting: deque[Future[ResultT]] = deque()
-        for item in items:
-            waiting.append(pool.submit(run, item))
-            if len(waiting) > 2 * num_workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        yield from map_ahead(pool, torch.inference_mode()(work), items, 2 * num_workers)
 
 
 @contextmanager
