@@ -86,7 +86,7 @@ def test_a_clip_unpacks_into_frames_and_samples() -> None:
     assert samples is clip.samples
 
 
-@pytest.mark.parametrize("make", [lambda: batch_of(2), lambda: batch_of(2)[0], both])
+@pytest.mark.parametrize("make", [lambda: batch_of(2), lambda: batch_of(2)[0], both, lambda: both().frames])
 def test_results_move_copy_and_pickle(make: object) -> None:
     result = make()
     for other in (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from dataclasses import replace
 from fractions import Fraction
 
@@ -115,12 +113,6 @@ def test_moving_batch_keeps_times_and_reports() -> None:
     assert moved.data.dtype == torch.float32
     assert moved.pts_seconds.dtype == torch.float64
     assert moved.replaced == batch.replaced
-
-
-@pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
-def test_results_can_be_copied_and_pickled(through: object) -> None:
-    batch = through(batch_of(2))  # type: ignore[operator]
-    assert torch.equal(batch.data, batch_of(2).data)
 
 
 @pytest.mark.parametrize("rate", [20, 20.0, torch.tensor(20), torch.tensor(20.0), Fraction(20)])

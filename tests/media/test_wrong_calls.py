@@ -58,10 +58,11 @@ def wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("method", "value", "words"),
     [
-        ("get_frame_at", "x", ("indices", "'x'")),
+        ("get_frame_at", "x", ("indices", "'x'", "whole numbers")),
         ("get_frame_at", None, ("indices", "None")),
         ("get_frame_at", 1.5, ("indices", "1.5")),
         ("get_frames_at", 5.5, ("indices", "5.5")),
+        ("get_frames_at", [1.5], ("indices", "Long but found Float")),
         ("get_frames_at", "ab", ("indices", "'ab'")),
         ("get_frames_at", np.array(["1"]), ("indices", "str_")),
         ("get_frames_at", np.array([False, True]), ("indices", "dtype bool", "mask")),
@@ -70,7 +71,9 @@ def wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("get_frame_played_at", None, ("seconds", "None")),
         ("get_frame_played_at", [], ("seconds", "[]")),
         ("get_frame_played_at", [0.0, 0.1], ("seconds", "[0.0, 0.1]")),
+        ("get_frame_played_at", 10**400, ("seconds", "Couldn't convert timestamps input to a tensor")),
         ("get_frames_played_at", "x", ("seconds", "'x'")),
+        ("get_frames_played_at", ["now"], ("seconds", "Couldn't convert timestamps input to a tensor")),
         ("get_all_frames", "x", ("fps", "'x'")),
         ("get_all_frames", math.nan, ("fps", "nan")),
     ],
@@ -92,7 +95,7 @@ def test_large_unsigned_indices_are_not_taken_for_negative_ones(decoder: VideoDe
         ({"stop_seconds": None}, ("stop_seconds", "None")),
         ({"stop_seconds": torch.zeros(2)}, ("stop_seconds", "shape (2,)")),
         ({"fps": "x"}, ("fps", "'x'")),
-        ({"fps": 0}, ("fps", "0")),
+        *[({"fps": fps}, ("fps must be positive", str(fps))) for fps in (0, -5, math.nan, math.inf)],
     ],
 )
 def test_ranges_of_time(decoder: VideoDecoder, arguments: dict[str, Any], words: tuple[str, ...]) -> None:
