@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import media
+from media_writing import copy_stream
 from mediatensor._engine.common.stages import collect_stages
 from mediatensor._engine.video.approximate import Timeline
 from mediatensor.decoders import VideoDecoder
@@ -46,11 +47,7 @@ def test_access_by_time_is_exact_at_any_rate(name: str, tmp_path: Path) -> None:
 def test_all_frames_of_fragmented_files_are_counted(flags: str, clip: Path, clip_rgb: torch.Tensor) -> None:
     path = clip.with_name(f"{flags}.mp4")
     with av.open(str(clip)) as source, av.open(str(path), "w", options={"movflags": flags}) as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                target.mux(packet)
+        target.mux(copy_stream(source.streams.video[0], target))
     decoder = VideoDecoder(path, seek_mode="approximate")
     assert len(decoder) == len(clip_rgb)
     assert torch.equal(decoder[-3:], clip_rgb[-3:])

@@ -27,6 +27,7 @@ from media_audio_writing import add_stream, encode
 from media_writing import open_output
 from mediatensor.decoders import AudioDecoder
 from real_files import TEST_DATA
+from wav_files import chunk
 
 Sound = NDArray[np.float32]
 
@@ -176,9 +177,7 @@ def _num_bytes_read(path: Path, seconds: float) -> int:
 def _xwma(packets: list[bytes], extradata: bytes, rate: int, bytes_per_second: int) -> bytes:
     """Return an XWMA file, whose header states a byte rate, with these packets of WMA."""
     form = struct.pack("<HHIIHHH", 0x161, 1, rate, bytes_per_second, len(packets[0]), 16, len(extradata)) + extradata
-    data = b"".join(packets)
-    chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(data)) + data
-    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"XWMA" + chunks
+    return chunk(b"RIFF", b"XWMA" + chunk(b"fmt ", form) + chunk(b"data", b"".join(packets)))
 
 
 def test_times_made_up_from_a_byte_rate_are_not_followed(sound_folder: Path) -> None:
@@ -280,30 +279,23 @@ def test_ogg_vorbis_to_the_end(vorbis_file: Path) -> None:
 def test_ogg_vorbis_with_pages_that_disagree(vorbis_file: Path, sound_folder: Path) -> None:
     """If the position of a page is wrong, samples are counted as in a linear decode."""
     data = bytearray(vorbis_file.read_bytes())
-    places = [at for at in _pages(data) if at > len(data) // 3][:40:3]
-    for at in places:
+    for at, end in [(at, end) for at, end in _pages(data) if at > len(data) // 3][:40:3]:
         (granule,) = struct.unpack_from("<q", data, at + 6)
         struct.pack_into("<q", data, at + 6, granule + 200)
-        _set_checksum(data, at)
+        data[at + 22 : at + 26] = bytes(4)
+        struct.pack_into("<I", data, at + 22, ogg_crc(data[at:end]))
     path = sound_folder / "pages_disagree.ogg"
     path.write_bytes(data)
     assert_ranges(path, num_ranges=11)
 
 
-def _pages(data: bytes | bytearray) -> Iterator[int]:
-    """Yield the position of each page of an Ogg file."""
+def _pages(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of each page of an Ogg file."""
     at = 0
     while at < len(data):
-        yield at
-        num_lengths = data[at + 26]
-        at += 27 + num_lengths + sum(data[at + 27 : at + 27 + num_lengths])
-
-
-def _set_checksum(data: bytearray, at: int) -> None:
-    num_lengths = data[at + 26]
-    stop = at + 27 + num_lengths + sum(data[at + 27 : at + 27 + num_lengths])
-    data[at + 22 : at + 26] = bytes(4)
-    struct.pack_into("<I", data, at + 22, ogg_crc(data[at:stop]))
+        begin, content = at, at + 27 + data[at + 26]
+        at = content + sum(data[begin + 27 : content])
+        yield begin, at
 
 
 @pytest.mark.slow

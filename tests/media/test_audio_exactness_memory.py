@@ -21,6 +21,7 @@ from audio_exactness import Truth, assert_range
 from audio_oracles import linear_decode_samples
 from media_audio import SOUND_CLIPS
 from media_audio_surgery import adts_frames, adts_with_prediction, speex_ogg
+from media_writing import copy_stream
 
 _MAIN, _LTP = 0, 3
 _NUM_SECONDS = 6
@@ -65,11 +66,7 @@ def test_aac_that_is_predicted(name: str, container: str, sound_folder: Path) ->
         path.write_bytes(data)
     else:
         with av.open(io.BytesIO(data)) as source, av.open(str(path), "w", format=container) as output:
-            stream = output.add_stream_from_template(source.streams.audio[0])
-            for packet in source.demux(source.streams.audio[0]):
-                if packet.size:
-                    packet.stream = stream
-                    output.mux(packet)
+            output.mux(copy_stream(source.streams.audio[0], output))
     assert_ranges(Truth(path, linear_decode_samples(path)))
 
 

@@ -15,7 +15,7 @@ from test_bytes_read import CountingFile
 
 import media_audio
 from audio_oracles import linear_decode_samples
-from media_audio_surgery import id3_size, mp3_frames, with_id3_picture, without_first_mp3_frame
+from media_audio_surgery import ape_tag, id3_size, mp3_frames, with_id3_picture, without_first_mp3_frame
 from media_audio_writing import SoundSpec
 from mediatensor.decoders import AudioDecoder
 from mediatensor.errors import DecodeError
@@ -26,10 +26,6 @@ from sharing import take_or_write
 _WINDOW = 32_768
 
 _ID3V1 = b"TAG" + b"Title".ljust(30) + bytes(95)
-_APE = b"".join(
-    b"APETAGEX" + b"".join(number.to_bytes(4, "little") for number in (2000, 132, 1, flags)) + bytes(8) + filling
-    for flags, filling in ((0xA0000000, bytes(100)), (0x80000000, b""))
-)
 
 
 def _mp3(bit_rate: str, seconds: float, rate: int = 44100, num_channels: int = 1, **changes: Any) -> SoundSpec:
@@ -51,7 +47,7 @@ CONSTANT: dict[str, SoundSpec] = {
     "picture": replace(_LONG, patch=with_id3_picture),
     "no_tag_in_front": replace(_LONG, patch=lambda data: data[id3_size(data) :]),
     "tag_at_the_end": replace(_LONG, patch=lambda data: data + _ID3V1),
-    "two_tags_at_the_end": replace(_LONG, patch=lambda data: data + _APE + _ID3V1),
+    "two_tags_at_the_end": replace(_LONG, patch=lambda data: data + ape_tag(bytes(100)) + _ID3V1),
     "no_header": replace(_LONG, muxer_options={"write_xing": "0"}),
     "no_header_begins_padded": replace(
         _LONG, muxer_options={"write_xing": "0"}, patch=lambda data: data[mp3_frames(data)[17][0] :]

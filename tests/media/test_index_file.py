@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import media
-from mediatensor._engine.containers.sample_tables import PacketTable
+from mediatensor._engine.containers.sample_tables import unread_packets
 from mediatensor._engine.index.building import from_packets, from_table
 from mediatensor.decoders import FrameIndex, VideoDecoder
 from mediatensor.errors import FrameIndexError, MediaTensorError
@@ -177,17 +177,16 @@ def test_any_numbers_can_be_saved(frames: list[tuple[int, int, bool]], folder: P
 def test_long_index_takes_few_bytes(tmp_path: Path) -> None:
     num_frames = 100_000
     random = np.random.default_rng(0)
-    order = np.arange(num_frames).reshape(-1, 4)[:, [0, 3, 1, 2]].ravel()
+    numbers = np.arange(num_frames)
     sizes = random.integers(500, 60_000, num_frames)
-    table = PacketTable(
-        pts=order * 512,
-        dts=np.arange(num_frames) * 512 - 1024,
+    table = unread_packets(
+        pts=numbers.reshape(-1, 4)[:, [0, 3, 1, 2]].ravel() * 512,
+        dts=numbers * 512 - 1024,
         duration=np.full(num_frames, 512),
         size=sizes,
         position=np.cumsum(sizes),
-        is_key=np.arange(num_frames) % 240 == 0,
-        **dict.fromkeys(("is_discard", "is_hidden", "is_broken", "is_field"), np.zeros(num_frames, bool)),
-        disposable=(np.arange(num_frames) % 4 > 1).astype(np.int8),
+        is_key=numbers % 240 == 0,
+        disposable=(numbers % 4 > 1).astype(np.int8),
     )
     index, _ = from_packets(table, Fraction(1, 15360), Fraction(30))
     index.save(tmp_path / "long.index")

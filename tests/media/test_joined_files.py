@@ -19,7 +19,7 @@ import sound
 from audio_exactness import Truth, assert_range
 from audio_oracles import frame_samples, linear_decode_samples
 from media_audio import ALL_CLIPS
-from media_audio_surgery import id3_size, speex_ogg, with_id3_picture, without_first_mp3_frame
+from media_audio_surgery import ape_tag, id3_size, speex_ogg, with_id3_picture, without_first_mp3_frame
 from mediatensor._engine.containers.joined_files import time_restarts
 from mediatensor.datasets import AudioClips
 from mediatensor.decoders import AudioDecoder, AudioVideoDecoder
@@ -27,6 +27,7 @@ from mediatensor.errors import DecodeError, OutOfRangeError, ReadError
 
 _NUM_SECONDS = 4
 _ID3V1 = b"TAG" + b"x" * 125
+_APE = ape_tag(struct.pack("<II", 5, 0) + b"Title\0hello")
 _GARBAGE = b"garbage" * 100
 
 
@@ -44,15 +45,6 @@ def part(name: str, folder: Path, *, is_second: bool = False, seconds: float = _
     spec = replace(spec, num_samples=round(seconds * spec.rate), draw=_other if is_second else spec.draw)
     label = "_".join(str(value) for value in (seconds, *changes.values()))
     return media_audio.make_as(spec, f"part_{name}_{'ab'[is_second]}_{label}", folder)
-
-
-def _ape_tag() -> bytes:
-    item = struct.pack("<II", 5, 0) + b"Title\0hello"
-    head, foot = (
-        b"APETAGEX" + struct.pack("<IIII", 2000, len(item) + 32, 1, flags) + bytes(8)
-        for flags in (0xA0000000, 0x80000000)
-    )
-    return head + item + foot
 
 
 def _id3_tag(data: bytes) -> bytes:
@@ -90,7 +82,7 @@ _JOINS: dict[str, Callable[[bytes, bytes], bytes]] = {
     "id3": lambda a, b: a + _id3_tag(b),
     "picture": lambda a, b: a + with_id3_picture(b),
     "id3v1": lambda a, b: a + _ID3V1 + b,
-    "ape": lambda a, b: a + _ape_tag() + _ID3V1 + b,
+    "ape": lambda a, b: a + _APE + _ID3V1 + b,
     "garbage": lambda a, b: a + _GARBAGE + b,
     "zeros": lambda a, b: a + bytes(5000) + b,
     "no_tag": lambda a, b: a + without_first_mp3_frame(b),
@@ -134,7 +126,7 @@ def test_wavpack_parts_with_tags_are_read(join: str, folder: Path) -> None:
     first, second = (part("wavpack_s16", folder, is_second=b).read_bytes() for b in (False, True))
     plain, path = folder / "plain_for_tags.wv", folder / f"joined_wavpack_s16_{join}.wv"
     plain.write_bytes(first + first + second + second)
-    path.write_bytes(_JOINS[join](first + first, second) + _JOINS[join](b"", second) + _ape_tag() + _ID3V1)
+    path.write_bytes(_JOINS[join](first + first, second) + _JOINS[join](b"", second) + _APE + _ID3V1)
     truth = assert_joined(path, linear_decode_samples(plain))
     with truth.open() as decoder:
         assert np.array_equal(decoder.get_all_samples().data.numpy(), truth.linear.data)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import media
 from exactness import assert_same, find_truth
 from media_writing import ClipSpec, write_clip, x264
-from mediatensor._engine.containers.sample_tables import NO_PTS, PacketTable
+from mediatensor._engine.containers.sample_tables import NO_PTS, PacketTable, unread_packets
 from mediatensor._engine.index.building import from_packets
 from mediatensor._engine.index.indexing import certain_frames, packet_counts
 from mediatensor.decoders import VideoDecoder
@@ -136,16 +136,15 @@ def _picture(number: int, width: int, height: int) -> np.ndarray:
 
 
 def packets(pts: list[int | None]) -> PacketTable:
-    count = len(pts)
-    return PacketTable(
-        pts=np.array([NO_PTS if time is None else time for time in pts], np.int64),
-        dts=np.arange(count),
-        duration=np.full(count, 10),
-        size=np.full(count, 100),
-        position=np.arange(count) * 100,
-        is_key=np.arange(count) == 0,
-        **dict.fromkeys(("is_discard", "is_hidden", "is_broken", "is_field"), np.zeros(count, bool)),
-        disposable=np.zeros(count, np.int8),
+    numbers = np.arange(len(pts))
+    times = np.array([NO_PTS if time is None else time for time in pts], np.int64)
+    return unread_packets(
+        pts=times,
+        dts=numbers,
+        duration=np.full_like(numbers, 10),
+        size=np.full_like(numbers, 100),
+        position=numbers * 100,
+        is_key=numbers == 0,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from media_audio_surgery import with_id3_picture
+from media_audio_surgery import ape_tag, with_id3_picture
 from mediatensor._engine.containers.audio_frames import (
     ConstantFrames,
     constant_frames,
@@ -107,14 +107,6 @@ _TAGGED = tag_frame("128 kbit/s, 44.1 kHz, stereo", _NUM_FRAMES) + _SOUND
 _ID3V1 = b"TAG" + b"\xff\xfb\x92\x64" * 31 + b"\0"
 
 
-def _ape(num_bytes: int) -> bytes:
-    def mark(flags: int) -> bytes:
-        numbers = (2000, num_bytes + 32, 1, flags)
-        return b"APETAGEX" + b"".join(number.to_bytes(4, "little") for number in numbers) + bytes(8)
-
-    return mark(0xA0000000) + bytes(num_bytes) + mark(0x80000000)
-
-
 @pytest.mark.parametrize(
     "surround",
     [
@@ -122,8 +114,8 @@ def _ape(num_bytes: int) -> bytes:
         lambda data: b"ID3\4\0\x10\0\0\1\0" + bytes(128) + b"3DI\4\0\x10\0\0\1\0" + data,
         lambda data: b"ID3\3\0\0\0\0\1\0" + bytes(128) + b"ID3\3\0\0\0\0\0\0" + data,
         lambda data: data + _ID3V1,
-        lambda data: data + _ape(1000),
-        lambda data: data + _ape(1000) + _ID3V1,
+        lambda data: data + ape_tag(bytes(1000)),
+        lambda data: data + ape_tag(bytes(1000)) + _ID3V1,
         lambda data: data + b"\xff\xfb\x90\x64" + bytes(100),
     ],
     ids=["picture", "footer", "two tags", "ID3v1", "APE", "APE and ID3v1", "cut frame"],
@@ -162,7 +154,7 @@ def _other_rate_at(number: int) -> bytes:
         _SOUND[:50_000] + bytes(40) + _SOUND[50_000:],
         _other_rate_at(20),
         _other_rate_at(299),
-        _SOUND + _ape(1000)[:-24] + b"\xff" * 24,
+        _SOUND + ape_tag(bytes(1000))[:-24] + b"\xff" * 24,
     ],
     ids=[
         "empty", "a byte", "cut tag", "endless tag", "a thousand tags", "RIFF", "few frames", "Xing", "a frame missing",

@@ -21,6 +21,7 @@ import pytest
 import torch
 from benchmarks.media.remote import remux
 
+from media_writing import copy_stream
 from mediatensor._engine.sources.http import has_ranges
 from mediatensor._engine.sources.readers import Reader
 from mediatensor._engine.sources.source import make_source
@@ -185,11 +186,7 @@ def test_stream_of_unknown_length_is_left_to_ffmpeg(small: RangeServer, clip: Pa
 
 def test_playlists_are_left_to_ffmpeg(small: RangeServer, clip_rgb: torch.Tensor, clip: Path) -> None:
     with av.open(str(clip)) as source, av.open(str(clip.parent / "list.m3u8"), "w", format="hls") as target:
-        stream = target.add_stream_from_template(source.streams.video[0])
-        for packet in source.demux(video=0):
-            if packet.size:
-                packet.stream = stream
-                target.mux(packet)
+        target.mux(copy_stream(source.streams.video[0], target))
     url = f"{small.url}/list.m3u8"
     assert make_source(url).open() == url
     assert torch.equal(VideoDecoder(url).get_frame_at(0).data, clip_rgb[0])

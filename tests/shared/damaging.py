@@ -12,7 +12,7 @@ import av
 import numpy as np
 from av.video.reformatter import Interpolation, VideoReformatter
 
-from media_writing import assign
+from media_writing import copy_stream
 
 
 def zeros(data: bytes) -> bytes:
@@ -82,12 +82,11 @@ def _packets_of(container: Any, stream: Any) -> Iterator[Any]:
 def with_sound(source: Path, target: Path) -> Path:
     """The video of a file, packet by packet, with silence of the same length, as Matroska."""
     with av.open(str(source)) as file, av.open(str(target), "w", format="matroska") as output:
-        stream = file.streams.video[0]
-        video = output.add_stream_from_template(stream)
+        video = copy_stream(file.streams.video[0], output)
         audio = output.add_stream("pcm_s16le", rate=8000, layout="mono")
         sound = av.AudioFrame.from_ndarray(np.zeros((1, 8000 * 4), np.int16), "s16", "mono")
         sound.sample_rate, sound.pts = 8000, 0
-        output.mux(assign((packet for packet in file.demux(stream) if packet.size), video))
+        output.mux(video)
         output.mux(audio.encode(sound))
         output.mux(audio.encode(None))
     return target

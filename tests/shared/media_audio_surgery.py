@@ -59,6 +59,15 @@ def with_id3_picture(data: bytes) -> bytes:
     return b"ID3\3\0\0" + size + frame + data[id3_size(data) :]
 
 
+def ape_tag(content: bytes) -> bytes:
+    """An APE tag, version 2, around the bytes of one item."""
+    head, foot = (
+        b"APETAGEX" + struct.pack("<IIII", 2000, len(content) + 32, 1, flags) + bytes(8)
+        for flags in (0xA0000000, 0x80000000)
+    )
+    return head + content + foot
+
+
 def flac_with_seek_table(data: bytes, seconds: float = 0.5) -> bytes:
     """A seek point for every half second, each at the frame in which it lies; blocks must be of one size below 4096."""
     at, blocks = 4, []

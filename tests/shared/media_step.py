@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from media_writing import assign, mux_in_order
+from media_writing import assign, copy_stream, mux_in_order
 from mediatensor import FrameBatch
 
 HEIGHT, WIDTH = 48, 80
@@ -148,8 +148,7 @@ def _sound(film: Film, output: Any) -> list[Any]:
 
 def _subtitles(text: str, output: Any) -> list[Any]:
     with av.open(io.BytesIO(text.encode())) as source:
-        stream = output.add_stream_from_template(source.streams[0])
-        return assign((packet for packet in source.demux(0) if packet.size), stream)
+        return copy_stream(source.streams[0], output)
 
 
 def _clock(seconds: Fraction) -> str:

@@ -190,6 +190,12 @@ def assign(packets: Iterable[Any], stream: Any) -> Packets:
     return packets
 
 
+def copy_stream(stream: Any, output: Any) -> Packets:
+    """Add a copy of a stream of an open file to an output, and return its packets, which are not yet written."""
+    copy = output.add_stream_from_template(stream)
+    return assign((packet for packet in stream.container.demux(stream) if packet.size), copy)
+
+
 def open_output(spec: Any, target: Path | io.IOBase) -> Any:
     """Open the file of a `ClipSpec`, or of a `SoundSpec`, for writing."""
     place = str(target) if isinstance(target, Path) else target
