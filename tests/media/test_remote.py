@@ -138,21 +138,27 @@ def _reader(url: str) -> Reader:
 
 def test_path_is_requested_unchanged() -> None:
     # Keys of object stores can start with a slash. The standard library writes such paths in another way since 3.13.
+    # Some servers redirect to paths that are not escaped.
+    answers = [b"302 Found\r\nLocation: /\xc3\xbc/\xe2\x82\xac%20.mp4#x", b"404 Not Found"]
     lines: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def refuse() -> None:
-            connection, _ = server.accept()
-            with connection, connection.makefile("rb") as file:
-                lines.append(file.readline())
-                connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        def answer_all() -> None:
+            for answer in 2 * answers:  # an address that has expired is asked for again
+                connection, _ = server.accept()
+                with connection, connection.makefile("rb") as file:
+                    lines.append(file.readline())
+                    connection.sendall(b"HTTP/1.1 " + answer + b"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 
-        thread = threading.Thread(target=refuse)
+        thread = threading.Thread(target=answer_all, daemon=True)
         thread.start()
         with pytest.raises(SourceNotFoundError):
             make_source(f"http://127.0.0.1:{server.getsockname()[1]}//folder//a b.mp4?key=x//y").open()
-        thread.join()
-    assert lines == [b"GET //folder//a%20b.mp4?key=x//y HTTP/1.1\r\n"]
+        thread.join(10)
+    assert lines == 2 * [
+        b"GET //folder//a%20b.mp4?key=x//y HTTP/1.1\r\n",
+        b"GET /%C3%BC/%E2%82%AC%20.mp4 HTTP/1.1\r\n",
+    ]
 
 
 def test_announced_range_is_one_request(server: RangeServer) -> None:
@@ -211,6 +217,13 @@ def test_proxy_is_left_to_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_redirection_is_followed_once(small: RangeServer, clip: Path, clip_rgb: torch.Tensor) -> None:
     decoder = VideoDecoder(f"{small.url}/moved/moved/{clip.name}?a=b c\u00fc")
     assert torch.equal(decoder[3], clip_rgb[3])
+
+
+@pytest.mark.parametrize("fault", [None, "hang up once"])
+def test_redirection_to_no_host_is_open_error(small: RangeServer, fault: str | None) -> None:
+    small.fault = fault
+    with pytest.raises(OpenError, match="label empty"):
+        VideoDecoder(f"{small.url}/moved//a..b/clip.mp4")
 
 
 @pytest.mark.parametrize("fault", [404, 410])

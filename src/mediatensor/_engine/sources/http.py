@@ -111,25 +111,24 @@ class HttpRanges:
             self._connection, self._whole, self._process = None, None, os.getpid()
         try:
             return self._fetch_with_second_try(start, stop)
-        except BaseException:
+        except BaseException as error:
             self.close()  # the state of the connection is unknown
+            if isinstance(error, (OSError, http.client.HTTPException, UnicodeError)):
+                raise HttpError(_describe_error(error)) from error
             raise
 
     def _fetch_with_second_try(self, start: int, stop: int) -> bytes:
         try:
             return self._fetch_once(start, stop)
-        except (TimeoutError, ssl.SSLError, http.client.InvalidURL, UnicodeError) as error:
-            raise HttpError(_describe_error(error)) from error
+        except (TimeoutError, ssl.SSLError, http.client.InvalidURL):
+            raise
         except (OSError, http.client.HTTPException):
             self.close()  # a server may close an idle connection
         except HttpError as error:
             if error.status is None or self._url == self._original_url:
                 raise
             self._url = self._original_url  # the target of a redirection may have expired
-        try:
-            return self._fetch_once(start, stop)
-        except (OSError, http.client.HTTPException) as error:
-            raise HttpError(_describe_error(error)) from error
+        return self._fetch_once(start, stop)
 
     def _fetch_once(self, start: int, stop: int) -> bytes:
         if self._sends_whole_file:
@@ -181,6 +180,8 @@ class HttpRanges:
             if response.status not in _REDIRECTS or location is None:
                 return response
             self.close()
+            # Header fields are read as Latin-1, so this gives back the bytes of an address with other characters.
+            location = urllib.parse.quote(location, _URL_CHARACTERS + "#", encoding="latin-1")
             target = urllib.parse.urljoin(self._url, location)
             if not is_plain_http(target):
                 raise NotAFileError(f"it is redirected to {target[:200]!r}", response.status)
