@@ -17,12 +17,10 @@ import torch
 import media
 import pdf_files
 import wav_files
-from mediatensor._engine.images.channels import Layout
-from mediatensor._engine.images.reading import OpenedImage
 from mediatensor._engine.pyav.decoding import linear_decode
 from mediatensor._engine.pyav.opening import stream_info
 from mediatensor.datasets import as_items
-from mediatensor.decoders import AudioDecoder, VideoDecoder, decode_image
+from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import JpegEncoder, VideoEncoder
 from mediatensor.errors import EncodeError, InvalidArgumentError, OpenError, ReadError
 from mediatensor.ocr.io import Document, Page, read_pdf
@@ -170,15 +168,6 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path = _parquet(["video", "video"], [[{"bytes": b"x", "path": "a"}], [1]], tmp_path / "rows.parquet")
     with pytest.raises(InvalidArgumentError, match="'video' more than once"):
         as_items(path, kind="video")
-
-
-def test_a_picture_without_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    # libheif detects a rotated or cropped image without pixels only when it is decoded.
-    opened = OpenedImage(0, 4, Layout.RGB, np.uint8, lambda: iter(()))
-    # Private: none of our codecs writes such a file.
-    monkeypatch.setattr("mediatensor._engine.images.reading.open_image", lambda *_, **__: opened)
-    with pytest.raises(OpenError, match="0x4 pixels"):
-        decode_image(b"\xff\xd8\xff")
 
 
 def test_a_rate_of_nothing_by_nothing_is_no_rate() -> None:

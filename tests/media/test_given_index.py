@@ -111,7 +111,7 @@ def test_decoded_index_is_refused_by_another_pyav_version(
 ) -> None:
     video = media.make("h264_field_pairs_ts", folder)
     by_decoding, from_packets = VideoDecoder(video).frame_index, VideoDecoder(clip).frame_index
-    monkeypatch.setattr("mediatensor._engine.index.index_file._pyav_version", lambda: "99.1")
+    monkeypatch.setattr("mediatensor._engine.index.index_file.PYAV_VERSION", "99.1")
     with pytest.raises(FrameIndexError, match=r"the version of PyAV \(.*, not 99.1\)"):
         VideoDecoder(video, frame_index=by_decoding)
     VideoDecoder(clip, frame_index=from_packets)

@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import cache
 from hashlib import blake2b
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +32,7 @@ from numpy.typing import NDArray
 from ...errors import FrameIndexError, MediaTensorError, WriteError
 from ..common.checks import path_text
 from ..containers.sample_tables import NO_PTS
-from ..pyav.opening import ContainerInfo, StreamInfo
+from ..pyav.opening import PYAV_VERSION, ContainerInfo, StreamInfo
 from ..pyav.reading import VideoReader
 from ..sources.output_files import write_file
 from ..sources.readers import Reader
@@ -479,13 +477,8 @@ def identify(source: Source, container: ContainerInfo, stream: StreamInfo, lend_
         num_bytes=num_bytes,
         head=head,
         tail=tail,
-        pyav_version=_pyav_version(),
+        pyav_version=PYAV_VERSION,
     )
-
-
-@cache
-def _pyav_version() -> str:
-    return version("av")
 
 
 def _identify_bytes(source: Source, lend_reader: LendReader) -> tuple[int | None, str | None, str | None]:

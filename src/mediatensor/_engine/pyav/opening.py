@@ -337,7 +337,7 @@ _TIMEOUT_SECONDS = 30
 _WAV_PROBE_BYTES = "65536"
 _NUM_BYTES_TO_TELL_WAV = 12
 
-_MAJOR_VERSION = int(av.__version__.split(".")[0])
+PYAV_VERSION: str = av.__version__
 
 # Demuxers that open other files or URLs, which their input names.
 _REFERRING_FORMATS = frozenset(("concat", "dash", "hls", "image2", "image2pipe", "imf", "lavfi", "mlv", "rtp", "rtsp"))
@@ -478,7 +478,7 @@ def open_container(source: Source) -> tuple[Any, Any]:
 
 def _open_target(source: Source, target: str | Reader) -> tuple[Any, Any]:
     # Tags may not be UTF-8. Later versions of PyAV replace invalid bytes by default.
-    options: dict[str, Any] = {"metadata_errors": "replace"} if _MAJOR_VERSION < 19 else {}
+    options: dict[str, Any] = {"metadata_errors": "replace"} if int(PYAV_VERSION.split(".")[0]) < 19 else {}
     is_local = isinstance(target, str) and target.startswith("file:")
     if isinstance(target, str) and source.may_refer_elsewhere:
         options["options"] = {"rw_timeout": str(_TIMEOUT_SECONDS * 1_000_000)}
