@@ -217,10 +217,7 @@ def _cell_text(words: Sequence[Word]) -> str:
 class _Redaction:
     """The state of a redaction: the pages without their redacted elements, and the areas that will be black.
 
-    Attributes:
-        pages: The pages. Pages of the document are replaced by changed copies.
-        patterns: The patterns of the texts to redact.
-        patterns_found: The patterns that matched something.
+    In ``pages``, changed copies replace the pages of the document that have such elements.
     """
 
     def __init__(self, pages: Sequence[Any], patterns: list[re.Pattern[str]]) -> None:

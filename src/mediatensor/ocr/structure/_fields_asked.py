@@ -214,7 +214,11 @@ def _find_field(page: _Page, rule: FieldRule) -> FoundField | None:
         return _find_writer(page, rule)
     candidates = list(_find_labelled(page, rule))
     if (not candidates and not rule.needs_label) or not rule.labels:
-        candidates = list(_find_by_form(page, rule))
+        candidates = [
+            _make_candidate(page, rule, number, start, end, None, 0.9 if rule.compiled else 0.5)
+            for number, row in enumerate(page.rows)
+            for start, end in _value_spans(rule, row.text)
+        ]
     if not candidates:
         return None
     best = _choose_candidate(page, rule, candidates)
@@ -374,12 +378,6 @@ def _values_below(page: _Page, rule: FieldRule, label: _Label) -> Iterator[tuple
                 distance = max(0.0, y0 - bottom) / height if below else 0.3
                 yield number, start + first, start + last, (0.75 - 0.1 * distance) * (0.7 + 0.3 * whole)
                 break
-
-
-def _find_by_form(page: _Page, rule: FieldRule) -> Iterator[_Candidate]:
-    for number, row in enumerate(page.rows):
-        for start, end in _value_spans(rule, row.text):
-            yield _make_candidate(page, rule, number, start, end, None, 0.9 if rule.compiled else 0.5)
 
 
 def _make_candidate(

@@ -63,16 +63,14 @@ def cut_leaders(content: PageContent, max_words: int) -> PageContent:
 
     All words after the first ``max_words`` are dropped.
     """
-    boxes = content.boxes
-    if len(boxes) > max_words:
+    if len(content.boxes) > max_words:
         keep = slice(0, max_words)
         content = replace(
-            content, boxes=boxes[keep], texts=content.texts[keep], line_ids=content.line_ids[keep],
+            content, boxes=content.boxes[keep], texts=content.texts[keep], line_ids=content.line_ids[keep],
             confidences=content.confidences[keep], font_sizes=content.font_sizes[keep], is_bold=content.is_bold[keep],
             turns=content.turns[keep],
         )  # fmt: skip
-        boxes = content.boxes
-    boxes = np.array(boxes, dtype=np.float64).reshape(-1, 4)
+    boxes = content.boxes.copy()
     for word, text in enumerate(content.texts):
         leader = _LEADER.search(text)
         if leader:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ class Training:
             # Write the state first: a checkpoint without a state means that training is complete.
             self._save()
             self._end_epoch(time.monotonic())
-        kept = None if self.keep_loader is None else _endless(self.keep_loader)
+        kept = None if self.keep_loader is None else chain.from_iterable(repeat(self.keep_loader))
         while self.epoch < self.settings.epochs and not self._has_stalled():
             began = saved = time.monotonic()
             num_rounds = self.round + len(self.loader)
@@ -321,7 +322,6 @@ class Training:
             if self.epoch == 0 or scores["score"] > self.epochs[self.best_epoch]["validation"]["score"]:
                 self.best_epoch = self.epoch
                 self._write_checkpoint(network, chosen)
-            self.losses, self.keep_losses = [], []
             log = b"".join(json_bytes(epoch) + b"\n" for epoch in self.epochs)
             write_file(self.path.with_suffix(".jsonl"), log)
             if self.report is not None:
@@ -332,7 +332,7 @@ class Training:
             shared: list[Any] = [self.epochs, self.best_epoch]
             dist.broadcast_object_list(shared, src=0)
             self.epochs, self.best_epoch = shared
-            self.losses, self.keep_losses = [], []
+        self.losses, self.keep_losses = [], []
         self._save()
 
     def _has_stalled(self) -> bool:
@@ -484,11 +484,6 @@ def _least_of_processes(number: int, device: torch.device) -> int:
 def _mean(losses: list[float]) -> float | None:
     finite = [loss for loss in losses if math.isfinite(loss)]
     return sum(finite) / len(finite) if finite else None
-
-
-def _endless(loader: DataLoader[Any]) -> Iterator[Any]:
-    while True:
-        yield from loader
 
 
 def _draw_curves(path: Path, title: str, epochs: Sequence[Mapping[str, Any]]) -> None:

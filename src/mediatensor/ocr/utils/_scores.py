@@ -96,12 +96,8 @@ def _fill(matrix: NDArray[Any], pairs: Overlaps) -> NDArray[Any]:
 def overlaps(boxes_1: NDArray[Any], boxes_2: NDArray[Any], use_polygons: bool = False) -> Overlaps:
     """Find all pairs of overlapping boxes, (N, 4), or polygons, (N, K, 2), ordered by the index in ``boxes_1``."""
     for boxes in (boxes_1, boxes_2):
-        right = (
-            boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
-            if use_polygons
-            else (boxes.ndim == 2 and boxes.shape[1] == 4)
-        )
-        if len(boxes) and not right:
+        is_polygon = boxes.ndim == 3 and boxes.shape[1] > 2 and boxes.shape[2] == 2
+        if len(boxes) and not (is_polygon if use_polygons else boxes.shape[1:] == (4,)):
             raise InvalidArgumentError(
                 f"boxes must be {'polygons (N, 4, 2)' if use_polygons else '(N, 4)'}, got shape {boxes.shape}"
             )

@@ -198,8 +198,7 @@ def get_colors(num_colors: int) -> list[Rgb]:
     >>> [tuple(round(channel, 2) for channel in color) for color in get_colors(2)]
     [(1.0, 0.1, 0.1), (0.1, 1.0, 1.0)]
     """
-    hues = (index / num_colors for index in range(num_colors))
-    return [colorsys.hls_to_rgb(hue, 0.55, 1.0) for hue in hues] if num_colors else []
+    return [colorsys.hls_to_rgb(index / num_colors, 0.55, 1.0) for index in range(num_colors)]
 
 
 def show_labels_on_hover(ax: Axes, patches: Sequence[Patch]) -> None:

@@ -144,7 +144,8 @@ class Captions(Sequence[TextTrack]):
         """
         offset = check_seconds("offset_seconds", offset_seconds)
         if format == "srt":
-            return _render_srt(self._tracks, offset)
+            timed = _timed_lines([_split_roll_up(track)[0] for track in self._tracks], 1000, offset)
+            return subrip((start, end, lines) for lines, start, end, _ in timed)
         if format == "vtt":
             return _render_vtt(self._tracks, offset)
         if format == "ass":
@@ -214,11 +215,6 @@ def _round_times(tracks: Sequence[TextTrack], units_per_second: int, offset_seco
         for number in ending:
             ends[number] = max(latest, starts[number] + 1)
     return list(zip(starts, ends, strict=True))
-
-
-def _render_srt(tracks: Sequence[TextTrack], offset_seconds: float) -> str:
-    timed = _timed_lines([_split_roll_up(track)[0] for track in tracks], 1000, offset_seconds)
-    return subrip((start, end, lines) for lines, start, end, _ in timed)
 
 
 def _render_vtt(tracks: Sequence[TextTrack], offset_seconds: float) -> str:
