@@ -221,14 +221,7 @@ class SegmentationDetector(Detector, StateDictNetwork):
         return features, self.logits(features, (x.shape[-2], x.shape[-1]))
 
     def loss(self, features: torch.Tensor, logits: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the result of `compute_loss`, a scalar.
-
-        Args:
-            features: Not used.
-            logits: The result of `logits`.
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
-        """
+        """Return the result of `compute_loss`, a scalar. ``features`` are not used."""
         loss: torch.Tensor = cast(Any, self).compute_loss(logits, target)
         return loss
 

@@ -161,8 +161,7 @@ class DBNet(SegmentationDetector):
         Args:
             features: The result of the method `features`.
             logits: The result of `logits`.
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
+            target: As for `build_target`.
         """
         return self.compute_loss(logits, self.thresh_head(features), target)
 
@@ -200,8 +199,7 @@ class DBNet(SegmentationDetector):
         Args:
             out_map: Scores of text before the sigmoid, (N, classes, H, W).
             thresh_map: Scores of thresholds before the sigmoid, (N, classes, H, W).
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
+            target: As for `build_target`.
             gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
                 classified with confidence.
             alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.

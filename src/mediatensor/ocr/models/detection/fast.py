@@ -153,12 +153,7 @@ class FAST(SegmentationDetector):
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.uint8]]:
-        """Create the maps that the network is trained to predict for a batch of images.
-
-        Args:
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
-            output_shape: Number of classes, height and width of the maps.
+        """Create the maps that the network is trained to predict. See `DBNet.build_target` for the arguments.
 
         Returns:
             Three maps, arrays (N, classes, H, W): regions of text (uint8, 0 or 1); pixels that count in the loss
@@ -168,18 +163,11 @@ class FAST(SegmentationDetector):
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the dice loss for kernels plus half the dice loss for text.
+        """Return the dice loss for kernels plus half the dice loss for text. See `DBNet.compute_loss` for the
+        arguments.
 
         The loss for kernels is computed only on pixels of text. The loss for text is computed on the pixels of text,
         and on the background pixels with the highest probability of text, up to three for each pixel of text.
-
-        Args:
-            out_map: Scores of kernels before the sigmoid, (N, classes, H, W).
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
-
-        Returns:
-            The loss, a scalar tensor. It is 0 if all pixels are ignored, for example because no class is annotated.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, mask, kernels = (

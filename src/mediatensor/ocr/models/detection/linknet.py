@@ -124,24 +124,14 @@ class LinkNet(SegmentationDetector):
         return decoded
 
     def logits(self, features: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-        """Return scores of text before the sigmoid, (N, classes, H, W).
-
-        Args:
-            features: The result of the method `features` for images (N, 3, H, W).
-            size: Not used, because the scores have four times the size of the features.
-        """
+        """Return scores of text before the sigmoid, (N, classes, H, W). See `DBNet.logits` for the arguments."""
         scores: torch.Tensor = self.classifier(features)
         return scores
 
     def build_target(
         self, target: Targets, output_shape: tuple[int, int, int]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Create the maps that the network is trained to predict for a batch of images.
-
-        Args:
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
-            output_shape: Number of classes, height and width of the maps.
+        """Create the maps that the network is trained to predict. See `DBNet.build_target` for the arguments.
 
         Returns:
             A pair of arrays (N, classes, H, W): shrunken text (uint8, 0 or 1), and the pixels that count in the loss
@@ -153,19 +143,7 @@ class LinkNet(SegmentationDetector):
     def compute_loss(
         self, out_map: torch.Tensor, target: Targets, gamma: float = 2.0, alpha: float = 0.5
     ) -> torch.Tensor:
-        """Return the loss of a text map: its focal loss plus its dice loss.
-
-        Args:
-            out_map: Scores of text before the sigmoid, (N, classes, H, W).
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
-            gamma: Exponent of the focal loss, at least 0. Greater values reduce the weight of pixels that are already
-                classified with confidence.
-            alpha: Weight of text, in [0, 1]. Background has the weight ``1 - alpha``.
-
-        Returns:
-            The loss, a scalar tensor. It is 0 if all pixels are ignored, for example because no class is annotated.
-        """
+        """Return the focal loss plus the dice loss of a text map. See `DBNet.compute_loss` for the arguments."""
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         drawn, known = self.build_target(target, shape)
         scores = out_map.float()

@@ -146,13 +146,8 @@ class PPOCRDetector(Detector, OnnxNetwork):
         """Return the training loss, a scalar: the dice loss plus ten times the focal loss of the map of shrunken lines.
 
         Liao et al. ("Real-time Scene Text Detection with Differentiable Binarization", 2020) also use the loss of a
-        threshold map. This network, as it is published for inference, does not compute such a map.
-
-        Args:
-            features: Not used.
-            logits: The result of `logits`, (N, 1, H, W).
-            target: For each image, a dictionary that maps class names to boxes: (K, 4), as xmin, ymin, xmax, ymax, or
-                four corners (K, 4, 2), in fractions of the image's width and height.
+        threshold map. This network, as it is published for inference, does not compute such a map. See `DBNet.loss` for
+        the arguments; ``features`` are not used.
         """
         maps = draw_targets(target, self.class_names, (logits.shape[2], logits.shape[3]), shrink_ratio=0.4)
         text = torch.from_numpy(maps.kernel).to(logits)

@@ -423,11 +423,7 @@ class CTCModel(RecognitionModel):
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
         """Encode words as class indices, padded with blanks to the length of the longest word.
 
-        Args:
-            gts: The N correct words (ground truths).
-
-        Returns:
-            A pair: an int32 array (N, width), and a list with the number of characters of each word.
+        See `RecognitionModel.build_target`.
         """
         return encode_sequences(list(gts), self.vocab, eos=len(self.vocab)), [len(word) for word in gts]
 

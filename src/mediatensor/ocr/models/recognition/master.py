@@ -157,12 +157,8 @@ class MASTER(RecognitionModel):
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
         """Encode words as class indices: a start token, the characters, an end token, and padding.
 
-        Args:
-            gts: The N correct words (ground truths).
-
-        Returns:
-            A pair: an int32 array (N, max_length), and a list with the number of characters of each word, at most
-            ``max_length - 2``. Rows of longer words have no end token, but one more character.
+        See `RecognitionModel.build_target`; the width is ``max_length``. The numbers of characters are at most
+        ``max_length - 2``; rows of longer words have one more character, but no end token.
         """
         return encode_with_marks(gts, self.vocab, self.max_length - 2, pad=self.pad)
 
@@ -170,10 +166,7 @@ class MASTER(RecognitionModel):
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
         """Return the cross-entropy of the characters and the end token of each word, averaged over words.
 
-        Args:
-            model_output: The scores of C classes before the softmax, (N, T, C).
-            gt: The correct classes, int64 (N, T). The first class of each word is the start token.
-            seq_len: The number of characters of each word, int64 (N,).
+        See `SAR.compute_loss`; the first class of each word in ``gt`` is the start token.
         """
         return masked_cross_entropy(model_output[:, :-1], gt[:, 1:], seq_len + 1)
 

@@ -207,12 +207,8 @@ class PARSeq(RecognitionModel):
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
         """Encode words as class indices: a start token, the characters, an end token, and padding.
 
-        Args:
-            gts: The N correct words (ground truths).
-
-        Returns:
-            A pair: an int32 array (N, max_length + 2), and a list with the number of characters of each word, at most
-            ``max_length``. Rows of longer words have no end token, but one more character.
+        See `RecognitionModel.build_target`; the width is ``max_length + 2``. The numbers of characters are at most
+        ``max_length``; rows of longer words have one more character, but no end token.
         """
         return encode_with_marks(gts, self.vocab, self.max_length, pad=self.pad)
 

@@ -187,11 +187,7 @@ class SAR(RecognitionModel):
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
         """Encode words as class indices, padded with end tokens.
 
-        Args:
-            gts: The N correct words (ground truths). Longer words are truncated to ``self.max_length`` characters.
-
-        Returns:
-            A pair: an int32 array (N, self.max_length), and a list with the number of characters of each word.
+        See `RecognitionModel.build_target`; the width is ``self.max_length``, to which longer words are truncated.
         """
         encoded = encode_sequences(list(gts), self.vocab, target_size=self.max_length, eos=len(self.vocab))
         return encoded, [min(len(word), self.max_length) for word in gts]

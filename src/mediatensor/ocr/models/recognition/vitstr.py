@@ -79,12 +79,8 @@ class ViTSTR(RecognitionModel):
     def build_target(self, gts: Sequence[str]) -> tuple[npt.NDArray[np.int32], list[int]]:
         """Encode words as class indices: a start token, the characters, and end tokens.
 
-        Args:
-            gts: The N correct words (ground truths).
-
-        Returns:
-            A pair: an int32 array (N, self.max_length), and a list with the number of characters of each word, at most
-            ``self.max_length - 2``. Rows of longer words have no end token, but one more character.
+        See `RecognitionModel.build_target`; the width is ``self.max_length``. The numbers of characters are at most
+        ``self.max_length - 2``; rows of longer words have one more character, but no end token.
         """
         return encode_with_marks(gts, self.vocab, self.max_length - 2)
 
@@ -92,10 +88,7 @@ class ViTSTR(RecognitionModel):
     def compute_loss(model_output: torch.Tensor, gt: torch.Tensor, seq_len: torch.Tensor) -> torch.Tensor:
         """Return the cross-entropy of the characters and the end token of each word, averaged over words.
 
-        Args:
-            model_output: The scores of C classes before the softmax, (N, T, C).
-            gt: The classes returned by `build_target`, int64 (N, width): a start token, then the correct classes.
-            seq_len: The number of characters of each word, int64 (N,).
+        See `SAR.compute_loss`; ``gt`` is the result of `build_target`, int64 (N, width).
         """
         steps = min(model_output.shape[1], gt.shape[1] - 1)
         return masked_cross_entropy(model_output[:, :steps], gt[:, 1 : steps + 1], (seq_len + 1).clamp(max=steps))
