@@ -27,7 +27,7 @@ from ....errors import InvalidArgumentError, WeightsError, WeightsNotFoundError
 from .blocks import parameter_layers
 from .onnx import OnnxGraph, fill_layers, read_onnx
 from .registry import ModelCard, list_models, model_card, network_factory
-from .transfers import uncompiled_module
+from .transfers import compile_network, uncompiled_module
 
 MODELS_FOLDER_VARIABLE = "MEDIATENSOR_MODELS"
 """The environment variable for a folder of weights files."""
@@ -291,6 +291,18 @@ def _check_tensors(file: Path, value: Any) -> None:
         raise WeightsError(f"{file} is damaged: its tensors would need {num_bytes} bytes, many times its size.")
     if not all(_is_finite(tensor) for tensor in tensors if tensor.is_floating_point()):
         raise WeightsError(f"{file} has parameters that are not finite (NaN or infinite): its training failed.")
+
+
+class NetworkPredictor(nn.Module):
+    """Base class of predictors with one network, which is checked and set to evaluation mode."""
+
+    def __init__(self, model: nn.Module | None) -> None:
+        super().__init__()
+        self.model: Any = None if model is None else check_network(model).eval()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the network in place, for images of all sizes. Takes the arguments of ``torch.compile``."""
+        compile_network(self.model, *args, **kwargs)
 
 
 def check_network(network: nn.Module) -> nn.Module:

@@ -14,7 +14,7 @@ from .._lines.cutting import WHOLE_CROP, lines_are_tall, page_quads, signed_turn
 from .._lines.turning import page_turn, upside_down_crops
 from .._networks.preprocessing import Image, PreProcessor, as_images
 from .._networks.transfers import compile_network, download, mark_open_sizes, uncompiled_module, upload_images
-from .._networks.weights import check_network
+from .._networks.weights import NetworkPredictor
 from .ppocr import LineOrientationClassifier
 
 __all__ = ["CLASSES", "LinePageOrientation", "OrientationPredictor"]
@@ -27,7 +27,7 @@ DEFAULT_BATCH_SIZE = 128
 Orientations = list[list[int] | list[float]]
 
 
-class OrientationPredictor(nn.Module):
+class OrientationPredictor(NetworkPredictor):
     """Predicts by how many degrees crops or pages are rotated clockwise: 0, -90, 180 or 90.
 
     Args:
@@ -37,13 +37,8 @@ class OrientationPredictor(nn.Module):
     """
 
     def __init__(self, pre_processor: PreProcessor | None, model: nn.Module | None) -> None:
-        super().__init__()
+        super().__init__(model)
         self.pre_processor = pre_processor
-        self.model: Any = None if model is None else check_network(model).eval()
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place; no effect without a network. Takes the arguments of ``torch.compile``."""
-        compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, inputs: Iterable[Image]) -> Orientations:

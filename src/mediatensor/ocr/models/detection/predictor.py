@@ -13,14 +13,8 @@ from torch import Tensor, nn
 
 from .._networks.preprocessing import FlexiblePreProcessor, Image, PageBatch, PreProcessor, as_images, part_of_page
 from .._networks.registry import refuse_unknown_options
-from .._networks.transfers import (
-    compile_network,
-    download,
-    mark_open_sizes,
-    uncompiled_module,
-    upload_images,
-)
-from .._networks.weights import check_network
+from .._networks.transfers import download, mark_open_sizes, uncompiled_module, upload_images
+from .._networks.weights import NetworkPredictor
 from ._leftovers import (
     Window,
     add_found_boxes,
@@ -55,7 +49,7 @@ class Located:
     map: npt.NDArray[np.floating] | None
 
 
-class DetectionPredictor(nn.Module):
+class DetectionPredictor(NetworkPredictor):
     """Finds the words or lines of text on pages of any size.
 
     Args:
@@ -64,13 +58,8 @@ class DetectionPredictor(nn.Module):
     """
 
     def __init__(self, pre_processor: PreProcessor | FlexiblePreProcessor, model: nn.Module) -> None:
-        super().__init__()
+        super().__init__(model)
         self.pre_processor = pre_processor
-        self.model: Any = check_network(model).eval()
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for pages of all sizes. Takes the arguments of ``torch.compile``."""
-        compile_network(self.model, *args, **kwargs)
 
     @property
     def finds_lines(self) -> bool:

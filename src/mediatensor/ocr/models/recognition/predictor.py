@@ -15,15 +15,15 @@ from .._lines.cutting import LineBatch, padded_width
 from .._lines.reading import MAX_LINE_WIDTH, readings_of, see_batch
 from .._networks.preprocessing import Image, PreProcessor, as_images, to_float
 from .._networks.registry import refuse_unknown_options
-from .._networks.transfers import compile_network, mark_open_sizes, uncompiled_module, upload_images
-from .._networks.weights import check_network
+from .._networks.transfers import mark_open_sizes, uncompiled_module, upload_images
+from .._networks.weights import NetworkPredictor
 from .ppocr import CtcLineRecognizer
 from .utils import remap_preds, split_crops
 
 __all__ = ["RecognitionPredictor"]
 
 
-class RecognitionPredictor(nn.Module):
+class RecognitionPredictor(NetworkPredictor):
     """Recognises the text of image crops of any size, each of which contains a word or a line.
 
     Args:
@@ -56,9 +56,8 @@ class RecognitionPredictor(nn.Module):
         split_wide_crops: bool = True,
         batch_size: int = 128,
     ) -> None:
-        super().__init__()
+        super().__init__(model)
         self.pre_processor = pre_processor
-        self.model: Any = check_network(model).eval()
         self.split_wide_crops = split_wide_crops
         self.batch_size = batch_size
         if pre_processor is None and not self.reads_lines:
@@ -66,10 +65,6 @@ class RecognitionPredictor(nn.Module):
                 f"pre_processor is None: {type(uncompiled_module(model)).__name__} recognises words and needs a "
                 "PreProcessor, as recognition_predictor creates it."
             )
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place, for crops of all widths. Takes the arguments of ``torch.compile``."""
-        compile_network(self.model, *args, **kwargs)
 
     @property
     def reads_lines(self) -> bool:

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from .._networks.preprocessing import Image, PreProcessor, as_images
-from .._networks.transfers import compile_network, mark_open_sizes
-from .._networks.weights import check_network
+from .._networks.transfers import mark_open_sizes
+from .._networks.weights import NetworkPredictor
 
 __all__ = ["TablePredictor"]
 
 
-class TablePredictor(nn.Module):
+class TablePredictor(NetworkPredictor):
     """Finds the cells of tables in images. Each image shows one table, and may have any size.
 
     Args:
@@ -24,13 +24,8 @@ class TablePredictor(nn.Module):
     """
 
     def __init__(self, pre_processor: PreProcessor, model: nn.Module) -> None:
-        super().__init__()
+        super().__init__(model)
         self.pre_processor = pre_processor
-        self.model: Any = check_network(model).eval()
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the network in place. Takes the arguments of ``torch.compile``."""
-        compile_network(self.model, *args, **kwargs)
 
     @torch.inference_mode()
     def forward(self, pages: Iterable[Image], **kwargs: Any) -> list[dict[str, Any]]:
