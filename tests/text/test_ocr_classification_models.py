@@ -60,9 +60,17 @@ def test_other_classes_change_head_and_configuration_but_not_the_defaults() -> N
     assert mobilenet.default_cfgs["mobilenet_v3_small_crop_orientation"]["classes"] == [0, -90, 180, 90]
 
 
-def test_configuration_of_a_model_is_its_own() -> None:
-    classification.mobilenet_v3_small_crop_orientation().cfg["classes"].append(45)
-    assert classification.mobilenet_v3_small_crop_orientation().cfg["classes"] == [0, -90, 180, 90]
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("mobilenet_v3_small_crop_orientation", [0, -90, 180, 90]),
+        ("ppocr_mobile_v2_line_orientation", [0, 180]),
+    ],
+)
+def test_configuration_of_a_model_is_its_own(name: str, classes: list[int]) -> None:
+    make = getattr(classification, name)
+    make().cfg["classes"].append(45)
+    assert make().cfg["classes"] == classes
 
 
 def test_orientation_networks_keep_the_size_that_they_are_for() -> None:

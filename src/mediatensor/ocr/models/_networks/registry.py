@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -206,12 +207,12 @@ def make_network(
         *inputs: Positional arguments of the class, which users cannot pass to the factory.
         options: Arguments of the class that the user passed to the factory. An error names an unknown argument.
         other_options: Other arguments of the factory, which the error lists.
-        **settings: More arguments of the class.
+        **settings: More arguments of the class, of which the network gets copies.
     """
     parameters = list(inspect.signature(network).parameters)[len(inputs) :]
     accepted = [name for name in parameters if name not in settings]
     refuse_unknown(arch, options, dict.fromkeys([*accepted, *other_options]))
-    return network(*inputs, **settings, **options)
+    return network(*inputs, **deepcopy(settings), **options)
 
 
 def refuse_unknown_options(model: Any, options: Mapping[str, Any], used: Collection[str]) -> None:

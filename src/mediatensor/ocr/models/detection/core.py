@@ -270,7 +270,7 @@ def build_detector(
     """
     class_names = sorted(kwargs.pop("class_names", None) or [CLASS_NAME])
     backbone = FeatureExtractor(make_backbone(pretrained_backbone and not pretrained), layers)
-    settings = {"class_names": class_names, "cfg": dict(cfgs[arch])}
+    settings = {"class_names": class_names, "cfg": cfgs[arch]}
     model = make_network(arch, network, backbone, options=kwargs, other_options=("class_names",), **settings)
     if pretrained:
         load_weights(model, arch, ignore_keys=() if class_names == [CLASS_NAME] else head)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -596,8 +595,7 @@ def _places(features: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _lw_detr(arch: str, pretrained: bool, encoder: Callable[..., nn.Module], d_model: int, kwargs: Any) -> LWDETR:
-    cfg = deepcopy(default_cfgs[arch])
-    cfg["class_names"] = sorted(kwargs.pop("class_names", None) or REGION_KINDS)
+    cfg = {**default_cfgs[arch], "class_names": sorted(kwargs.pop("class_names", None) or REGION_KINDS)}
     patch_size = kwargs.pop("patch_size", (16, 16))
     features = encoder(False, include_top=False, input_shape=cfg["input_shape"], patch_size=patch_size)
     # Four layers of the encoder return their features.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from copy import deepcopy
 from typing import Any, TypeVar
 
 import numpy as np
@@ -294,7 +293,7 @@ def build_recognizer(
     its second argument is the shape of the images. The parameters named in ``head`` are loaded only for the default
     vocabulary. The parameters named in ``unused`` are never loaded. ``settings`` are more arguments of the network.
     """
-    cfg = deepcopy(default)
+    cfg = dict(default)
     for name in ("vocab", "input_shape"):
         cfg[name] = kwargs.setdefault(name, cfg[name])
     # If the recogniser itself is pretrained, weights of the backbone are not loaded separately.

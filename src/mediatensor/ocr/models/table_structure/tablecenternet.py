@@ -462,8 +462,8 @@ def tablecenternet(pretrained: bool = False, pretrained_backbone: bool = False, 
     """
     backbone = starnet_s3(pretrained_backbone and not pretrained)
     features = FeatureExtractor(backbone, [str(level) for level in range(5)])
-    cfg = dict(default_cfgs["tablecenternet"])
-    model = make_network("tablecenternet", TableCenterNet, features, options=kwargs, cfg=cfg)
+    arch = "tablecenternet"
+    model = make_network(arch, TableCenterNet, features, options=kwargs, cfg=default_cfgs[arch])
     if pretrained:
-        load_weights(model, "tablecenternet")
+        load_weights(model, arch)
     return model
