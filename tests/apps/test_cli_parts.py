@@ -54,7 +54,6 @@ from mediatensor.decoders._media_info import (
     SubtitleInfo,
     VideoInfo,
     describe_timing,
-    gop_lengths,
     is_constant_frame_rate,
 )
 from mediatensor.errors import InvalidArgumentError, OutOfRangeError
@@ -407,10 +406,19 @@ def test_too_few_or_equal_times_have_no_rate() -> None:
 
 @pytest.mark.parametrize(
     ("key_frames", "num_frames", "lengths"),
-    [([], 10, []), ([0], 1, [1]), ([0, 1, 2], 3, [1, 1, 1]), ([3, 5], 12, [2, 7]), ([0, 250], 260, [250, 10])],
+    [
+        ([], 10, [10, 10, 10]),
+        ([0], 1, [1, 1, 1]),
+        ([0, 1, 2], 3, [1, 1, 1]),
+        ([3, 5], 12, [2, 3, 7]),
+        ([], 0, [None] * 3),
+    ],
 )
-def test_gop_lengths(key_frames: list[int], num_frames: int, lengths: list[int]) -> None:
-    assert gop_lengths(key_frames, num_frames) == lengths
+def test_frames_before_the_first_key_frame_are_a_gop(
+    key_frames: list[int], num_frames: int, lengths: list[int | None]
+) -> None:
+    timing = describe_timing([*map(float, range(num_frames))], key_frames, tick_seconds=0.001)
+    assert [timing[f"gop_length_{part}"] for part in ("min", "median", "max")] == lengths
 
 
 def test_timing_of_a_hand_drawn_stream() -> None:

@@ -93,8 +93,9 @@ def describe_timing(
 ) -> dict[str, Any]:
     """Return the fields of `VideoInfo` that depend on frame times. ``pts_seconds`` must be in presentation order."""
     steps = [after - before for before, after in pairwise(pts_seconds)]
-    # From each key frame up to the next one, or to the end of the stream.
-    lengths = [after - before for before, after in pairwise([*key_frame_indices, len(pts_seconds)])]
+    # As in `FrameIndex`: from each key frame up to the next one, and the frames before the first key frame.
+    bounds = sorted({0, *key_frame_indices, len(pts_seconds)})
+    lengths = [after - before for before, after in pairwise(bounds)]
     return {
         "is_constant_frame_rate": is_constant_frame_rate(pts_seconds, tick_seconds),
         "min_frame_step_seconds": min(steps, default=None),
