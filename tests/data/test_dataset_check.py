@@ -22,6 +22,7 @@ import media_audio
 from checked_files import HEIGHT, RATE, WIDTH, tone, write
 from lerobot_files import write_lerobot
 from manifests import write_manifest
+from media_writing import remux
 from mediatensor.cli import main
 from mediatensor.datasets import (
     AudioClips,
@@ -224,14 +225,7 @@ def test_matroska_headers_with_too_many_frames_are_findings(tmp_path: Path) -> N
     assert found.message == f"according to the header, the video ends at 5.64 s, but it ends at {count / RATE:.2f} s"
     # Counts of a program that did not copy them from elsewhere.
     fewer = write(tmp_path / "fewer.mkv", moving(48))
-    counted = tmp_path / "counted.mkv"
-    with av.open(fewer) as source, av.open(counted, "w") as target:
-        copied = target.add_stream_from_template(source.streams.video[0])
-        copied.metadata["NUMBER_OF_FRAMES"] = "141"
-        for packet in source.demux(video=0):
-            if packet.pts is not None:
-                packet.stream = copied
-                target.mux(packet)
+    counted = remux(fewer, tmp_path / "counted.mkv", metadata={"NUMBER_OF_FRAMES": "141"})
     assert kinds_of(counted) == {}  # FFmpeg copies the counts of a file to its cut parts
     counted.write_bytes(as_muxed_by_others(counted.read_bytes()))
     (found,) = kinds_of(counted).values()
@@ -497,26 +491,14 @@ def test_damage_of_a_shared_video_costs_the_episodes_it_lies_in(damage: str, tmp
     path = next(folder.glob("videos/*wrist/chunk-000/file-001.mp4"))  # of episodes 1, 2 and 3
     frames = VideoDecoder(path)[:]
     assert len(frames) == 45
-    written = path.read_bytes()
     if damage == "lost":  # packets of episode 2 are gone
-        with av.open(path) as source, av.open(tmp_path / "lost.mp4", "w") as target:
-            stream = target.add_stream_from_template(source.streams.video[0])
-            for packet in source.demux(video=0):
-                if packet.pts is not None and not 2.5 <= packet.pts * packet.time_base < 2.8:
-                    packet.stream = stream
-                    target.mux(packet)
-        (tmp_path / "lost.mp4").replace(path)
+        lost = remux(path, tmp_path / "lost.mp4", keep=lambda packet: not 2.5 <= packet.pts * packet.time_base < 2.8)
+        lost.replace(path)
     elif damage == "more":  # frames that belong to no episode
         VideoEncoder(torch.cat([frames, frames[:4]]), frame_rate=10).to_file(path)
     else:
         # Headers in front, so that the file is readable without its end.
-        with av.open(path) as source, av.open(tmp_path / "front.mp4", "w", options={"movflags": "faststart"}) as target:
-            stream = target.add_stream_from_template(source.streams.video[0])
-            for packet in source.demux(video=0):
-                if packet.pts is not None:
-                    packet.stream = stream
-                    target.mux(packet)
-        written = (tmp_path / "front.mp4").read_bytes()
+        written = remux(path, tmp_path / "front.mp4", movflags="faststart").read_bytes()
         media_starts = written.index(b"mdat") + 4
         at = media_starts + (len(written) - media_starts) * 8 // 10  # within episode 3
         path.write_bytes(written[:at] if damage == "cut" else written[:at] + bytes(300) + written[at + 300 :])

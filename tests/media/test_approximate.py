@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import av
 import pytest
 import torch
 
 import media
-from media_writing import copy_stream
+from media_writing import remux
 from mediatensor._engine.common.stages import collect_stages
 from mediatensor._engine.video.approximate import Timeline
 from mediatensor.decoders import VideoDecoder
@@ -45,9 +44,7 @@ def test_access_by_time_is_exact_at_any_rate(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", ["frag_keyframe", "frag_every_frame", "frag_keyframe+empty_moov"])
 def test_all_frames_of_fragmented_files_are_counted(flags: str, clip: Path, clip_rgb: torch.Tensor) -> None:
-    path = clip.with_name(f"{flags}.mp4")
-    with av.open(str(clip)) as source, av.open(str(path), "w", options={"movflags": flags}) as target:
-        target.mux(copy_stream(source.streams.video[0], target))
+    path = remux(clip, clip.with_name(f"{flags}.mp4"), movflags=flags)
     decoder = VideoDecoder(path, seek_mode="approximate")
     assert len(decoder) == len(clip_rgb)
     assert torch.equal(decoder[-3:], clip_rgb[-3:])

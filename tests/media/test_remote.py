@@ -19,9 +19,8 @@ import av
 import numpy as np
 import pytest
 import torch
-from benchmarks.media.remote import remux
 
-from media_writing import copy_stream
+from media_writing import remux
 from mediatensor._engine.sources.http import has_ranges
 from mediatensor._engine.sources.readers import Reader
 from mediatensor._engine.sources.source import make_source
@@ -49,7 +48,7 @@ def _write_big_files(folder: Path) -> None:
         container.mux(stream.encode(None))
     for name in BIG_FILES:
         if name != "back.mp4":
-            remux(folder / "back.mp4", folder / name)
+            remux(folder / "back.mp4", folder / name, movflags="faststart")
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +190,7 @@ def test_stream_of_unknown_length_is_left_to_ffmpeg(small: RangeServer, clip: Pa
 
 
 def test_playlists_are_left_to_ffmpeg(small: RangeServer, clip_rgb: torch.Tensor, clip: Path) -> None:
-    with av.open(str(clip)) as source, av.open(str(clip.parent / "list.m3u8"), "w", format="hls") as target:
-        target.mux(copy_stream(source.streams.video[0], target))
+    remux(clip, clip.parent / "list.m3u8")
     url = f"{small.url}/list.m3u8"
     assert make_source(url).open() == url
     assert torch.equal(VideoDecoder(url).get_frame_at(0).data, clip_rgb[0])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import av
@@ -194,6 +195,29 @@ def copy_stream(stream: Any, output: Any) -> Packets:
     """Add a copy of a stream of an open file to an output, and return its packets, which are not yet written."""
     copy = output.add_stream_from_template(stream)
     return assign((packet for packet in stream.container.demux(stream) if packet.size), copy)
+
+
+def remux(
+    source: Path,
+    target: Path,
+    *,
+    keep: Callable[[Any], bool] = lambda packet: True,
+    metadata: Mapping[str, str] = MappingProxyType({}),
+    degrees: float = 0,
+    **options: str,
+) -> Path:
+    """Copy packets of a video to another container; return ``target``.
+
+    ``metadata`` and the rotation by ``degrees`` are added to the stream; ``options`` are those of the muxer.
+    """
+    with av.open(str(source)) as read, av.open(str(target), "w", options=options) as written:
+        packets = copy_stream(read.streams.video[0], written)
+        stream = packets[0].stream
+        stream.metadata.update(metadata)
+        if degrees:
+            stream.set_display_rotation(degrees)
+        written.mux(list(filter(keep, packets)))
+    return target
 
 
 def open_output(spec: Any, target: Path | io.IOBase) -> Any:

@@ -17,6 +17,7 @@ import torch
 from matplotlib import font_manager
 from PIL import Image, ImageDraw, ImageFont
 
+from media_writing import remux
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
 from mediatensor.errors import ClosedError, InvalidArgumentError
@@ -80,19 +81,6 @@ def film(path: Path, num_frames: int, *shown: tuple[Any, ...], preset: str = "ul
                 picture = with_text(picture, text, 1.0, *place)
         pictures.append(picture)
     return write(path, pictures, preset)
-
-
-def copied(source: Path, target: Path, degrees: int = 0, **options: str) -> Path:
-    """Copy the packets of a video into another container, with a display rotation and options of the container."""
-    with av.open(str(source)) as read, av.open(str(target), "w", options=options) as written:
-        stream = written.add_stream_from_template(read.streams.video[0])
-        if degrees:
-            stream.set_display_rotation(degrees)
-        for packet in read.demux(video=0):
-            if packet.dts is not None:
-                packet.stream = stream
-                written.mux(packet)
-    return target
 
 
 def num_handles() -> int:
@@ -315,7 +303,7 @@ def test_turned_videos_are_read_upright(predictor: VideoTextPredictor, tmp_path:
         picture = with_text(picture, "Wait for me!") if 5 <= number < 25 else picture
         # The stored frames are turned clockwise, and the container's metadata turns them back.
         pictures.append(np.ascontiguousarray(np.rot90(picture, -degrees // 90)))
-    reading = predictor(copied(write(tmp_path / "stored.mp4", pictures), tmp_path / "turned.mp4", degrees))
+    reading = predictor(remux(write(tmp_path / "stored.mp4", pictures), tmp_path / "turned.mp4", degrees=degrees))
     assert (reading.width, reading.height) == SIZE
     (track,) = reading.captions
     assert (track.text, track.first_frame, track.last_frame) == ("Wait for me!", 5, 24)
@@ -355,7 +343,7 @@ def test_captions_in_cyrillic_letters_are_read(predictor: VideoTextPredictor, tm
 
 def test_truncated_file_gives_its_texts(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
     # The index is at the start of the file, so a truncated file can be read.
-    whole = copied(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes()
+    whole = remux(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes()
     reading = predictor(whole[: len(whole) // 2])
     assert 42 < reading.num_frames < 125
     first = reading.captions[0]
@@ -368,7 +356,7 @@ def test_truncated_file_gives_its_texts(predictor: VideoTextPredictor, clip: Pat
 def test_truncation_is_reported_without_a_duration_in_the_header(
     predictor: VideoTextPredictor, clip: Path, tmp_path: Path
 ) -> None:
-    whole = copied(clip, tmp_path / "clip.mkv").read_bytes()
+    whole = remux(clip, tmp_path / "clip.mkv").read_bytes()
     assert predictor(whole).problems == ()
     reading = predictor(whole[: len(whole) // 3])
     (problem,) = reading.problems
@@ -377,7 +365,7 @@ def test_truncation_is_reported_without_a_duration_in_the_header(
 
 
 def test_damaged_frames_are_reported_by_their_times(predictor: VideoTextPredictor, clip: Path, tmp_path: Path) -> None:
-    data = bytearray(copied(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes())
+    data = bytearray(remux(clip, tmp_path / "front.mp4", movflags="faststart").read_bytes())
     # Zeros are not valid slices, so the second half cannot be decoded.
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     reading = predictor(bytes(data))
