@@ -196,15 +196,6 @@ def test_any_sampler_gives_clips_with_labels(videos: list[Path]) -> None:
     assert several.frame_indices.shape == (5, 2)  # type: ignore[union-attr]
 
 
-def test_a_users_function_gives_captions(videos: list[Path]) -> None:
-    def last_frames(decoder: VideoDecoder) -> FrameBatch:
-        return decoder.get_frames_in_range(len(decoder) - 2, len(decoder))
-
-    rows = VideoClips(videos, last_frames, rows_per_file=2)
-    samples = rows.__getitems__([0, 1])
-    assert [sample.frame_indices.tolist() for sample in samples] == [[22, 23]] * 2  # type: ignore[union-attr]
-
-
 def test_random_transforms_of_the_decoder_draw_for_each_row(videos: list[Path]) -> None:
     """A crop's position shows in the rows above the blue half's end and differs although the decoder is the same."""
     rows = VideoClips(
