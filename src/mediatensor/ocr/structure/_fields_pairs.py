@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -266,9 +266,7 @@ _Pair = tuple[float, int, int]
 
 def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
     near = []
-    in_row: dict[int, int] = defaultdict(int)
-    for part in parts:
-        in_row[part.row] += 1
+    in_row = Counter(part.row for part in parts)
     for at in range(len(parts) - 1):
         key, value = parts[at], parts[at + 1]
         height = max(1e-6, min(key.height, value.height))
@@ -276,9 +274,7 @@ def _pairs_beside(content: PageContent, parts: Sequence[_Part], apart: set[int])
             near.append(at)
     # Keys in one column with values in the next column form a list.
     unit = max(1e-6, float(np.median([part.height for part in parts])))
-    places: dict[tuple[int, int], int] = defaultdict(int)
-    for at in near:
-        places[_place_in_grid(parts, at, unit)] += 1
+    places = Counter(_place_in_grid(parts, at, unit) for at in near)
     pairs = []
     for at in near:
         key, value = parts[at], parts[at + 1]
@@ -348,10 +344,7 @@ def _pairs_in_columns(parts: Sequence[_Part], below: dict[int, int]) -> tuple[li
             if at not in body and not parts[at].has_colon and not parts[at].has_digits and not parts[at].is_mark
         }
         columns = {at: column for at, column in columns.items() if column}
-        shared: dict[int, int] = defaultdict(int)
-        for column in columns.values():
-            for at in column:
-                shared[parts[at].row] += 1
+        shared = Counter(parts[at].row for column in columns.values() for at in column)
         whole = [row for row, count in shared.items() if count >= 2]
         numbers = any(parts[at].has_digits for column in columns.values() for at in column)
         if len(columns) < max(2, 0.7 * len(members)) or not whole or not numbers or not _is_head(parts, columns):
@@ -445,7 +438,7 @@ def _pairs_in_cells(parts: Sequence[_Part], apart: set[int]) -> list[_Pair]:
 
 def _choose_pairs(pairs: Sequence[_Pair]) -> list[_Pair]:
     keys: set[int] = set()
-    values: dict[int, float] = {}
+    values: set[int] = set()
     chosen = []
     for pair in sorted(pairs, key=lambda pair: -pair[0]):
         score, key, value = pair
@@ -454,7 +447,7 @@ def _choose_pairs(pairs: Sequence[_Pair]) -> list[_Pair]:
         if key in values or value in keys or value in values:
             continue
         keys.add(key)
-        values[value] = score
+        values.add(value)
         chosen.append(pair)
     return chosen
 

@@ -130,7 +130,6 @@ def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
         end = int(np.searchsorted(sorted_middles, boxes[index, 3] + reach))
         below.append(_nearest(index, order[begin : min(end, begin + 400)], boxes, sizes, widths, middles))
     above = np.full(len(lines), -1, dtype=np.int64)
-    counts = np.zeros(len(lines), dtype=np.int64)
     for index, other in enumerate(below):
         if other < 0:
             continue
@@ -139,7 +138,6 @@ def _stacks(lines: list[TextLine], rules: Boxes) -> list[list[TextLine]]:
         mirrored = _nearest(other, order[max(begin, end - 400) : end][::-1], boxes, sizes, widths, middles)
         if mirrored == index and not _has_rule_between(boxes[index], boxes[other], rules):
             above[other] = index
-            counts[index] += 1
     stacks = []
     following = np.full(len(lines), -1, dtype=np.int64)
     following[above[above >= 0]] = np.flatnonzero(above >= 0)
@@ -425,7 +423,6 @@ def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float)
         rest = np.array(boxes[index + 1 :]).reshape(-1, 4)
         box = boxes[index]
         gaps = np.maximum(np.maximum(rest[:, :2] - np.array(box[2:]), np.array(box[:2]) - rest[:, 2:]), 0).sum(axis=1)
-        joined = False
         for offset in np.flatnonzero(gaps <= _NEAR * size).tolist():
             other = boxes[index + 1 + offset]
             union = box_around([box, other])
@@ -434,9 +431,9 @@ def _merge(boxes: list[Box], members: list[set[int]], walls: Boxes, size: float)
             boxes[index] = union
             members[index] |= members[index + 1 + offset]
             del boxes[index + 1 + offset], members[index + 1 + offset]
-            joined = changed = True
+            changed = True
             break
-        if not joined:
+        else:
             index += 1
     return changed
 

@@ -334,11 +334,8 @@ def _is_heading(index: int, blocks: list[Block], look: PageLook) -> bool:
         and other.box[1] - block.box[3] < 4 * look.size
         and min(other.box[2], block.box[2]) > max(other.box[0], block.box[0])
     ]
-    wide = (
-        block.width > 0.9 * (max(block.column[1], *(other.box[2] for other in below)) - block.box[0])
-        if below
-        else False
-    )
+    right = max([block.column[1], *(other.box[2] for other in below)])
+    wide = bool(below) and block.width > 0.9 * (right - block.box[0])
     mark = MARK.match(words[0]) is not None
     # List items also start with marks. A numbered line is a heading only if no list item is next to it.
     if mark and not (numbered and (bold > 0.5 or large)) and (not numbered or _item_beside(index, blocks)):

@@ -260,17 +260,13 @@ def _groups(segments: Sequence[list[Run]], em: float) -> list[list[list[Run]]]:
     for at in order:
         left, right, middle = spans[at]
         open_groups = [group for group in open_groups if middle - ends[group][2] <= _PITCH * em]
-        best = None
-        for group in open_groups:
-            shared = min(right, ends[group][1]) - max(left, ends[group][0])
-            if shared > 0 and (best is None or shared > best[0]):
-                best = (shared, group)
-        if best is None:
+        shared = {group: min(right, ends[group][1]) - max(left, ends[group][0]) for group in open_groups}
+        group = max(shared, key=shared.__getitem__, default=-1)
+        if shared.get(group, 0) <= 0:
             open_groups.append(len(groups))
             groups.append([at])
             ends.append((left, right, middle))
         else:
-            group = best[1]
             groups[group].append(at)
             ends[group] = (min(left, ends[group][0]), max(right, ends[group][1]), middle)
     return [[segments[at] for at in group] for group in groups]
@@ -289,12 +285,11 @@ def _columnar_parts(content: PageContent, lines: Sequence[list[Run]]) -> list[li
             parts.append([])
     found = []
     for part in parts:
-        first = next((at for at, line in enumerate(part) if len(line) > 1), len(part))
-        last = next((at for at in range(len(part) - 1, -1, -1) if len(part[at]) > 1), -1)
-        kept = part[first : last + 1]
-        rows = [line for line in kept if len(line) > 1]
-        if len(rows) < _MIN_ROWS or _is_list(content, rows):
+        several = [at for at, line in enumerate(part) if len(line) > 1]
+        if len(several) < _MIN_ROWS or _is_list(content, [part[at] for at in several]):
             continue
+        first = several[0]
+        kept = part[first : several[-1] + 1]
         if first > 0 and _is_head_of_several(part[first - 1], part[first]):
             kept.insert(0, part[first - 1])
         found.append(kept)

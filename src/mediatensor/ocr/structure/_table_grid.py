@@ -147,10 +147,10 @@ class _Grid:
         for line in runs_by_line:
             for run in line:
                 per_band[int(np.searchsorted(inner, run.middle))].append(run)
-        bands = []
-        for runs, bottom in zip(per_band, ruled_ys[1:], strict=True):
-            bands.append(([self._make_line(line) for line in lines_of(runs)], float(bottom)))
-        return bands
+        return [
+            ([self._make_line(line) for line in lines_of(runs)], float(bottom))
+            for runs, bottom in zip(per_band, ruled_ys[1:], strict=True)
+        ]
 
     def _make_line(self, runs: Sequence[Run]) -> _Line:
         line = _Line([])
@@ -260,14 +260,8 @@ class _Grid:
 
     def _is_head_of_several(self, line: _Line, below: _Line) -> bool:
         for first, last in line.spans:
-            if last > first:
-                under = [
-                    other
-                    for other, (start, end) in zip(below.runs, below.spans, strict=True)
-                    if first <= start and end <= last
-                ]
-                if len(under) > 1:
-                    return True
+            if last > first and sum(first <= start and end <= last for start, end in below.spans) > 1:
+                return True
         texts = [self._text(run) for run in below.runs]
         repeated = len(texts) - len(set(texts))
         return len(texts) >= 4 and repeated >= len(texts) // 2 and 2 * len(line.runs) <= len(below.runs) + 1
@@ -468,8 +462,7 @@ class _Grid:
                 # Join only cells of equal width between vertical rules.
                 if above == under or under[2:] != above[2:] or first != column or below[row, first : last + 1].any():
                     continue
-                is_closed = (first == 0 or right[row, first - 1]) and (last == num_columns - 1 or right[row, last])
-                if is_closed:
+                if (first == 0 or right[row, first - 1]) and (last == num_columns - 1 or right[row, last]):
                     joined.join(row, row + 1, first, last)
 
     def _join_within(
@@ -557,13 +550,8 @@ class _JoinedCells:
             numbers = np.unique(self.owner[top : bottom + 1, first : last + 1])
             if len(numbers) == 1:
                 return
-            parts = [self.rectangles[int(number)] for number in numbers]
-            grown = (
-                min(part[0] for part in parts),
-                max(part[1] for part in parts),
-                min(part[2] for part in parts),
-                max(part[3] for part in parts),
-            )
+            tops, bottoms, lefts, rights = zip(*(self.rectangles[int(number)] for number in numbers), strict=True)
+            grown = (min(tops), max(bottoms), min(lefts), max(rights))
             if grown == (top, bottom, first, last):
                 break
             top, bottom, first, last = grown
