@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from ..._engine.common.checks import shown
-from ..._engine.common.messages import warn_user
 from ...errors import InvalidArgumentError, RedactionError
-from ..utils._text_search import find_words, search_patterns
+from ..utils._text_search import find_words, search_patterns, warn_without_match
 from ..utils.geometry import reading_geometry, to_quad
 from ._documents.pages import PageOfFile, StoredImage, check_index
 from ._documents.pdf import PdfDocument
@@ -121,11 +120,7 @@ def redact_document(
     redaction.paint(predictor)
     for text, pattern in zip(texts, redaction.patterns, strict=True):
         if pattern not in redaction.patterns_found:
-            query = shown(text if isinstance(text, str) else text.pattern)
-            warn_user(
-                f"Nothing matches {query}, so nothing was redacted for it. If the text is on the pages, it was read "
-                "differently: redact its region."
-            )
+            warn_without_match(text, "on the pages")
     for page in redaction.pages:
         if page.error is not None and any(pattern.search(page.error) for pattern in redaction.patterns):
             page.error = "The page could not be read."  # the message may contain the name of the file

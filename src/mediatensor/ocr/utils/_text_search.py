@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 
 from ..._engine.common.checks import shown
+from ..._engine.common.messages import warn_user
 from ...errors import InvalidArgumentError
 
 # A hyphen at a line end, which may divide a word; and ideographs, which need no space after a line end.
@@ -76,6 +77,15 @@ def search_patterns(texts: Sequence[str | re.Pattern[str]]) -> list[re.Pattern[s
         else:
             raise InvalidArgumentError(f"{shown(text)} is not a text to find; give a str, or a re.Pattern of a str.")
     return patterns
+
+
+def warn_without_match(text: str | re.Pattern[str], where: str) -> None:
+    """Warn that nothing was redacted for a text. ``where`` is the place that was searched, such as "on the pages"."""
+    query = shown(text if isinstance(text, str) else text.pattern)
+    warn_user(
+        f"Nothing matches {query}, so nothing was redacted for it. If the text is {where}, it was read differently: "
+        "redact its region."
+    )
 
 
 def normalize_text(text: str) -> str:

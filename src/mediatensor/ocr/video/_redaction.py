@@ -9,13 +9,12 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeAlias
 
 from ..._engine.common.checks import path_text, shown
-from ..._engine.common.messages import warn_user
 from ..._engine.sources.output_files import check_outputs
 from ...decoders import VideoDecoder
 from ...decoders._access import access_to
 from ...encoders._rewriting import rewrite_video
 from ...errors import InvalidArgumentError, RedactionError
-from ..utils._text_search import find_words, search_patterns
+from ..utils._text_search import find_words, search_patterns, warn_without_match
 from ..utils.geometry import polygon_to_bbox
 from .tracks import Box, TextTrack
 
@@ -69,11 +68,7 @@ def redact_video(
     chosen += [text for text in texts if isinstance(text, TextTrack) and text not in chosen]
     for text, pattern in zip(searched, patterns, strict=True):
         if not any(_matches(pattern, track) for track in chosen):
-            query = shown(text if isinstance(text, str) else text.pattern)
-            warn_user(
-                f"Nothing matches {query}, so nothing was redacted for it. If the text is in the "
-                "video, it was read differently: redact its region."
-            )
+            warn_without_match(text, "in the video")
     is_open = isinstance(video, VideoDecoder)
     with nullcontext(video) if is_open else VideoDecoder(video) as decoder:
         opened = access_to(decoder).video

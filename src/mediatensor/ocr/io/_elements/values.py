@@ -246,7 +246,7 @@ def _digits_format(separator: str, num_groups: int, decimals: int) -> str:
     marks of their user's country instead.
     """
     whole = "0"
-    if separator in (".", ",") and separator:
+    if separator in (".", ","):
         whole = "#,##0"
     elif separator:
         whole = "#" + f'"{separator}"###' * (num_groups - 1) + f'"{separator}"##0'

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...._engine.common.checks import shown, whole_number
 from ....errors import InvalidArgumentError
+from ...utils.geometry import to_corners
 from .._elements.pages import DocumentBase
 from .chunk_units import (
     IDEOGRAPH,
@@ -310,9 +311,4 @@ def _places_of(pieces: Sequence[Piece]) -> tuple[tuple[int, ...], tuple[tuple[Bo
             known = units.get(piece.unit, box)
             units[piece.unit] = np.concatenate([np.minimum(known[:2], box[:2]), np.maximum(known[2:], box[2:])])
     pages = tuple(sorted(boxes))
-    return pages, tuple(tuple(_corners(box) for box in boxes[page].values()) for page in pages)
-
-
-def _corners(box: NDArray[np.float64]) -> Box:
-    left, top, right, bottom = box.tolist()
-    return (left, top), (right, bottom)
+    return pages, tuple(tuple(map(to_corners, boxes[page].values())) for page in pages)

@@ -184,13 +184,13 @@ def _as_found(page: TextPage) -> tuple[PageContent, list[FoundTable]]:
             is_in_grid = 0 <= spans[0] <= spans[1] < table.num_rows and 0 <= spans[2] <= spans[3] < table.num_cols
             if not is_in_grid:  # a stored table may have any cells
                 continue
-            left, top, right, bottom = (box_around(cell.geometry) * (width, height, width, height)).tolist()
+            box = box_around(cell.geometry)
+            left, top, right, bottom = (box * (width, height, width, height)).tolist()
             members = (len(texts),) if cell.value else ()
             cells.append(FoundCell((left, top, right, bottom), *spans, members, cell.is_header))
             if cell.value:
                 texts.append(cell.value)
                 # A cell is higher than its letters, on whose height tolerances are based.
-                box = box_around(cell.geometry)
                 middle, half = (box[1] + box[3]) / 2, min(box[3] - box[1], _TYPE_HEIGHT) / 2
                 boxes.append(np.array([box[0], middle - half, box[2], middle + half]))
         left, top, right, bottom = (box_around(table.geometry) * (width, height, width, height)).tolist()
