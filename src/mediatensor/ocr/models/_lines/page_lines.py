@@ -14,7 +14,14 @@ from torch import Tensor
 from ...io._elements.elements import Character, UnreadLine, line_confidence
 from ...utils.geometry import box_around, boxes_around, boxes_to_polygons
 from .._networks.transfers import download
-from .cutting import cut_lines, cut_words, place_boxes, scale_to_pixels, signed_turn, turn_quads
+from .cutting import (
+    cut_lines,
+    cut_words,
+    place_boxes,
+    scale_to_pixels,
+    signed_turn,
+    turn_quads,
+)
 from .ink import ink_of_line, inks_of_lines
 from .reading import LineReading, LineRecognizer, read_turned_lines
 from .turning import MIN_ADVANTAGE, READS_TURNED, READS_WELL, Readings, legibility

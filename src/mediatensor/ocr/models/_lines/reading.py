@@ -292,7 +292,10 @@ def readings_of(
 
 
 def _texts_of(
-    model: LineRecognizer, found: CtcCharacters, scores: npt.NDArray[np.floating], others: npt.NDArray[np.integer]
+    model: LineRecognizer,
+    found: CtcCharacters,
+    scores: npt.NDArray[np.floating],
+    others: npt.NDArray[np.integer],
 ) -> list[str]:
     """Return the characters of a line; uncertain characters are corrected to fit the characters next to them.
 

@@ -384,7 +384,12 @@ def tables_of_grids(
         spans -= spans.min(axis=0)[[0, 0, 2, 2]]
         geometries = geometries_of(quads if is_rotated else boxes_around(quads))
         elements = [
-            _cell([words[index] for index in cell_words], score, geometry, (rows[0], rows[1], rows[2], rows[3]))
+            _cell(
+                [words[index] for index in cell_words],
+                score,
+                geometry,
+                (rows[0], rows[1], rows[2], rows[3]),
+            )
             for cell_words, score, geometry, rows in zip(members, scores, geometries, spans.tolist(), strict=True)
         ]
         num_rows, num_columns = int(spans[:, 1].max()) + 1, int(spans[:, 3].max()) + 1

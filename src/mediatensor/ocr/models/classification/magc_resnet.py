@@ -14,7 +14,9 @@ from .resnet import RESNET31, ResNet
 
 __all__ = ["MAGC", "magc_resnet31"]
 
-default_cfgs: dict[str, dict[str, Any]] = {"magc_resnet31": classifier_cfg("v0.4.1/magc_resnet31-857391d8.pt")}
+default_cfgs: dict[str, dict[str, Any]] = {
+    "magc_resnet31": classifier_cfg("v0.4.1/magc_resnet31-857391d8.pt"),
+}
 
 
 class MAGC(nn.Module):

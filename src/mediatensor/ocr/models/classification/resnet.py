@@ -12,7 +12,16 @@ from torch import nn
 from .._networks.blocks import conv_sequence_pt, initialize_convolutions
 from ._classifier import Classifier, build_classifier, classifier_cfg
 
-__all__ = ["NamedResNet", "ResNet", "resnet18", "resnet31", "resnet34", "resnet34_wide", "resnet50", "resnet_stage"]
+__all__ = [
+    "NamedResNet",
+    "ResNet",
+    "resnet18",
+    "resnet31",
+    "resnet34",
+    "resnet34_wide",
+    "resnet50",
+    "resnet_stage",
+]
 
 default_cfgs: dict[str, dict[str, Any]] = {
     "resnet18": classifier_cfg("v0.4.1/resnet18-244bf390.pt"),

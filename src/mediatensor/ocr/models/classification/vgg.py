@@ -12,7 +12,9 @@ from ._classifier import Classifier, build_classifier, classifier_cfg
 
 __all__ = ["VGG", "vgg16_bn_r"]
 
-default_cfgs: dict[str, dict[str, Any]] = {"vgg16_bn_r": classifier_cfg("v0.4.1/vgg16_bn_r-d108c19c.pt")}
+default_cfgs: dict[str, dict[str, Any]] = {
+    "vgg16_bn_r": classifier_cfg("v0.4.1/vgg16_bn_r-d108c19c.pt"),
+}
 
 _STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 """Channels and number of convolutions of each stage; each stage ends with pooling."""

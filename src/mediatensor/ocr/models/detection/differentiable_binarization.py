@@ -184,7 +184,12 @@ class DBNet(SegmentationDetector):
         return maps.kernel.astype(np.float32), maps.known, thresholds.astype(np.float32), maps.border_known
 
     def compute_loss(
-        self, out_map: torch.Tensor, thresh_map: torch.Tensor, target: Targets, gamma: float = 2.0, alpha: float = 0.5
+        self,
+        out_map: torch.Tensor,
+        thresh_map: torch.Tensor,
+        target: Targets,
+        gamma: float = 2.0,
+        alpha: float = 0.5,
     ) -> torch.Tensor:
         """Return the loss of a text map and a threshold map.
 

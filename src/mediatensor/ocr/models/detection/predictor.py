@@ -150,7 +150,12 @@ class DetectionPredictor(NetworkPredictor):
         return mark_open_sizes(self.model, data.contiguous(memory_format=torch.channels_last), *open_sizes)
 
     def _locate_batch(
-        self, images: Sequence[Tensor], batch: PageBatch, rotated: bool, return_maps: bool, kwargs: dict[str, Any]
+        self,
+        images: Sequence[Tensor],
+        batch: PageBatch,
+        rotated: bool,
+        return_maps: bool,
+        kwargs: dict[str, Any],
     ) -> Iterator[tuple[int, Located]]:
         data = batch.data
         # The package's own networks return only the map, so that nothing else is downloaded.

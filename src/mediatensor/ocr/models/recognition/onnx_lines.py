@@ -38,7 +38,11 @@ RIGHT_TO_LEFT_LETTERS = 20
 SCRIPT_FILE = Path(__file__).with_name("script_reader.pt")
 SCRIPT_FILE_SHA256 = "71792a5fcef75114ad226ad882557ff3ce08d75ed552e8ef44684ce71ddb68ad"
 # Ranges of the letters of each script in `SCRIPT_FILE`. All lines can also have Latin letters without accents.
-_LETTERS = {"Cyrillic": ((0x400, 0x500),), "Greek": ((0x370, 0x400),), "Vietnamese": ((0xC0, 0x250), (0x1E00, 0x1F00))}
+_LETTERS = {
+    "Cyrillic": ((0x400, 0x500),),
+    "Greek": ((0x370, 0x400),),
+    "Vietnamese": ((0xC0, 0x250), (0x1E00, 0x1F00)),
+}
 
 
 class FeatureSession:

@@ -38,7 +38,13 @@ from .._networks.transfers import not_compiled
 from .._networks.weights import Checkpoint, OnnxNetwork, load_weights
 from .core import check_vocab, ctc_loss
 
-__all__ = ["CtcLineRecognizer", "PPOCRRecognizer", "default_cfgs", "ppocr_v6_small_reco", "ppocr_v6_small_reco_tuned"]
+__all__ = [
+    "CtcLineRecognizer",
+    "PPOCRRecognizer",
+    "default_cfgs",
+    "ppocr_v6_small_reco",
+    "ppocr_v6_small_reco_tuned",
+]
 
 NEW_CLASS_HANDICAP = 2.0
 """Difference in nats by which a new class initially scores lower than the class it is copied from."""

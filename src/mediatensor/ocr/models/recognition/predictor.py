@@ -50,7 +50,11 @@ class RecognitionPredictor(NetworkPredictor):
     """Overlap of the parts, as a share of their width."""
 
     def __init__(
-        self, pre_processor: PreProcessor | None, model: nn.Module, split_wide_crops: bool = True, batch_size: int = 128
+        self,
+        pre_processor: PreProcessor | None,
+        model: nn.Module,
+        split_wide_crops: bool = True,
+        batch_size: int = 128,
     ) -> None:
         super().__init__(model)
         self.pre_processor = pre_processor

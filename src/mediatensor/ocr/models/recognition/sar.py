@@ -29,7 +29,12 @@ default_cfgs: dict[str, dict[str, Any]] = {
     "sar_resnet31": recognition_cfg("v0.7.0/sar_resnet31-9a1deedf.pt", {"FUNSD": 88.10, "CORD": 94.83}),
 }
 
-_HEAD = ("decoder.embed.weight", "decoder.embed_tgt.weight", "decoder.output_dense.weight", "decoder.output_dense.bias")
+_HEAD = (
+    "decoder.embed.weight",
+    "decoder.embed_tgt.weight",
+    "decoder.output_dense.weight",
+    "decoder.output_dense.bias",
+)
 
 
 class SARPostProcessor(LeastCertainPostProcessor):
