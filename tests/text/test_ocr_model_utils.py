@@ -22,7 +22,7 @@ import ocr_small_networks
 from mediatensor.errors import InvalidArgumentError, MissingDependencyError, WeightsError
 from mediatensor.ocr import models, ocr_predictor
 from mediatensor.ocr.datasets import VOCABS
-from mediatensor.ocr.models.recognition import CRNN, PARSeq, crnn_mobilenet_v3_small
+from mediatensor.ocr.models.recognition import CRNN, PARSeq, crnn_mobilenet_v3_small, ppocr_v6_small_reco
 from mediatensor.ocr.models.utils import (
     add_whitelist,
     conv_sequence_pt,
@@ -138,6 +138,10 @@ def test_whitelist_keeps_the_scores_of_allowed_characters() -> None:
     kept = [0, 1, 2, len(VOCAB)]
     torch.testing.assert_close(scores[..., kept], free[..., kept], rtol=0, atol=0)
     assert (scores[..., 3 : len(VOCAB)] == -torch.inf).all()
+    of_lines = ppocr_v6_small_reco(vocab=["ab", "c", "d"]).eval()  # the blank is the first class
+    with add_whitelist(of_lines, "bad"):
+        scores = of_lines(torch.zeros(1, 3, 48, 64), return_model_output=True)["out_map"]
+    assert (scores == -torch.inf).any((0, 1)).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize(

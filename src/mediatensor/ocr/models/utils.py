@@ -143,11 +143,13 @@ def add_whitelist(
     _check_strategy(strategy, mapping)
     recognizer = _recognizer_of(model)
     try:
-        allowed = frozenset("".join(vocabs))
+        letters = frozenset("".join(vocabs))
     except TypeError:
         raise InvalidArgumentError(f"vocabs must be a string or several (got {shown(vocabs)}).") from None
-    vocab: str = recognizer.vocab
-    if allowed.isdisjoint(vocab):
+    # A class of a recogniser of lines can have several characters.
+    vocab: Sequence[str] = getattr(recognizer, "characters", recognizer.vocab)
+    allowed = frozenset(filter(letters.issuperset, vocab))
+    if not allowed:
         raise InvalidArgumentError(
             f"vocabs has none of the {len(vocab)} characters of {type(recognizer).__name__}; give at least one of them"
         )
@@ -192,7 +194,7 @@ def _recognizer_of(model: nn.Module) -> Any:
 
 
 def _make_restriction(
-    vocab: str, allowed: frozenset[str], closest: Mapping[str, str], classes: int, offset: int
+    vocab: Sequence[str], allowed: frozenset[str], closest: Mapping[str, str], classes: int, offset: int
 ) -> _Restriction:
     class_of = {char: offset + index for index, char in enumerate(vocab)}
     moved = [
@@ -206,7 +208,7 @@ def _make_restriction(
     return _Restriction(forbidden, pairs[:, 0], pairs[:, 1])
 
 
-def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]:
+def _find_closest_letters(vocab: Sequence[str], allowed: frozenset[str]) -> dict[str, str]:
     """Map each character of ``vocab`` that is not allowed to the allowed character with the same ASCII form.
 
     As in docTR, the lower case and the first letter of the form are tried next. Characters without such a counterpart
@@ -228,7 +230,7 @@ def _find_closest_letters(vocab: str, allowed: frozenset[str]) -> dict[str, str]
     return closest
 
 
-def _find_closest_weights(vocab: str, allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
+def _find_closest_weights(vocab: Sequence[str], allowed: frozenset[str], rows: torch.Tensor) -> dict[str, str]:
     """Map each character that is not allowed to the allowed one with the most similar ``rows`` of weights (cosine)."""
     kept = [index for index, char in enumerate(vocab) if char in allowed]
     dropped = [index for index, char in enumerate(vocab) if char not in allowed]

@@ -492,7 +492,7 @@ class FlexiblePreProcessor(nn.Module):
         self.longer_side = whole_number("longer_side", longer_side, at_least=1)
         self.batch_size = whole_number("batch_size", batch_size, at_least=1)
         self.mean, self.std = _check_scales(mean, std)
-        self.multiple = multiple
+        self.multiple = whole_number("multiple", multiple, at_least=1)
 
     def extra_repr(self) -> str:
         """Return ``shorter_side``, ``longer_side`` and ``batch_size`` as text for ``repr``."""

@@ -163,11 +163,11 @@ class FAST(SegmentationDetector):
         return maps.text.astype(np.uint8), maps.known, maps.kernel.astype(np.uint8)
 
     def compute_loss(self, out_map: torch.Tensor, target: Targets) -> torch.Tensor:
-        """Return the dice loss for kernels plus half the dice loss for text. See `DBNet.compute_loss` for the
-        arguments.
+        """Return the dice loss for kernels plus half the dice loss for text.
 
         The loss for kernels is computed only on pixels of text. The loss for text is computed on the pixels of text,
-        and on the background pixels with the highest probability of text, up to three for each pixel of text.
+        and on the background pixels with the highest probability of text, up to three for each pixel of text. See
+        `DBNet.compute_loss` for the arguments and the result; ``out_map`` has scores of kernels.
         """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         text, mask, kernels = (

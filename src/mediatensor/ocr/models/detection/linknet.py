@@ -143,7 +143,10 @@ class LinkNet(SegmentationDetector):
     def compute_loss(
         self, out_map: torch.Tensor, target: Targets, gamma: float = 2.0, alpha: float = 0.5
     ) -> torch.Tensor:
-        """Return the focal loss plus the dice loss of a text map. See `DBNet.compute_loss` for the arguments."""
+        """Return the focal loss plus the dice loss of a text map.
+
+        See `DBNet.compute_loss` for the arguments and the result.
+        """
         shape = (out_map.shape[1], out_map.shape[2], out_map.shape[3])
         drawn, known = self.build_target(target, shape)
         scores = out_map.float()
