@@ -128,6 +128,8 @@ def test_pages_without_words_and_failed_pages_are_empty() -> None:
     assert (document.pages[0].blocks, document.pages[0].error) == ([], "cannot be read")
     assert KIEDocumentBuilder()(**kie_arguments(empty)).pages[0].predictions == {"words": []}
     assert DocumentBuilder()([], [], [], [], [], []).pages == []
+    of_no_size = arguments_of(np.array([[0.1, 0.1, 0.2, 0.2]]), ["one"], (0, 0))
+    assert lines_of(DocumentBuilder(resolve_blocks=True, keep_reading_order=True)(**of_no_size)) == [[["one"]]]
 
 
 def test_documents_keep_facts_of_the_page() -> None:

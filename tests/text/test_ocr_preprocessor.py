@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mediatensor.errors import InvalidArgumentError
-from mediatensor.ocr.models.preprocessor import PreProcessor
+from mediatensor.ocr.models.preprocessor import FlexiblePreProcessor, PreProcessor
 
 SIZE = (40, 60)
 
@@ -106,6 +106,8 @@ def test_sizes_are_two_positive_integers(size: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="size must be"):
         PreProcessor(size, 2)
     assert PreProcessor(32, 2).resize.size == PreProcessor(np.array([32, 32]).tolist(), 2).resize.size == (32, 32)
+    with pytest.raises(InvalidArgumentError, match="multiple"):
+        FlexiblePreProcessor(32, 64, 2, multiple=0)
 
 
 def test_what_it_does_is_shown_and_can_be_looked_up() -> None:

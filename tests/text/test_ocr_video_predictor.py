@@ -284,6 +284,7 @@ def test_kinds_limit_the_tracks(clip: Path) -> None:
         ({"kinds": ["captions"]}, "kinds"),
         ({"kinds": []}, "kinds"),
         ({"languages": "klingon"}, "languages"),
+        ({"languages": 5}, "names of languages"),
         ({"languages": ["german", "russian"]}, "lacks letters of russian"),
         ({"languages": ["german", "greek", "vietnamese"]}, "lacks letters of greek, vietnamese"),
         ({"min_confidence": 2}, "min_confidence"),

@@ -10,7 +10,7 @@ from unicodedata import name as name_of
 
 from torch import nn
 
-from ..._engine.common.checks import refuse_unknown
+from ..._engine.common.checks import items_of, refuse_unknown
 from ..._engine.common.messages import warn_once
 from ...errors import InvalidArgumentError
 from ..datasets import VOCABS
@@ -282,8 +282,9 @@ def video_text_predictor(
         >>> reading = video_text_predictor(pretrained=True)("video.mp4")
         >>> reading.captions.save("video.srt")
     """
-    names = [languages] if isinstance(languages, str) else None if languages is None else list(languages)
-    if names is not None and (not names or set(names) - set(VOCABS) or vocab is not None):
+    given = [languages] if isinstance(languages, str) else languages
+    names = None if given is None else items_of("languages", given, of="names of languages")
+    if names is not None and (not names or any(name not in tuple(VOCABS) for name in names) or vocab is not None):
         raise InvalidArgumentError(
             f"languages={languages!r}: give one or more names of mediatensor.ocr.datasets.VOCABS, such as "
             '"english" or "german", and leave out vocab.'

@@ -94,7 +94,7 @@ def upright_boxes(boxes: np.ndarray, shape: tuple[int, int] | None = None) -> tu
     tilted page, detectors often report quads that are not tilted. Such quads move to their place on the upright page
     but are not rotated. Return the boxes ``(N, 4)``, and the height of the upright page divided by its width.
     """
-    height, width = _UNKNOWN_SHAPE if shape is None else shape
+    height, width = shape if shape and all(shape) else _UNKNOWN_SHAPE
     if boxes.ndim == 2:
         return boxes[:, :4].astype(np.float64), height / width
     size = np.array([width, height], dtype=np.float64)
