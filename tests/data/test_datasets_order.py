@@ -10,23 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediatensor.datasets import Item, MediaDataset, Recipe, RowBatches, Sample, Shuffle, shuffle_quality
+from dataset_samples import Drawing
+from mediatensor.datasets import Item, MediaDataset, RowBatches, Shuffle, shuffle_quality
 from mediatensor.errors import InvalidArgumentError
-
-
-class Nothing(Recipe):
-    """Reads nothing."""
-
-    def open(self, item: Item) -> None:
-        raise NotImplementedError
-
-    def read(self, opened: object, item: Item, part: int) -> Sample:
-        raise NotImplementedError
 
 
 def dataset(num_files: int, rows_per_file: int = 1) -> MediaDataset:
     items = [Item(f"{i}.mp4", label=i % 3) for i in range(num_files)]
-    return MediaDataset(items, Nothing(), rows_per_file=rows_per_file)
+    return MediaDataset(items, Drawing(), rows_per_file=rows_per_file)
 
 
 def rows_of(batches: RowBatches) -> list[list[int]]:

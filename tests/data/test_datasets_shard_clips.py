@@ -16,6 +16,7 @@ import torch
 
 import media
 import media_audio
+from media_writing import copy_stream
 from mediatensor.datasets import AudioClips, Item, VideoClips, as_items, write_shards
 from mediatensor.decoders import AudioDecoder, VideoDecoder, get_container_metadata
 from mediatensor.encoders import AudioEncoder, Encoder
@@ -83,34 +84,34 @@ def test_frames_with_equal_times_are_all_in_the_segment(tmp_path: Path) -> None:
     assert len(dataset[0].frames) == len(VideoClips(shard, VideoDecoder.get_all_frames)[0].frames) == 8
 
 
-def write_film(path: Path, codec: str, *, num_audio_seconds: float = 2.0) -> Path:
-    """Write 2 s of video with a tone that rises, so that each moment of the audio is different."""
+SECONDS = torch.arange(32_000) / 16_000
+#: A tone that rises, so that each moment of the audio is different.
+RISING = torch.sin(2000 * SECONDS**2) * 0.5
+
+
+def write_film(path: Path, codec: str, sound: torch.Tensor = RISING) -> Path:
+    """Write 2 s of video with a sound, if it has any samples."""
     encoder = Encoder()
     video = encoder.add_video(height=48, width=64, frame_rate=10, extra_options={"g": 5, "bf": 0}, codec="libx264")
-    audio = encoder.add_audio(sample_rate=16_000, num_channels=1, codec=codec) if num_audio_seconds else None
+    audio = encoder.add_audio(sample_rate=16_000, num_channels=1, codec=codec) if len(sound) else None
     with encoder.open_file(path):
         video.add_frames(torch.arange(0, 200, 10, dtype=torch.uint8)[:, None, None, None].expand(20, 3, 48, 64))
         if audio is not None:
-            seconds = torch.arange(int(16_000 * num_audio_seconds)) / 16_000
-            audio.add_samples((torch.sin(2000 * seconds**2) * 0.5)[None])
+            audio.add_samples(sound[None])
     return path
+
+
+def packet_times(path: Path) -> set[Fraction]:
+    with av.open(path) as container:
+        return {packet.pts * packet.time_base for packet in container.demux(audio=0) if packet.pts is not None}
 
 
 @pytest.mark.parametrize("hertz", [0, 1000])
 def test_audio_that_is_alike_everywhere_is_not_shifted(hertz: int, tmp_path: Path) -> None:
-    encoder = Encoder()
-    video = encoder.add_video(height=48, width=64, frame_rate=10, extra_options={"g": 5, "bf": 0}, codec="libx264")
-    audio = encoder.add_audio(sample_rate=16_000, num_channels=1, codec="flac")
-    with encoder.open_file(tmp_path / "tone.mp4"):
-        video.add_frames(torch.zeros(20, 3, 48, 64, dtype=torch.uint8))
-        audio.add_samples((torch.sin(2 * torch.pi * hertz * torch.arange(32_000) / 16_000) * 0.5)[None])
-    (shard,) = write_shards([Item(tmp_path / "tone.mp4", start_seconds=0.5, end_seconds=1.5)], tmp_path / "{}.tar")
+    path = write_film(tmp_path / "tone.mp4", "flac", torch.sin(2 * torch.pi * hertz * SECONDS) * 0.5)
+    (shard,) = write_shards([Item(path, start_seconds=0.5, end_seconds=1.5)], tmp_path / "{}.tar")
     ((clip, _),) = read_clips(shard, tmp_path / "out")
-    with av.open(clip) as container:
-        times = [packet.pts * packet.time_base for packet in container.demux(audio=0) if packet.pts is not None]
-    with av.open(tmp_path / "tone.mp4") as container:
-        wanted = [packet.pts * packet.time_base for packet in container.demux(audio=0) if packet.pts is not None]
-    assert {time + Fraction(1, 2) for time in times} <= set(wanted)
+    assert {time + Fraction(1, 2) for time in packet_times(clip)} <= packet_times(path)
 
 
 def join_streams(path: Path, *sources: Path) -> None:
@@ -118,12 +119,8 @@ def join_streams(path: Path, *sources: Path) -> None:
     with ExitStack() as opened:
         output = opened.enter_context(av.open(path, "w"))
         inputs = [opened.enter_context(av.open(source)) for source in sources]
-        streams = [output.add_stream_from_template(source.streams[0]) for source in inputs]
-        for source, stream in zip(inputs, streams, strict=True):
-            for packet in source.demux(source.streams[0]):
-                if packet.dts is not None:
-                    packet.stream = stream
-                    output.mux(packet)
+        for packets in [copy_stream(source.streams[0], output) for source in inputs]:
+            output.mux(packets)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +140,8 @@ def test_audio_stays_in_sync(
 ) -> None:
     path = tmp_path / f"film.{extension}"
     if codec == "vorbis":
-        join_streams(
-            path,
-            write_film(tmp_path / "silent.mkv", "flac", num_audio_seconds=0),
-            media_audio.make("vorbis_mkv", tmp_path),
-        )
+        silent = write_film(tmp_path / "silent.mkv", "flac", RISING[:0])
+        join_streams(path, silent, media_audio.make("vorbis_mkv", tmp_path))
     else:
         write_film(path, codec)
     (shard,) = write_shards([Item(path, start_seconds=start, end_seconds=stop)], tmp_path / "{}.tar")
@@ -164,13 +158,10 @@ def test_audio_stays_in_sync(
 
 
 @pytest.mark.parametrize(
-    ("codec", "extension", "num_audio_seconds"),
-    [("aac", "mp4", 0.0), ("aac", "mp4", 0.5), ("adpcm_ima_wav", "avi", 0.5)],
+    ("codec", "extension", "num_samples"), [("aac", "mp4", 0), ("aac", "mp4", 8000), ("adpcm_ima_wav", "avi", 8000)]
 )
-def test_clips_without_sound_have_no_audio(
-    codec: str, extension: str, num_audio_seconds: float, tmp_path: Path
-) -> None:
-    path = write_film(tmp_path / f"film.{extension}", codec, num_audio_seconds=num_audio_seconds)
+def test_clips_without_sound_have_no_audio(codec: str, extension: str, num_samples: int, tmp_path: Path) -> None:
+    path = write_film(tmp_path / f"film.{extension}", codec, RISING[:num_samples])
     (shard,) = write_shards([Item(path, start_seconds=1.0, end_seconds=1.5)], tmp_path / "{}.tar")
     ((clip, columns),) = read_clips(shard, tmp_path / "out")
     assert columns["clip_is_copied"] == (extension == "mp4")

@@ -78,12 +78,6 @@ def test_paths_are_relative_to_the_manifest(tmp_path: Path, monkeypatch: pytest.
     assert items[4].source == "./concat:e.mp4|f.mp4"
 
 
-def test_spaces_around_the_names_of_columns_are_stripped(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("path, label , place\na.mp4,3,Oslo\n")
-    (item,) = as_items(tmp_path / "rows.csv", kind="video")
-    assert (item.label, item.extra) == (3, {"place": "Oslo"})
-
-
 def test_cells_lose_the_spaces_that_the_header_loses(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('path, label , note,place\na.mp4, 1 , "x, y", Oslo\nb.mp4,10,z,Rome \n\nc.mp4, 2, , \n')
