@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,21 +57,26 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def clips_of(item: Item, sampler: Any, seek_mode: Any, num_random_rows: int) -> VideoClips:
-    num_rows = 1 if "regular" in getattr(sampler, "func", sampler).__name__ else num_random_rows
-    options = {"seek_mode": seek_mode}
-    return VideoClips([item], sampler, keep_clip_dimension=True, rows_per_file=num_rows, decoder_options=options)
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 @pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
-@pytest.mark.parametrize(("start", "end"), [(0.5, 1.3), (None, 0.8), (1.6, None), (0.5, 99.0)])
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (0.5, 1.3), (None, 0.8), (1.6, None), (0.5, 99.0),
+        # No frame of a neighbouring shot is in them, however the times are rounded.
+        (0.5333, 0.9), (0.4999996, 0.9000004), (0.45, 0.85),
+    ],
+)  # fmt: skip
 def test_clips_lie_within_the_segment(
     sampler: Any, seek_mode: Any, start: float | None, end: float | None, video: Path
 ) -> None:
     linear = linear_decode(video)
-    first, stop = round((start or 0.0) * FPS), min(NUM_FRAMES, round((end or 99.0) * FPS))
-    dataset = clips_of(Item(video, start_seconds=start, end_seconds=end), sampler, seek_mode, 4)
+    first, stop = (min(NUM_FRAMES, math.ceil(seconds * FPS - 0.01)) for seconds in (start or 0.0, end or 99.0))
+    dataset = VideoClips(
+        [Item(video, start_seconds=start, end_seconds=end)], sampler, keep_clip_dimension=True,
+        rows_per_file=1 if "regular" in getattr(sampler, "func", sampler).__name__ else 4,
+        decoder_options={"seek_mode": seek_mode},
+    )  # fmt: skip
     for row in range(len(dataset)):
         frames = dataset[row].frames
         indices = (frames.pts_seconds * FPS).round().long().flatten()
@@ -222,18 +228,6 @@ def test_pictures_and_sound_lie_within_the_segment(tmp_path: Path) -> None:
     assert heard[: RATE // 2].float().mean() > 0.95
     assert not heard[RATE // 2 :].any()
     assert sample.extra["silent_spans"] == ((RATE // 2, RATE),)
-
-
-@pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
-@pytest.mark.parametrize(("start", "end"), [(0.5333, 0.9), (0.4999996, 0.9000004), (0.45, 0.85)])
-def test_no_frame_of_a_neighbouring_shot_gets_in(start: float, end: float, seek_mode: Any, video: Path) -> None:
-    first, stop = (6 if start > 0.51 else 5), 9
-    for sampler in SAMPLERS.values():
-        dataset = clips_of(Item(video, start_seconds=start, end_seconds=end), sampler, seek_mode, 6)
-        for row in range(len(dataset)):
-            indices = (dataset[row].frames.pts_seconds * FPS).round().long()
-            assert indices.min() >= first
-            assert indices.max() < stop
 
 
 @pytest.mark.parametrize("seek_mode", ["exact", "approximate"])
