@@ -10,31 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-import media
 from mediatensor import set_num_threads
 from mediatensor.decoders import AudioDecoder, VideoDecoder
 from mediatensor.encoders import AudioEncoder, JpegEncoder, PngEncoder, VideoEncoder
-from mediatensor.transforms import Resize
 from ocr_reading import reader, text_page, words_of
 
 INDICES = [31, 2, 17, 18, 39, 0, 17]
-
-
-@pytest.mark.parametrize("name", ["h264_b_pyramid", "hevc", "vp9", "mpeg4"])
-def test_frames(name: str, tmp_path: Path) -> None:
-    if name not in media.CLIPS:
-        name = next(clip for clip in media.VIDEO_CLIPS if name in clip)
-    path = media.make(name, tmp_path)
-    with VideoDecoder(path) as decoder:
-        indices = [index % len(decoder) for index in INDICES]
-    found = []
-    for num_threads in (None, 1, 2, 5):
-        for transforms in ([], [Resize((31, 47))]):
-            with VideoDecoder(path, num_ffmpeg_threads=num_threads, transforms=transforms) as decoder:
-                found += [(len(transforms), decoder.get_frames_at(indices).data) for _ in range(2)]
-    for kind in (0, 1):
-        first, *others = (data for number, data in found if number == kind)
-        assert all(torch.equal(first, other) for other in others)
 
 
 def test_frames_with_any_budget_of_threads(clip: Path, clip_rgb: torch.Tensor) -> None:

@@ -54,15 +54,6 @@ def test_batches_of_fresh_decoder_match_plain_decode(truth: Truth) -> None:
                 assert_all_same(truth, indices, batch.data, batch.pts_seconds)
 
 
-@pytest.mark.parametrize("truth", ["damaged_twice_ffv1_gop", "damaged_twice_mjpeg_avi"], indirect=True)
-def test_frames_of_a_call_do_not_show_in_later_ones(truth: Truth) -> None:
-    """A frame that is held while a call decodes further frames would change the memory that they use."""
-    every_other = range(0, len(truth), 2)
-    with truth.open() as decoder:
-        batch = decoder.get_frames_at(list(every_other))
-        assert_all_same(truth, every_other, batch.data, batch.pts_seconds)
-
-
 @pytest.mark.parametrize("truth", SHOWN_BY_PACKETS_OR_ON_CONTACT, indirect=True)
 def test_first_batches_that_jump(truth: Truth) -> None:
     everything = range(len(truth))

@@ -121,12 +121,6 @@ def test_step_back_skips_frames_that_do_not_fit(
     assert count(lambda: decoder[wanted]) <= cost + 1  # the codec may return one more frame
 
 
-def test_reversed_decodes_each_gop_once(decoder: VideoDecoder, clip_rgb: torch.Tensor, count: Count) -> None:
-    frames: list[torch.Tensor] = []
-    assert count(lambda: frames.extend(reversed(decoder))) <= len(decoder) + GOP
-    assert torch.equal(torch.stack(frames), clip_rgb.flip(0))
-
-
 def test_going_forward_keeps_no_earlier_frames(decoder: VideoDecoder, count: Count) -> None:
     frames = list(decoder)
     assert count(lambda: decoder[len(frames) // 2]) > 0
@@ -274,8 +268,8 @@ def test_least_recently_used_decoder_gives_way(clip: Path, picture_bytes: int, c
     assert count(lambda: one.get_frames_at(wanted)) > 0
 
 
-def test_frames_that_do_not_fit_are_not_kept(decoder: VideoDecoder, clip_rgb: torch.Tensor, picture_bytes: int) -> None:
-    for num_pictures in (1, 2, 5):
+def test_frames_are_right_however_many_fit(decoder: VideoDecoder, clip_rgb: torch.Tensor, picture_bytes: int) -> None:
+    for num_pictures in (1, 2, 5, 100):  # all of them fit at last
         mediatensor.set_frame_cache_bytes(num_pictures * picture_bytes)
         assert torch.equal(torch.stack(list(reversed(decoder))), clip_rgb.flip(0))
         assert torch.equal(decoder.get_all_frames().data, clip_rgb)

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import media
-from mediatensor import Frame, FrameBatch
+from mediatensor import Frame
 from mediatensor._engine.common.messages import forget_warnings
 from mediatensor.decoders import VideoDecoder
 from mediatensor.encoders import VideoEncoder
@@ -266,21 +266,6 @@ def test_hdr_warning_comes_once(transfer: str, name: str | None) -> None:
     assert name is None or name in str(caught[0].message)
 
 
-def test_size_change_names_frame(tmp_path: Path) -> None:
-    path = media.make("size_change_mkv", tmp_path)
-    decoder = VideoDecoder(path)
-    sizes = [tuple(decoder[i].shape[1:]) for i in range(len(decoder))]
-    changed = next(i for i, size in enumerate(sizes) if size != sizes[0])
-    with pytest.raises(SizeChangeError, match=f"Frame {changed} is {sizes[changed][1]}x{sizes[changed][0]}"):
-        decoder.get_all_frames()
-    with pytest.raises(RuntimeError):
-        decoder[:]
-    scaled = VideoDecoder(path, on_size_change="scale")
-    assert scaled[:].shape == (len(decoder), 3, *sizes[0])
-    assert scaled[changed:].shape[2:] == sizes[0], "the size is the stream's, not the batch's"
-    assert torch.equal(scaled[0], decoder[0])
-
-
 @pytest.mark.parametrize("policy", ["raise", "scale"])
 def test_frames_smaller_than_a_crop_are_a_size_change(policy: str) -> None:
     sizes = [(64, 96), (48, 96), (128, 128)]
@@ -464,10 +449,3 @@ def test_frame_table_is_trusted(clip: Path, clip_rgb: torch.Tensor) -> None:
 def test_invalid_tables_are_refused(mappings: Any, message: str, clip: Path) -> None:
     with pytest.raises(ValueError, match=message):
         VideoDecoder(clip, custom_frame_mappings=mappings)
-
-
-def test_batches_fit_samplers(decoder: VideoDecoder) -> None:
-    batch = decoder.get_frames_at(range(6))
-    assert isinstance(batch, FrameBatch)
-    assert batch.pts_seconds.dtype == batch.duration_seconds.dtype == torch.float64
-    assert batch.replaced == ()
