@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import av
 import pytest
 
 import media
@@ -38,6 +39,8 @@ def test_every_stream_can_be_chosen(name: str, folder: Path) -> None:
         with truth.open() as decoder:
             assert_all_same(truth, range(len(truth)), decoder[:])
     assert lengths == [30, 40]
+    with av.open(str(path)) as container:
+        assert VideoDecoder(path).stream_index == container.streams.best("video").index
 
 
 @pytest.mark.parametrize("name", _SIZE_CHANGES)

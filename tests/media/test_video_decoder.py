@@ -305,31 +305,14 @@ def test_metadata_of_a_plain_clip(decoder: VideoDecoder) -> None:
     assert (metadata.codec, metadata.pixel_format, metadata.media_type) == ("h264", "yuv420p", "video")
     assert metadata.stream_index == decoder.stream_index == 0
     assert metadata.rotation is None
+    assert torch.equal(decoder._get_key_frame_indices(), decoder.frame_index.key_frame_indices)
     names = [line.split(":")[0].strip() for line in str(metadata).splitlines()]
     assert names == METADATA
     metadata.average_fps = 3.0
     assert decoder.metadata.average_fps == 3.0, "it can be assigned to"
 
 
-def test_key_frames_match_container(clip: Path, decoder: VideoDecoder) -> None:
-    with av.open(str(clip)) as container:
-        packets = [(p.pts, p.is_keyframe) for p in container.demux(video=0) if p.size]
-    expected = [i for i, (_, is_key) in enumerate(sorted(packets)) if is_key]
-    assert len(expected) > 2
-    assert decoder._get_key_frame_indices().tolist() == expected
-
-
 # Streams
-
-
-def test_streams_are_chosen_by_index(tmp_path: Path) -> None:
-    path = media.make("two_video_streams", tmp_path)
-    with av.open(str(path)) as container:
-        sizes = {s.index: (s.height, s.width) for s in container.streams.video}
-        best = container.streams.best("video").index
-    for index, size in sizes.items():
-        assert VideoDecoder(path, stream_index=index)[0].shape[1:] == size
-    assert VideoDecoder(path).stream_index == best
 
 
 @pytest.mark.parametrize(
