@@ -434,18 +434,13 @@ def _join_captions(samples: Sequence[Sample]) -> dict[str, Any]:
         return {"captions": captions}
     shape = (len(samples), len(clips) // len(samples)) if has_clips else (len(samples),)
     num_captions = max(map(len, ids))
-    lengths = torch.zeros(len(clips), num_captions, dtype=torch.int64)
-    together = torch.zeros(
-        len(clips), num_captions, max((len(one) for clip in ids for one in clip), default=0), dtype=torch.int64
-    )
-    for number, clip in enumerate(ids):
-        for place, one in enumerate(clip):
-            lengths[number, place] = len(one)
-            together[number, place, : len(one)] = torch.tensor(one, dtype=torch.int64)
+    rows = [one for clip in ids for one in (*clip, *[()] * (num_captions - len(clip)))]
+    longest = max(map(len, rows), default=0)
+    padded = [[*one, *[0] * (longest - len(one))] for one in rows]
     return {
         "captions": captions,
-        "caption_ids": together.view(*shape, *together.shape[1:]),
-        "num_caption_ids": lengths.view(*shape, num_captions),
+        "caption_ids": torch.tensor(padded, dtype=torch.int64).view(*shape, num_captions, longest),
+        "num_caption_ids": torch.tensor([len(one) for one in rows], dtype=torch.int64).view(*shape, num_captions),
     }
 
 
