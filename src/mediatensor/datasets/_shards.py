@@ -316,13 +316,11 @@ def _make_contents(
     """Return the key of a row, and its contents; with ``skips``, the reason if it cannot be read."""
     number, row = numbered
     place = f"row {number}"
-    if not skips:
-        return _key(number), contents_of(row, place, kind, is_table=is_table)
     try:
         return _key(number), contents_of(row, place, kind, is_table=is_table)
-    except InvalidArgumentError:  # the row is wrong, not its file
-        raise
     except (MediaTensorError, OSError) as error:
+        if not skips or isinstance(error, InvalidArgumentError):  # the row is wrong, not its file
+            raise
         name = getattr(row, "name", "")
         return _key(number), f"{place}{f' ({name})' if name else ''}: {error}"
 

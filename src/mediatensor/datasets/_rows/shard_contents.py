@@ -163,8 +163,7 @@ def _check_names_no_file(row: Mapping[str, Any], place: str) -> None:
         if name not in _MEDIA_NAMES or not isinstance(value, str | os.PathLike):
             continue
         path = os.fspath(value)
-        extension = os.path.splitext(path)[1].lower()
-        kind = next((kind for kind, extensions in MEDIA_EXTENSIONS.items() if extension in extensions), None)
+        kind = _kind_of(os.path.splitext(path)[1].lower())
         if kind is not None and os.path.isfile(path):
             raise InvalidArgumentError(
                 f"{place} has the path of a file in the column {name!r} ({shown(value)}), and no media. To write the "
@@ -249,7 +248,7 @@ def _add_item(contents: RowContents, item: Item, place: str, kind: MediaKind | N
         data = read_whole(item.source)
         extension = _extension(item.name, data, item.name)
     _add_file(contents, extension, data, place)
-    contents.media[extension] = kind or _kind_of(extension)
+    contents.media[extension] = kind or _kind_of(f".{extension}") or "video"
     sidecars = sidecars_of(item)
     if is_table and is_empty_cell(captions):
         captions = next(iter(sidecars.values()), None)
@@ -294,14 +293,14 @@ def _cut(item: Item, kind: MediaKind | None) -> CutClip:
         return cut_audio(item)
 
 
-def _kind_of(extension: str) -> str:
-    return next((kind for kind, extensions in MEDIA_EXTENSIONS.items() if f".{extension}" in extensions), "video")
+def _kind_of(extension: str) -> str | None:
+    return next((kind for kind, extensions in MEDIA_EXTENSIONS.items() if extension in extensions), None)
 
 
 def _extension(name: str, data: bytes, place: str) -> str:
     """Return the extension of a media file, from its name or otherwise from its contents."""
     extension = os.path.splitext(name)[1].lower()
-    if any(extension in extensions for extensions in MEDIA_EXTENSIONS.values()):
+    if _kind_of(extension) is not None:
         return extension[1:]
     for signature, known in _SIGNATURES.items():
         if data.startswith(signature):
